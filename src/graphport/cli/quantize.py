@@ -311,11 +311,15 @@ def _times(model: Model, result: QuantizedModel) -> dict[str, Any] | None:
     The first of them stands at the top, all of them in `runtimes`.
     """
     from graphport.backends import BACKENDS, is_installed
-    from graphport.backends.inputs import random_inputs
     from graphport.core.diagnostics import DiagnosticError
+    from graphport.quantization.layer import is_large
+    from graphport.quantization.random_inputs import random_samples
 
+    # Sessions on a large model take more memory than was needed to round it.
+    if is_large(model.graph):
+        return None
     try:
-        inputs = random_inputs(model.graph)
+        inputs = random_samples(model.graph)[0][0]
     except DiagnosticError:
         return None
     names = [name for name, backend in BACKENDS.items() if backend.package != "numpy" and is_installed(name)]

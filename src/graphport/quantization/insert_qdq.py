@@ -19,6 +19,8 @@ from graphport.quantization.placement import data_operands, moves
 from graphport.quantization.sums import emit_sums
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
     from graphport.ir.graph import Attribute, Graph
     from graphport.quantization.layer import Layer
     from graphport.quantization.placement import Placement
@@ -49,7 +51,7 @@ class Quantization:
 
     placement: Placement
     grids: dict[Value, Grid] = field(default_factory=dict["Value", Grid])
-    weights: dict[Node, Weight] = field(default_factory=dict["Node", Weight])
+    weights: MutableMapping[Node, Weight] = field(default_factory=dict["Node", Weight])
     bias_bits: int = 32
     is_narrow: bool = False
     guarded: frozenset[str] = frozenset()

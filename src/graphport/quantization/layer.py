@@ -14,10 +14,13 @@ from graphport.ops.pages.convolution.window import padded
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
-    from graphport.ir.graph import Node, Value
+    from graphport.ir.graph import Graph, Node, Value
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Kind = Literal["convolution", "transposed", "product"]
+
+LARGE = 1 << 30
+"""Bytes of real weights of layers from which on a model is large."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +168,12 @@ class _Window:
         found = framed[tuple(index)]
         split = found.reshape(len(places), prod(self.kernel), groups, -1)
         return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(groups, len(places), -1)
+
+
+def is_large(graph: Graph) -> bool:
+    """Whether the layers of `graph` have so many weights that they are rounded one at a time."""
+    stored = (found.weight.storage for node in graph if (found := layer_of(node)) is not None)
+    return sum(each.nbytes for each in stored if each is not None) >= LARGE
 
 
 def layer_of(node: Node) -> Layer | None:

@@ -17,13 +17,14 @@ from graphport.ir import rewrite
 from graphport.quantization import round as rounding
 from graphport.quantization.engine import Piece
 from graphport.quantization.insert_qdq import Weight
+from graphport.quantization.parts import along, mapped, part_of, part_of_weight, parts_of
 from graphport.quantization.placement import is_real
 from graphport.quantization.power import power
 from graphport.quantization.refine import refined
 from graphport.quantization.weights import has_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from graphport.ir.graph import Graph, Node, Value
     from graphport.quantization.insert_qdq import Quantization
@@ -72,15 +73,20 @@ class Follower:
     noise: dict[Node, LayerNoise] = field(default_factory=dict["Node", LayerNoise])
     accumulated: dict[Value, float] = field(default_factory=dict["Value", float])
     on_progress: Callable[[int, int], None] | None = None
+    fitting: int | None = None
+    """How many of the runs layers are adjusted to, the first ones; all if it is `None`."""
 
-    def run(self, runs: Sequence[Mapping[str, Array]]) -> None:
-        """Follow the inputs of one or more runs; the quantization is adjusted in place."""
+    def run(self, runs: Sequence[Mapping[str, Array]], wanted: Collection[Value] = ()) -> tuple[Live, Live]:
+        """Follow the inputs of one or more runs; the quantization is adjusted in place.
+
+        What is returned are the values that are `wanted`, real ones and rounded ones.
+        """
         real: Live = {value: [inputs[value.name] for inputs in runs] for value in self.graph.inputs}
         rounded = dict(real)
         for value in self.graph.inputs:
             self._round(value, real, rounded)
         pieces = self._pieces()
-        last = _last_reads(pieces)
+        last = _last_reads(pieces) | dict.fromkeys(wanted, len(pieces))
         for number, nodes in enumerate(pieces):
             wanted = [value for node in nodes for value in node.results if last.get(value, -1) > number]
             self._step(nodes, wanted, real, rounded)
@@ -89,6 +95,7 @@ class Follower:
                 rounded.pop(value, None)
             if self.on_progress is not None:
                 self.on_progress(number + 1, len(pieces))
+        return real, rounded
 
     def _pieces(self) -> list[list[Node]]:
         """The nodes, cut before each layer and behind each value that is rounded."""
@@ -161,12 +168,34 @@ class Follower:
             return {}
         weight = given
         if layer.kind != "transposed" and all(x.size for x in real):
-            weight, self.noise[layer.node] = self._best(layer, given, real, rounded)
+            weight, self.noise[layer.node] = self._best_of_parts(
+                layer, given, real[: self.fitting], rounded[: self.fitting]
+            )
             self.quantization.weights[layer.node] = weight
         constants: dict[Value, Any] = {layer.weight: weight.grid.values(weight.codes)}
         if layer.bias is not None and weight.bias is not None and layer.bias.storage is not None:
             constants[layer.bias] = weight.bias.reshape(layer.bias.storage.shape)
         return constants
+
+    def _best_of_parts(
+        self, layer: Layer, given: Weight, real: list[Array], rounded: list[Array]
+    ) -> tuple[Weight, LayerNoise]:
+        """The best way to round; of a large product some results at a time, which do not know each other."""
+        parts = parts_of(layer)
+        if len(parts) < 2:
+            return self._best(layer, given, real, rounded)
+        codes = np.empty_like(given.codes)
+        bias = None if layer.bias is None else np.empty(layer.channels, np.float32)
+
+        def part(place: slice) -> LayerNoise:
+            weight, noise = self._best(part_of(layer, place), part_of_weight(layer, given, place), real, rounded)
+            codes[along(layer, place)] = weight.codes
+            if bias is not None:
+                bias[place] = weight.bias
+            return noise
+
+        noises = mapped(part, parts)
+        return Weight(given.grid, codes, bias), mean_noise(noises)
 
     def _best(self, layer: Layer, given: Weight, real: list[Array], rounded: list[Array]) -> tuple[Weight, LayerNoise]:
         """The best of several ways to round, on rows that none of them has seen."""
@@ -207,7 +236,7 @@ class Follower:
     ) -> list[tuple[str, Array, Array]]:
         codes = rounding.Codes.of(layer, given.grid, given.codes, has_pairs=self.reach == "pairs" and has_pairs(layer))
         seen = rows.quantized - (rows.quantized.mean(axis=1, keepdims=True) if can_correct else 0)
-        second = rounding.moments(seen)
+        second = rounding.seconds_of(seen)
         aims = {"second order": matrix}
         fitted = rounding.fitted(matrix, rows, second) if can_correct and self.fits else matrix
         if fitted is not matrix:
@@ -217,7 +246,7 @@ class Follower:
         made = rounding.second_order(codes.repeated(len(aims)), aim, second)
         if self.descends:
             made = rounding.descend(made, aim, second, _STEPS)
-        if self.refines:
+        if self.refines and not isinstance(second, rounding.WideMoments):
             made = refined(made, aim, second)
         found: list[tuple[str, Array, Array]] = []
         for index, means in enumerate(aims):
@@ -225,6 +254,14 @@ class Follower:
             offsets = rounding.offsets(layer, matrix, real, rows) if can_correct else layer.offsets()
             found.append((means, real, offsets))
         return found
+
+
+def mean_noise(noises: Sequence[LayerNoise]) -> LayerNoise:
+    """The noise of a layer of whose results so many parts are known; what most of them have for the way."""
+    means = [noise.means for noise in noises]
+    numbers = ((noise.nearest, noise.chosen, noise.own) for noise in noises)
+    nearest, chosen, own = (sum(each) / len(noises) for each in zip(*numbers, strict=True))
+    return LayerNoise(nearest, chosen, own, max(means, key=means.count))
 
 
 def _runs(piece: Piece, live: Live, constants: Mapping[Value, Any]) -> Live:

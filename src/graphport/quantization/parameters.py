@@ -65,8 +65,17 @@ class Grid:
 
     def values(self, codes: Array) -> Array:
         """The real numbers that `codes` stand for, float32."""
-        scale, zero_point = self.spread(self.scale, codes), self.spread(self.zero_point, codes)
-        return (codes.astype(np.float32) - zero_point) * scale
+        # In place, and block by block: each copy of a large weight counts.
+        found = codes.astype(np.float32, order="C")
+        if self.block and codes.shape[self.axis] % self.block == 0:
+            shape = codes.shape
+            split = found.reshape(*shape[: self.axis], -1, self.block, *shape[self.axis + 1 :])
+            split -= np.expand_dims(self.zero_point.astype(np.float32), self.axis + 1)
+            split *= np.expand_dims(self.scale.astype(np.float32), self.axis + 1)
+            return found
+        found -= self.spread(self.zero_point, codes)
+        found *= self.spread(self.scale, codes)
+        return found
 
     def nearest(self, x: Array) -> Array:
         """The nearest numbers on the grid."""

@@ -20,6 +20,7 @@ from graphport.quantization.full_integer import full_integer
 from graphport.quantization.goals import Goals, latency_goal
 from graphport.quantization.half_weights import half_weights
 from graphport.quantization.insert_qdq import Quantization, insert_qdq
+from graphport.quantization.layer import is_large
 from graphport.quantization.layerwise import bytes_per_sample
 from graphport.quantization.nbits import EXACT, products_of
 from graphport.quantization.optimise.costs import exact_layers
@@ -33,6 +34,7 @@ from graphport.quantization.session import Work, fitting_batch
 from graphport.quantization.shards import here
 from graphport.quantization.sizes import bound, bytes_by_name
 from graphport.quantization.statistics_file import refuse_place
+from graphport.quantization.streamed import streamed
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
 from graphport.quantization.verdict import slower, verdict
@@ -109,15 +111,16 @@ def quantize(
         choices = replace(choices, corrects=False) if is_likely else _unseen(choices)
     samples = gather(graph, data)
     graph = plain(graph)
-    work = _begun(graph, choices, samples, on_progress, statistics)
+    is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic) and is_large(graph)
+    work = _begun(graph, choices, samples, on_progress, statistics, is_streamed=is_streamed)
     work.observer = observer
     if is_half:
         return _halved(work, graph, settings, is_random=is_random)
-    best = work.run(graph)
+    best = streamed(work, graph) if is_streamed else work.run(graph)
     optimum = work.timed("points", optimised, work, best, goals, metric) if is_planned else None
     if optimum is not None:
         best = work.followed_again(optimum.candidate, best)
-    elif settings.min_snr is not None:
+    elif settings.min_snr is not None and not is_streamed:
         best = work.followed_again(
             work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers), best
         )
@@ -130,7 +133,7 @@ def quantize(
     if settings.full_integer:
         full_integer(made)
     report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_random=is_random)
-    exact = _exact(made, settings, is_random=is_random)
+    exact = () if is_streamed else _exact(made, settings, is_random=is_random)
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
     measured = None if metric is None or is_planned else (float(metric(runner(graph))), float(metric(runner(made))))
     return made, replace(report, accuracy_level=level, exact_layers=exact, measured=measured), beside
@@ -145,7 +148,13 @@ def _halved(work: Work, graph: Graph, settings: Settings, *, is_random: bool) ->
 
 
 def _begun(
-    graph: Graph, choices: Choices, samples: Samples, on_progress: Progress | None, statistics: Path | None
+    graph: Graph,
+    choices: Choices,
+    samples: Samples,
+    on_progress: Progress | None,
+    statistics: Path | None,
+    *,
+    is_streamed: bool = False,
 ) -> Work:
     """Samples are looked through, and shared out: some are held back, some of the others followed through the graph."""
     settings = choices.settings
@@ -158,12 +167,13 @@ def _begun(
     judging = held_back or spread(samples.count, _MOST_HELD_BACK[settings.preset])
     seen = survey(samples, judging | followed, on_progress)
     batch = fitting_batch(settings, each)
-    judge = Judge.of(
-        graph,
-        samples.made_of([seen.taken[number] for number in sorted(judging)]),
-        batch,
-        threads=settings.threads,
-        optimize=not choices.target.is_simulated,
+    judged = samples.made_of([seen.taken[number] for number in sorted(judging)])
+    optimize = not choices.target.is_simulated
+    judge = (
+        # The whole model is not run.
+        Judge(list(judged.runs(batch)), [], settings.threads, optimize)
+        if is_streamed
+        else Judge.of(graph, judged, batch, threads=settings.threads, optimize=optimize)
     )
     chosen = samples.made_of([seen.taken[number] for number in sorted(followed)])
     runs = list(chosen.runs(batch)) if followed else []

@@ -15,6 +15,7 @@ from graphport.ir.graph import Node
 from graphport.ops.registry import pages
 from graphport.quantization.decoder import decoder_of
 from graphport.quantization.engine import session
+from graphport.quantization.layer import is_large
 
 if TYPE_CHECKING:
     from graphport.backends import Session
@@ -43,7 +44,7 @@ def random_samples(graph: Graph, few: int = _FEW) -> tuple[list[dict[str, Any]],
     reader = decoder_of(graph)
     if reader is not None and rows[reader.tokens]:
         drawn = [_tokens(reader, rows[reader.tokens], _LENGTH, seed) for seed in range(_MANY)]
-        if _runs(session(graph), drawn[0]):
+        if is_large(graph) or _runs(session(graph), drawn[0]):
             return drawn, True
     facts = [value.fact for value in rows]
     is_likely = any(rows.values()) and not any(

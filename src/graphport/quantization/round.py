@@ -109,6 +109,22 @@ class Codes:
         return low, np.minimum(self.most, PAIR - np.maximum(neighbour, 0))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WideMoments:
+    """Second moments of rows of more than `WIDEST` columns, which are taken for one run of columns at a time."""
+
+    rows: Array
+
+    def of(self, start: int, stop: int) -> Array:
+        """Those of the columns from `start` to `stop`."""
+        return moments(np.ascontiguousarray(self.rows[:, :, start:stop]))
+
+
+def seconds_of(rows: Array) -> Array | WideMoments:
+    """Second moments, of all columns together where they are few enough."""
+    return moments(rows) if rows.shape[2] <= WIDEST else WideMoments(rows)
+
+
 def moments(rows: Array) -> Array:
     """Second moments, [groups, depth, depth], with some of their mean on the diagonal."""
     # Of one matrix and its own transpose BLAS computes a half only.
@@ -124,7 +140,7 @@ def _solved(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b)
 
 
-def fitted(weight: Array, rows: Rows, second: Array) -> Array:
+def fitted(weight: Array, rows: Rows, second: Array | WideMoments) -> Array:
     """The real weight that gives from quantized rows what `weight` gives from real ones, as well as can be.
 
     weight + weight (A - B)' B (B' B)^-1  for real rows A and quantized ones B, both without their means.
@@ -134,7 +150,7 @@ def fitted(weight: Array, rows: Rows, second: Array) -> Array:
         rows: A and B.
         second: `moments` of B without its mean.
     """
-    if rows.real.shape[1] < _ENOUGH * weight.shape[2] or weight.shape[2] > WIDEST:
+    if rows.real.shape[1] < _ENOUGH * weight.shape[2] or isinstance(second, WideMoments):
         return weight
     gap = rows.real - rows.quantized
     gap -= gap.mean(axis=1, keepdims=True)
@@ -144,7 +160,7 @@ def fitted(weight: Array, rows: Rows, second: Array) -> Array:
     return (weight + correction.swapaxes(1, 2)).astype(np.float32)
 
 
-def second_order(codes: Codes, weight: Array, second: Array) -> Codes:
+def second_order(codes: Codes, weight: Array, second: Array | WideMoments) -> Codes:
     """Round `weight` to the scales of `codes` column by column, each making good the errors before it.
 
     Args:
@@ -157,7 +173,8 @@ def second_order(codes: Codes, weight: Array, second: Array) -> Codes:
     numbers = np.zeros((groups, depth, results), np.float32).swapaxes(1, 2)
     for start in range(0, depth, WIDEST):
         stop = min(start + WIDEST, depth)
-        _round_block(codes, weight[:, :, start:stop], second[:, start:stop, start:stop], numbers, start)
+        part = second.of(start, stop) if isinstance(second, WideMoments) else second
+        _round_block(codes, weight[:, :, start:stop], part, numbers, start)
     numbers = np.ascontiguousarray(numbers)
     return replace(codes, numbers=numbers)
 
@@ -200,9 +217,9 @@ def _round_block(codes: Codes, weight: Array, second: Array, numbers: Array, sta
             errors[:, i] = exact[:, i] - chosen * scales[:, i]
 
 
-def descend(codes: Codes, weight: Array, second: Array, steps: int) -> Codes:
+def descend(codes: Codes, weight: Array, second: Array | WideMoments, steps: int) -> Codes:
     """Move single codes by one, in each row the one that helps most, up to `steps` times or until none helps."""
-    if weight.shape[2] > WIDEST:
+    if isinstance(second, WideMoments):
         return codes
     numbers = codes.numbers.copy()
     diagonal = second.diagonal(axis1=1, axis2=2)[:, None, :]

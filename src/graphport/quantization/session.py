@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from graphport.quantization.calibrate import Method as Calibration
     from graphport.quantization.choices import Choices
     from graphport.quantization.engine import Judge, Noise
+    from graphport.quantization.layer import Layer
     from graphport.quantization.layerwise import Choose
     from graphport.quantization.observe import Statistics
     from graphport.quantization.placement import Placement
@@ -98,14 +99,7 @@ class Work:
             if node.output.name in floating:
                 placement.floating[node] = REASON
         by_value = {value: states[value.name] for value in placement.roots if value.name in states}
-        target = self.choices.target
-        quantization = Quantization(
-            placement,
-            bias_bits=target.bias_bits,
-            is_narrow=target.is_narrow,
-            guarded=target.guarded,
-            short_factors=target.short_factors,
-        )
+        quantization = self.quantization(placement)
         for value, state in by_value.items():
             fixed = self.fixed(value)
             others = [states[other.name] for other in placement.shared.get(value, ()) if other.name in states]
@@ -113,26 +107,42 @@ class Work:
             if fixed is not None or others:
                 quantization.fixed.add(value)
         for node, layer in placement.layers.items():
-            weight = layer.numbers()
-            grid = weight_grid(
-                layer,
-                weight,
-                # Sums of two bits only products have.
-                DType.INT4 if self.choices.weight is DType.INT2 and layer.kind != "product" else self.choices.weight,
-                per_channel=self._per_channel(node),
-                block=self.choices.settings.weight_block,
-                reach=self.choices.reach,
-                power_of_two=self.choices.power_of_two,
-                least=least_scales(layer, quantization.grid_of(layer.input)),
-            )
-            if target.by_group:
-                grid = by_group(grid, layer)
-            codes = nearest(grid, layer, weight, reach=self.choices.reach)
-            quantization.weights[node] = Weight(grid, codes, None if layer.bias is None else layer.offsets())
+            quantization.weights[node] = self.weight(node, layer, quantization.grid_of(layer.input))
         if self.choices.settings.weights_only:
             quantization.grids.clear()
             quantization.tables = self.tables(graph)
         return Candidate(graph, quantization, by_value, floating=tuple(floating))
+
+    def quantization(self, placement: Placement) -> Quantization:
+        """Nothing but where `placement` says that is computed on integers."""
+        target = self.choices.target
+        return Quantization(
+            placement,
+            bias_bits=target.bias_bits,
+            is_narrow=target.is_narrow,
+            guarded=target.guarded,
+            short_factors=target.short_factors,
+        )
+
+    def weight(self, node: Node, layer: Layer, source: Grid | None) -> Weight:
+        """The weight of a layer rounded to the nearest codes; `source` is the grid of what it is multiplied with."""
+        choices = self.choices
+        weight = layer.numbers()
+        grid = weight_grid(
+            layer,
+            weight,
+            # Sums of two bits only products have.
+            DType.INT4 if choices.weight is DType.INT2 and layer.kind != "product" else choices.weight,
+            per_channel=self._per_channel(node),
+            block=choices.settings.weight_block,
+            reach=choices.reach,
+            power_of_two=choices.power_of_two,
+            least=least_scales(layer, source),
+        )
+        if choices.target.by_group:
+            grid = by_group(grid, layer)
+        codes = nearest(grid, layer, weight, reach=choices.reach)
+        return Weight(grid, codes, None if layer.bias is None else layer.offsets())
 
     def tables(self, graph: Graph) -> dict[Node, Weight]:
         """Codes of tables, where they are asked for."""
@@ -231,8 +241,15 @@ class Work:
 
     def follow(self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False) -> None:
         """Follow samples through a candidate and adjust its layers."""
+        candidate.follower = self.follower(candidate, adjusts=adjusts, searches=searches, refines=refines)
+        candidate.follower.run([inputs for inputs, _ in self.followed])
+
+    def follower(
+        self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False
+    ) -> Follower:
+        """What follows samples through a candidate."""
         choices = self.choices
-        follower = Follower(
+        return Follower(
             candidate.graph,
             candidate.quantization,
             adjusts=adjusts and choices.rounds,
@@ -243,8 +260,6 @@ class Work:
             threads=choices.settings.threads,
             on_progress=None if self.on_progress is None else lambda done, total: self._tell("adjust", done, total),
         )
-        follower.run([inputs for inputs, _ in self.followed])
-        candidate.follower = follower
 
     def _chooser(self, candidate: Candidate) -> Choose:
         """Chooses ranges among parts of the present ones and, if no method was asked for, those of all methods."""

@@ -43,8 +43,10 @@ def _scales(region: Region) -> Array | None:
         return None
     squares = np.zeros(region.channels)
     for layer in readers:
-        weight = layer.numbers().astype(np.float64)
-        squares += np.sum(weight**2, axis=1 - layer.in_axis) / max(float(np.sum(weight**2)), 1e-300)
+        weight = layer.numbers()
+        # Summed in float64 without a copy in it.
+        own: Array = np.einsum("ij,ij->i" if layer.in_axis == 0 else "ij,ij->j", weight, weight, dtype=np.float64)
+        squares += own / max(float(own.sum()), 1e-300)
     is_used = squares > 0
     if not is_used.any():
         return None

@@ -10,6 +10,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.quantization.parameters import TINY, Grid, limits, symmetric
+from graphport.quantization.parts import along, mapped, part_of, part_of_grid, parts_of
 
 if TYPE_CHECKING:
     from graphport.quantization.layer import Layer
@@ -103,6 +104,17 @@ def pair_sums(matrix: Array) -> Array:
 
 def nearest(grid: Grid, layer: Layer, weight: Array, *, reach: str = "full") -> Array:
     """The nearest codes on `grid`, of the layout of the weight."""
+    places = parts_of(layer)
+    if len(places) > 1:
+        codes = np.empty(weight.shape, grid.dtype.numpy)
+
+        def round_part(place: slice) -> None:
+            where = along(layer, place)
+            part = part_of(layer, place)
+            codes[where] = nearest(part_of_grid(layer, grid, place), part, weight[where], reach=reach)
+
+        mapped(round_part, places)
+        return codes
     codes = grid.codes(weight)
     if reach != "pairs" or not has_pairs(layer) or not grid.dtype.is_integer:
         return codes
@@ -113,6 +125,19 @@ def nearest(grid: Grid, layer: Layer, weight: Array, *, reach: str = "full") -> 
 
 
 def _blocked(layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros: bool) -> Grid:
+    places = parts_of(layer)
+    if len(places) > 1:
+
+        def part(place: slice) -> Grid:
+            numbers = weight[along(layer, place)]
+            return _blocked(part_of(layer, place), numbers, dtype, block, has_zeros=has_zeros)
+
+        parts = mapped(part, places)
+        scale, zero_point = (
+            np.concatenate(each, axis=layer.out_axis)
+            for each in ([part.scale for part in parts], [part.zero_point for part in parts])
+        )
+        return replace(parts[0], scale=scale, zero_point=zero_point)
     axis = layer.in_axis
     pad = -weight.shape[axis] % block
     padded = np.pad(weight, [(0, pad if i == axis else 0) for i in range(weight.ndim)])

@@ -1,0 +1,109 @@
+"""Weights of large models rounded layer by layer: neither all weights nor all codes are in memory at once.
+
+Samples are followed through the graph with real weights and with rounded ones (`layerwise`), pieces of it at a time.
+Each layer is rounded when they come to it, and its codes go to a temporary file; the outputs of both ways, of samples
+that no layer is adjusted to, tell the noise. What runtimes would do with the whole model is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.spill import UnnamedFile
+from graphport.ir import rewrite
+from graphport.quantization.candidate import Candidate
+from graphport.quantization.emptiness import refuse_empty
+from graphport.quantization.engine import Noise
+from graphport.quantization.insert_qdq import Weight
+from graphport.quantization.report import Step
+from graphport.quantization.unscale import unscale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.ir.graph import Graph, Node
+    from graphport.quantization.session import Work
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(slots=True, eq=False)
+class SpilledWeights(MutableMapping["Node", Weight]):
+    """Rounded weights of `nodes` whose codes lie in a file; what is not rounded yet is when it is asked for."""
+
+    nodes: tuple[Node, ...]
+    rounded: Callable[[Node], Weight]
+    _file: UnnamedFile = field(default_factory=UnnamedFile)
+    _known: dict[Node, Weight] = field(default_factory=dict["Node", Weight])
+
+    def __getitem__(self, node: Node) -> Weight:
+        if node not in self._known:
+            if node not in self.nodes:
+                raise KeyError(node)
+            self[node] = self.rounded(node)
+        return self._known[node]
+
+    def __setitem__(self, node: Node, weight: Weight) -> None:
+        grid = weight.grid
+        before = self._known.get(node)
+        if before is None or before.grid is not grid:
+            grid = replace(grid, scale=self._spilled(grid.scale), zero_point=self._spilled(grid.zero_point))
+        self._known[node] = Weight(grid, self._spilled(weight.codes), weight.bias)
+
+    def __delitem__(self, node: Node) -> None:
+        del self._known[node]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def _spilled(self, array: Array) -> Array:
+        whole = np.ascontiguousarray(array).reshape(array.shape)
+        start = self._file.add([whole.reshape(-1).view(np.uint8).data])
+        return np.frombuffer(self._file.view(start, whole.nbytes), whole.dtype).reshape(whole.shape)
+
+
+def streamed(work: Work, graph: Graph) -> Candidate:
+    """`graph` with rounded weights, and its noise on the samples that were held back; nothing else is tried.
+
+    Channels that stand out only because their readers make up for it are brought back in any case: that rounds nothing.
+    """
+    settings = work.choices.settings
+    twin = rewrite.copy(graph)
+    if settings.equalize is not False and work.timed("equalize", unscale, twin):
+        graph = twin
+    placement = work.place(graph)
+    refuse_empty(graph, placement, work.choices.target)
+    quantization = work.quantization(placement)
+    quantization.weights = SpilledWeights(
+        tuple(placement.layers), lambda node: work.weight(node, placement.layers[node], None)
+    )
+    quantization.tables = work.tables(graph)
+    best = Candidate(graph, quantization, {})
+    best.noise = work.timed("round", _followed, work, best)
+    work.steps.append(Step("round layer by layer", best.noise.snr, is_kept=True))
+    return best
+
+
+def _followed(work: Work, best: Candidate) -> Noise:
+    """Follow all samples at once; layers are adjusted to those that were not held back."""
+    seen = [*work.followed]
+    judged = work.judge.runs if work.held_back else []
+    runs = [inputs for inputs, _ in (*seen, *judged)]
+    follower = work.follower(best, adjusts=True)
+    follower.fitting = len(seen)
+    real, rounded = follower.run(runs, best.graph.outputs)
+    best.follower = follower
+    noise = Noise()
+    outputs = [value for value in dict.fromkeys(best.graph.outputs) if value in real and value in rounded]
+    for index, (_, count) in enumerate([*seen, *judged]):
+        if index >= len(seen) or not judged:
+            expected, found = ({value.name: each[value][index] for value in outputs} for each in (real, rounded))
+            noise.add(expected, found, count)
+    return noise

@@ -1,0 +1,112 @@
+"""Large models are rounded one layer at a time: the same codes, and no whole model is run or held."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.quantization import layer, parts
+from graphport.quantization import round as rounding
+from graphport.quantization.engine import Judge
+from graphport.quantization.insert_qdq import Weight
+from graphport.quantization.layer import layer_of
+from graphport.quantization.parameters import symmetric
+from graphport.quantization.streamed import SpilledWeights
+from tests.quantization.test_decoder import FOUR
+from tests.quantization.test_weights_alone import _snr, _tokens, decoder
+
+
+@pytest.fixture
+def is_large(monkeypatch):
+    """Every model is large, every layer is rounded in parts, and none may be run as a whole."""
+
+    def refused(*_, **__):
+        message = "a large model was run as a whole"
+        raise AssertionError(message)
+
+    def make():
+        monkeypatch.setattr(layer, "LARGE", 1)
+        monkeypatch.setattr(parts, "MOST", 300)
+        monkeypatch.setattr(Judge, "of", refused)
+        monkeypatch.setattr(Judge, "noise", refused)
+
+    return make
+
+
+def _codes(found):
+    nodes = [item for item in found.graph if item.op == "DequantizeLinear"]
+    return {item.operands[0].name: [x.storage.numpy().astype(np.float32) for x in item.operands] for item in nodes}
+
+
+@pytest.mark.parametrize("data", [None, _tokens(24)], ids=["without samples", "with samples"])
+def test_it_gives_what_is_given_to_small_models(is_large, data):
+    found = decoder()
+    whole = gp.quantize(found, data, preset="fast", equalize=False, **FOUR)
+    is_large()
+    made = gp.quantize(found, data, preset="fast", equalize=False, **FOUR)
+    assert [step.name for step in made.report.steps] == ["round layer by layer"]
+    expected, codes = _codes(whole), _codes(made)
+    assert codes.keys() == expected.keys()
+    # Sums over a block in another order may choose another one of two ranges that are equally good.
+    same = [np.mean(x == y) for name, each in expected.items() for x, y in zip(each, codes[name], strict=True)]
+    assert min(same) > 0.97
+    assert made.report.snr_db == pytest.approx(whole.report.snr_db, abs=0.5)
+    assert _snr(found, made) == pytest.approx(_snr(found, whole), abs=0.2)
+
+
+def test_samples_that_were_held_back_tell_the_noise(is_large):
+    found, data = decoder(), _tokens(48)
+    is_large()
+    nearest, made = (gp.quantize(found, data, preset=preset, **FOUR) for preset in ("fast", "balanced"))
+    assert _snr(found, made) > _snr(found, nearest) + 1
+    assert made.report.held_back == 12
+    assert made.report.snr_db == pytest.approx(_snr(found, made), abs=1)
+    assert all(one.own_db is not None for one in made.report.layers if one.is_quantized)
+
+
+def test_outstanding_channels_are_brought_back_without_a_trial(is_large):
+    plain, outstanding = decoder(), decoder(outliers=64.0)
+    is_large()
+    first, second = (gp.quantize(found, preset="fast", **FOUR) for found in (plain, outstanding))
+    assert second.report.snr_db == pytest.approx(first.report.snr_db, abs=1)
+
+
+def test_moments_of_many_columns_are_taken_a_few_at_a_time(monkeypatch):
+    r = np.random.default_rng(0)
+    rows = r.normal(size=(1, 200, 24)).astype(np.float32) @ r.normal(size=(24, 24)).astype(np.float32)
+    monkeypatch.setattr(rounding, "WIDEST", 8)
+    found = rounding.seconds_of(rows)
+    assert isinstance(found, rounding.WideMoments)
+    whole = rows[0].T.astype(np.float64) @ rows[0] / 200
+    part = found.of(8, 16)[0].astype(np.float64)
+    part[range(8), range(8)] = whole[range(8, 16), range(8, 16)]
+    assert np.allclose(part, whole[8:16, 8:16], rtol=1e-4)
+
+
+def test_codes_come_back_from_the_file_as_they_went():
+    graph = decoder().graph
+    nodes = tuple(node for node in graph if layer_of(node) is not None)
+    asked = []
+
+    def rounded(node):
+        asked.append(node)
+        weight = layer_of(node).numbers()
+        grid = symmetric(np.abs(weight).max(axis=0), DType.INT8, axis=1)
+        return Weight(grid, grid.codes(weight), None)
+
+    weights = SpilledWeights(nodes, rounded)
+    assert not asked
+    assert list(weights) == list(nodes)
+    for node in nodes:
+        expected = rounded(node)
+        for x, y in ((weights[node].codes, expected.codes), (weights[node].grid.scale, expected.grid.scale)):
+            assert x.dtype == y.dtype
+            assert np.array_equal(x, y)
+            assert not x.flags.owndata
+    other = Weight(weights[nodes[0]].grid, weights[nodes[0]].codes * 0, None)
+    weights[nodes[0]] = other
+    assert not weights[nodes[0]].codes.any()
+    assert asked == [node for node in nodes for _ in range(2)]
+    assert weights.get(graph.first if graph.first not in nodes else None) is None
