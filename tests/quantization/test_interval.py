@@ -51,3 +51,13 @@ def test_noise_is_told_apart_by_samples():
     assert whole.snr_range == pytest.approx(flat.snr_range)
     low, high = whole.snr_range
     assert low < whole.snr < high
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_margin_leads_to_the_lower_end(count):
+    r = np.random.default_rng(count)
+    noise = Noise()
+    x = r.normal(size=(count, 4)).astype(np.float32)
+    noise.add({"y": x}, {"y": x + r.normal(0, 0.1, x.shape).astype(np.float32)}, count)
+    assert noise.margin == (0.0 if noise.snr_range is None else pytest.approx(noise.snr - noise.snr_range[0]))
+    assert (noise.margin > 0) is (count == 12)

@@ -17,7 +17,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
-from graphport.quantization.interval import ratio_interval, ratio_margin, share_interval
+from graphport.quantization.interval import ratio_interval, share_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -126,11 +126,9 @@ class Noise:
 
     @property
     def margin(self) -> float:
-        """dB that the worst output may be less on other samples: 1.65 standard errors; 0 where nothing is known."""
-        if not self.signal:
-            return 0.0
-        worst = max(self.signal, key=lambda name: self.noise[name] / max(self.signal[name], 1e-30))
-        return ratio_margin(*zip(*self.each[worst], strict=True))
+        """dB that the worst output may be less on other samples: down to the lower end of `snr_range`, or 0."""
+        found = self.snr_range
+        return 0.0 if found is None else max(self.snr - found[0], 0.0)
 
     @property
     def agreement_range(self) -> tuple[float, float] | None:

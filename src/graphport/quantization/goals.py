@@ -22,7 +22,7 @@ class FrontPoint:
 
     `latency` is processor time beside the source's, `latency_ms` that of one run here, both `None` where the target's
     runtime is not here; `layers` counts layers by precision; `bytes` are those of the file as ONNX. `margin_db` is what
-    `snr_db` may be less on other samples, by one standard error and two thirds.
+    `snr_db` may be less on other samples, down to the lower end of its range.
     """
 
     point: int

@@ -15,7 +15,6 @@ FEWEST = 4
 """Samples below which nothing is known of their spread."""
 _RARE, _RAREST = 4, 16
 """The noise of a sample that was not met: so often that of the noisiest, at most so often the mean."""
-_ONE_SIDED = 1.645
 _NORMAL = 1.959964
 """Standard deviations on either side that 95 % of a normal variable lie between."""
 
@@ -48,16 +47,6 @@ def _end(s: Array, n: Array, side: int) -> float:
     d = (n - r * s) / n.mean()
     error = np.sqrt(np.sum(d**2) / (len(d) - 1) / len(d))
     return float(r * np.exp(side * _student(len(d) - 1) * error))
-
-
-def ratio_margin(signals: Sequence[float], noises: Sequence[float]) -> float:
-    """dB that the ratio of sums is worse on other samples in one case of twenty, by its standard error alone."""
-    s, n = np.asarray(signals, np.float64), np.asarray(noises, np.float64)
-    if len(n) < FEWEST or n.sum() <= 0 or s.sum() <= 0:
-        return 0.0
-    d = (n - n.sum() / s.sum() * s) / n.mean()
-    error = np.sqrt(np.sum(d**2) / (len(d) - 1) / len(d))
-    return float(_ONE_SIDED * error * 10 / np.log(10))
 
 
 def share_interval(agreeing: int, count: int) -> tuple[float, float] | None:
