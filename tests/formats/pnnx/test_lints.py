@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import graphport as gp
@@ -89,3 +90,23 @@ def test_a_declared_shape_that_is_not_that_of_the_text_is_told_while_reading(tmp
     found = gp.load(tmp_path / "net.pnnx.param").findings
     assert [finding.code for finding in found] == ["SHAPE0002"]
     assert "float32[3], it is float32[2]" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("shape", "declared", "expected"),
+    [
+        pytest.param("(1,2,6,3,2)", "(1,2,6)", ["PNNX0205"], id="factors that do not fit"),
+        pytest.param("(2,3,2,-1)", "(2,3,2)", ["PNNX0205"], id="factors that fit"),
+        pytest.param("(2,-1)", "(2,6)", [], id="as declared"),
+        pytest.param("(2,6)", "(3,4)", [], id="another shape of this rank"),
+        pytest.param("(2,-1)", "(2,3,3)", [], id="a declaration that does not fit"),
+        pytest.param("(2,-1)", "(2,?,3)", [], id="an open length"),
+    ],
+)
+def test_a_shape_in_which_factors_are_left_is_read_as_declared(tmp_path, shape, declared, expected):
+    text = f"Tensor.reshape r 1 1 x y shape={shape} $input=x #y={declared}f32\npnnx.Output o 1 0 y\n"
+    assert warnings(tmp_path, text, shape="4,3") == expected
+    if expected:
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        found = gp.run(gp.load(tmp_path / "net.pnnx.param"), {"x": x, "z": np.zeros(2, np.float32)})
+        np.testing.assert_array_equal(found["y"], x.reshape([int(n) for n in declared[1:-1].split(",")]))

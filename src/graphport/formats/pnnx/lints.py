@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, Severity
@@ -10,11 +11,11 @@ from graphport.core.facts import TensorFact
 from graphport.expression.syntax import Call, Literal, Reference, postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from graphport.core.diagnostics import Span
     from graphport.expression.syntax import Node as Tree
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
 
 _CUT = -1_000_000_000
 _LEAST = -(2**31)
@@ -73,6 +74,31 @@ def doubts_of_operator(
     if dims is not None and own is not None and len(dims) == 2 and len(own) == 3 and dims[0] != own[1]:
         message = f"{line}: the mask {mask.name} has a row for each item, not for each query: it is that of padded keys"
         yield Diagnostic("PNNX0204", message, place(), "it is read as such", Severity.WARNING)
+
+
+def declared_shape(
+    attributes: Mapping[str, Attribute], given: Sequence[Value], results: Sequence[Value], place: Callable[[], Span]
+) -> tuple[tuple[int, ...] | None, Diagnostic | None]:
+    """The shape that a reshape is declared to have, where its list is one of another rank, and what is said of that.
+
+    Where a list is a product of lengths pnnx leaves factors of it behind: `(4,mul(4,4),-1)` becomes `(4,16,16,-1)`.
+    The declaration is what PyTorch gave.
+    """
+    stated = attributes.get("shape")
+    if not isinstance(stated, tuple) or len(given) != 1 or len(results) != 1:
+        return None, None
+    before, after = _numbers(_dims(given[0])), _numbers(_dims(results[0]))
+    if before is None or not after or len(after) == len(stated) or prod(before) != prod(after):
+        return None, None
+    told = ",".join(map(str, after))
+    message = f"the shape ({','.join(map(str, stated))}) is of another rank than the result, declared as ({told})"
+    return after, Diagnostic("PNNX0205", message, place(), "it is read as declared", Severity.WARNING)
+
+
+def _numbers(dims: Sequence[object] | None) -> tuple[int, ...] | None:
+    """Lengths of which none is open."""
+    numbers = tuple(dim for dim in dims or () if isinstance(dim, int))
+    return None if dims is None or len(numbers) < len(dims) else numbers
 
 
 def _divides(node: Tree) -> bool:

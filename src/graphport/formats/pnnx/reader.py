@@ -18,7 +18,7 @@ from graphport.expression.syntax import Reference, postorder
 from graphport.expression.tokens import Text
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import Archive, Layout, read_archive
-from graphport.formats.pnnx.lints import doubts_of_expression, doubts_of_operator
+from graphport.formats.pnnx.lints import declared_shape, doubts_of_expression, doubts_of_operator
 from graphport.formats.pnnx.param import Findings, Line, Places, Word, parse_lines
 from graphport.formats.pnnx.values import parse_tensor, parse_value
 from graphport.ir.graph import Graph, Node, Value
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 DIALECT = "pnnx"
 _PREFIX = "pnnx."
+_RESHAPES = ("Tensor.reshape", "Tensor.view")
 _ENDING = ".param"
 _KEYS = "$"
 _PLAIN_KEYS = ("input", "self")
@@ -201,6 +202,11 @@ class _Reader:
         for doubt in doubts_of_operator(line.name, word, entries.keys, given, lambda: self.findings.span(line.word(0))):
             self.findings.add(doubt)
         attributes = dict(entries.attributes)
+        if word in _RESHAPES:
+            shape, doubt = declared_shape(attributes, given, results, lambda: self.findings.span(line.word(0)))
+            if shape is not None and doubt is not None:
+                attributes["shape"] = shape
+                self.findings.add(doubt)
         if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
             attributes[_KEYS] = entries.keys
         origin = self.places, note.index * Places.LONGEST
