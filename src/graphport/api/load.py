@@ -16,6 +16,7 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.core.progress import stage
 from graphport.ir import rewrite
+from graphport.ops import registry
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 
@@ -121,6 +122,9 @@ def _read(
         inference = Inference()
         inference.graph(graph, check_declared=True)
         found = inference.findings
+        if kind.dialect and registry.record(kind.dialect).has_complex:
+            # Its lists and complex tensors are taken apart before its words have rules.
+            _, found = legalize(rewrite.copy(graph), in_place=True)
         read = said = None
     else:
         read = rewrite.copy(graph) if foreign(graph) else None

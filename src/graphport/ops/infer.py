@@ -344,6 +344,9 @@ class Inference:
         """`fact`, completed by what the file claims of `value` in `dialect`; a contradiction is a finding."""
         if not isinstance(fact, TensorFact) or not isinstance(claim, TensorFact):
             return claim if fact == UNKNOWN else fact
+        if claim.dtype is not None and claim.dtype.kind == "c" and registry.record(dialect).has_complex:
+            # Rules are about pairs of real numbers, which nobody has made of it yet.
+            return claim
         dtype = claim.dtype if fact.dtype is None else fact.dtype
         if claim.dtype not in (None, dtype):
             severity = Severity.WARNING if registry.record(dialect).infers_anew else Severity.ERROR

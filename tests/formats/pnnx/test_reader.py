@@ -247,3 +247,18 @@ def test_it_becomes_onnx(tmp_path):
     assert report.passed
     assert report.verification is not None
     onnx.checker.check_model(tmp_path / "net.onnx", full_check=True)
+
+
+def test_complex_tensors_stay_in_the_text_as_they_are(tmp_path):
+    rows = [
+        "pnnx.Input               in                       0 1 x #x=(2,4)f32",
+        "torch.fft.fft            f                        1 1 x y dim=-1 n=None norm=None $input=x #x=(2,4)f32 #y=(2,4)c64",
+        "pnnx.Expression          a                        1 1 y z expr=abs(@0) #y=(2,4)c64 #z=(2,4)f32",
+        "pnnx.Output              out                      1 0 z #z=(2,4)f32",
+    ]
+    text = "\n".join(["7767517", "4 3", *rows, ""])
+    path = model(tmp_path, text)
+    report = gp.convert(path, tmp_path / "again.pnnx.param")
+    assert report.passed
+    assert not report.findings
+    assert (tmp_path / "again.pnnx.param").read_text() == text

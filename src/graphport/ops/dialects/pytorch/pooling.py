@@ -11,7 +11,7 @@ from graphport.ops.dialects.pnnx.convolution import batched, unbatched
 from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import bounded, integers, vector
+from graphport.ops.dialects.torch_functions import bounded, integers, static, vector
 from graphport.ops.pages.indexing import ScatterElements
 from graphport.ops.pages.reduction import ReduceProd
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape
@@ -47,7 +47,7 @@ def _unpooled(b: Builder, x: Value, indices: Value, size: Any, rank: int) -> Val
     entries, is_added = batched(b, x, rank + 2)
     places, _ = batched(b, indices, rank + 2)
     sizes = lengths(b, size)
-    known = integers(size) if all(not isinstance(n, Value) for n in size) else ()
+    known = static(sizes) or ()
     if known:
         bounded(prod(known))
     front = b(Shape, entries, start=0, end=2)
