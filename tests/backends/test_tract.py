@@ -11,6 +11,8 @@ import graphport as gp
 from graphport.backends import tract
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
+from graphport.proof.runtimes import tract as witness
+from graphport.proof.runtimes.serve import Port
 
 DIGITS = Path(tract.__file__).parents[1] / "examples" / "digits"
 X = np.random.default_rng(3).normal(size=(2, 4, 6, 8)).astype(np.float32)
@@ -113,3 +115,15 @@ def test_inputs_of_numbers_that_tract_does_not_have_are_refused(tmp_path):
     onnx.save(proto, tmp_path / "net.onnx")
     with pytest.raises(DiagnosticError, match="float64"):
         gp.run(gp.load(tmp_path / "net.onnx"), {"x": np.ones(2)}, backend="tract")
+
+
+def test_a_text_is_loaded_where_links_may_not_be_made(tmp_path, monkeypatch):
+    """As on Windows, for most users."""
+
+    def refuse(*_, **__):
+        raise OSError(1314, "a required privilege is not held")
+
+    text = tmp_path / "net.nnef"
+    text.write_text("version 1.0;\ngraph net(x) -> (y)\n{\n x = external(shape = [2]);\n y = relu(x);\n}\n")
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    assert witness._Runnable(str(text), 1).inputs == [Port("x")]

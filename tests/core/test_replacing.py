@@ -200,6 +200,30 @@ def test_leftovers_of_ended_processes_are_swept_and_those_of_living_ones_are_not
     assert {each.name for each in tmp_path.iterdir()} == {"a.onnx", *names[1:], *others}
 
 
+def test_a_file_that_cannot_be_replaced_or_removed_is_renamed(tmp_path, monkeypatch):
+    """As on Windows one that is mapped: simulated, by the two calls that are refused there."""
+    path = tmp_path / "a.onnx"
+    path.write_text("old")
+    number, remove, replace = path.stat().st_ino, Path.unlink, Path.replace
+
+    def refuse_to_replace(self, target):
+        if Path(target).exists():
+            raise PermissionError(13, "a mapped file is there")
+        return replace(self, target)
+
+    def refuse_to_remove(self, *, missing_ok=False):
+        if self.exists() and self.stat().st_ino == number:
+            raise PermissionError(13, "it is mapped")
+        remove(self, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "replace", refuse_to_replace)
+    monkeypatch.setattr(Path, "unlink", refuse_to_remove)
+    write_alone(tmp_path)
+    assert path.read_text() != "old"
+    (aside,) = (each for each in tmp_path.iterdir() if each != path)
+    assert (aside.suffix, aside.read_text()) == (".part", "old")
+
+
 def test_a_note_that_is_large_or_no_file_is_none(tmp_path):
     beside = beside_of(tmp_path / "a.onnx")
     beside.write_text("new")

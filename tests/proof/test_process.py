@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import pytest
 
-from graphport.proof.process import Process, UnansweredError
+from graphport.proof import process as processes
+from graphport.proof.process import Listening, Process, UnansweredError
 from graphport.proof.runtimes import Runtime
 
 LEAVING = """
@@ -15,6 +17,50 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"])
 sys.stdin.buffer.read(8)
 os._exit(3)
 """
+
+
+ANSWERING = """
+from graphport.proof.runtimes.serve import Port, serve
+
+class Echo:
+    inputs = outputs = [Port("x")]
+
+    def run(self, inputs, states):
+        return [2 * value for value in inputs], states
+
+serve("1", lambda path, threads: Echo())
+"""
+
+
+@pytest.fixture(
+    params=[processes._EAR, Listening], ids=["as this system hears", "by a thread, as on Windows"], autouse=True
+)
+def ear(request, monkeypatch):
+    monkeypatch.setattr(processes, "_EAR", request.param)
+
+
+def test_large_answers_arrive_whole(tmp_path, monkeypatch):
+    (tmp_path / "answering.py").write_text(ANSWERING)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    process = Process(Runtime("answering", "Answering", "numpy", "answering"))
+    process.ask_to_load("nothing", 1)
+    assert process.opened(60.0).version == "1"
+    value = np.arange(500_000, dtype=np.float32)
+    process.ask_to_run([value, value[:0]], {})
+    doubled, empty = process.answer(60.0).outputs
+    assert np.array_equal(doubled, 2 * value)
+    assert empty.size == 0
+    process.end()
+
+
+def test_silence_is_told_when_the_time_is_over(tmp_path, monkeypatch):
+    (tmp_path / "silent.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    process = Process(Runtime("silent", "Silent", "numpy", "silent"))
+    process.ask_to_load("nothing", 1)
+    with pytest.raises(UnansweredError, match="it gave no answer within 0 s"):
+        process.opened(0.3)
+    assert not process.is_alive
 
 
 def test_a_runtime_that_ends_is_told_at_once_though_a_child_of_its_own_keeps_the_pipes_open(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -12,6 +11,7 @@ from graphport.core import budget
 from graphport.core.dims import Symbolic, evaluate
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Bits, FileStorage, MappedFile, View
+from graphport.core.system import free_memory
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _file(storage: Storage) -> MappedFile | None:
 
 def free_bytes() -> int:
     """Memory that a new process can take without pushing others out."""
-    free = _available()
+    free = free_memory()
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -120,15 +120,6 @@ def free_bytes() -> int:
         if most is not None and now is not None:
             free = min(free, max(most - now, 0))
     return free
-
-
-def _available() -> int:
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        known = dict(line.split(":", 1) for line in lines)
-        return int(known["MemAvailable"].split()[0]) << 10
-    except (OSError, KeyError, ValueError):
-        return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES")) // 2
 
 
 def _number(path: str) -> int | None:

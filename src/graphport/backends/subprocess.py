@@ -82,7 +82,7 @@ class _Process:
         if stream is None:
             message = f"the process of {self.module} has no input"
             raise OSError(message)
-        with suppress(BrokenPipeError):  # what became of it is told by the answer that does not come
+        with suppress(OSError):  # what became of it is told by the answer that does not come
             _send(stream, state, content)
 
     def answer(self) -> tuple[bytes, bytes] | None:

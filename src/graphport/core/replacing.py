@@ -24,6 +24,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from graphport.core.opening import belonging
+from graphport.core.system import lives
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -164,15 +165,24 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
         if left is not None:
             _settle(note, left)
         _keep_apart([target for _, target in moves])
-        if len(moves) == 1 and not moves[0][1].is_dir():
-            moves[0][0].replace(moves[0][1])
-        else:
+        if len(moves) > 1 or moves[0][1].is_dir() or not _replaced(*moves[0]):
             with _naming(moves[-1][1]):
                 _write_note(note, moves)
                 _settle(note, moves)
         _sweep(folder, {target.name for _, target in moves})
     with _naming(moves[-1][1]):
         _flush(folder)
+
+
+def _replaced(source: Path, target: Path) -> bool:
+    """Whether one file took the place of another; Windows lets none that is mapped be replaced, only be renamed."""
+    try:
+        source.replace(target)
+    except PermissionError:
+        if not os.path.lexists(target):
+            raise
+        return False
+    return True
 
 
 def _keep_apart(targets: Sequence[Path]) -> None:
@@ -277,27 +287,17 @@ def _sweep(folder: Path, names: set[str]) -> None:
     """Remove what killed processes left beside files of these names."""
     for place in os.scandir(folder):
         found = _BESIDE.fullmatch(place.name)
-        if found is not None and found["name"] in names and not _lives(int(found["process"])):
+        if found is not None and found["name"] in names and not lives(int(found["process"])):
             _remove(folder / place.name)
-
-
-def _lives(process: int) -> bool:
-    if process == os.getpid():
-        return True
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True  # somebody else's
-    return True
 
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        # Windows removes none that is mapped: whoever writes there next sweeps it.
+        with suppress(PermissionError):
+            path.unlink(missing_ok=True)
 
 
 def _target(path: Path_) -> Path:

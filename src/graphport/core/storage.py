@@ -19,6 +19,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.opening import regular
+from graphport.core.system import open_movable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -189,7 +190,7 @@ class MappedFile:
         self._is_there()
 
     def _open(self) -> Pages | Windows:
-        with self.path.open("rb") as file:
+        with open(self._name, "rb", opener=open_movable) as file:
             status = os.fstat(file.fileno())
             if _identity(status) != self._identity or self._is_written(status):
                 raise OSError(self._changed())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import queue
 import select
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from graphport.proof.runtimes.serve import Port
 from graphport.proof.wire import message, received
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 _LOOK = 0.2
 """Seconds between looks whether it still runs: children that it leaves behind may keep its pipes open."""
+
+_GRACE = 0.05
+"""Seconds that a thread has at least to read what lies there."""
 
 
 class UnansweredError(Exception):
@@ -52,6 +57,51 @@ class Answer:
     seconds: float = 0.0
 
 
+class _Selecting:
+    """Hears what comes through a pipe, for a while."""
+
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        self._stream = stream
+
+    def hear(self, place: memoryview, seconds: float) -> int | None:
+        """How many bytes came into `place`, 0 where the pipe has ended; `None` where nothing came in that time."""
+        if self._stream is None:
+            return 0
+        ready, _, _ = select.select([self._stream], [], [], seconds)
+        return os.readv(self._stream.fileno(), [place]) if ready else None
+
+
+class Listening:
+    """The same where the system cannot wait for pipes, as Windows cannot: a thread waits."""
+
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        self._stream = stream
+        self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._is_listening = False
+
+    def hear(self, place: memoryview, seconds: float) -> int | None:
+        """As `_Selecting.hear`."""
+        if not self._is_listening:
+            self._is_listening = True
+            threading.Thread(target=self._listen, args=(len(place),), daemon=True).start()
+        try:
+            heard = self._heard.get(timeout=max(seconds, _GRACE))
+        except queue.Empty:
+            return None
+        self._is_listening = False
+        place[: len(heard)] = heard
+        return len(heard)
+
+    def _listen(self, most: int) -> None:
+        heard = b""
+        with suppress(OSError, ValueError):  # it was closed meanwhile
+            heard = os.read(self._stream.fileno(), most) if self._stream is not None else b""
+        self._heard.put(heard)
+
+
+_EAR = _Selecting if hasattr(os, "readv") else Listening
+
+
 class Process:
     """The process of one runtime, with at most one file in it. Asking and hearing the answer are two steps."""
 
@@ -63,6 +113,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        self._ear = _EAR(self._process.stdout)
         self.end = weakref.finalize(self, _end, self._process)
 
     @property
@@ -112,7 +163,7 @@ class Process:
         if stream is None:
             text = f"the process of {self.runtime.title} has no input"
             raise OSError(text)
-        with suppress(BrokenPipeError):  # what became of it is told by the answer that does not come
+        with suppress(OSError):  # what became of it is told by the answer that does not come
             stream.writelines(message(plain, values))
             stream.flush()
 
@@ -133,22 +184,16 @@ class Process:
         return plain, values
 
     def _read(self, count: int, until: float) -> bytearray:
-        stream = self._process.stdout
-        if stream is None:
-            raise EOFError
         found = bytearray(count)
         left_over = memoryview(found)
         while left_over:
             has_ended = self._process.poll() is not None
             left = until - time.monotonic()
-            ready, _, _ = select.select([stream], [], [], max(min(left, 0 if has_ended else _LOOK), 0))
-            if not ready and has_ended:
-                raise EOFError
-            if not ready and left <= 0:
-                raise TimeoutError
-            if not ready:
+            length = self._ear.hear(left_over, max(min(left, 0 if has_ended else _LOOK), 0))
+            if length is None and not has_ended and left > 0:
                 continue
-            length = os.readv(stream.fileno(), [left_over])
+            if length is None and not has_ended:
+                raise TimeoutError
             if not length:
                 raise EOFError
             left_over = left_over[length:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,11 +50,19 @@ def _loaded(path: Path) -> Any:
         return reader.load(str(path))
     # It takes folders and archives; a text that stands alone is one.
     with TemporaryDirectory(prefix="graphport-") as folder:
-        (Path(folder) / "graph.nnef").symlink_to(path.absolute())
+        _lay(path, Path(folder) / "graph.nnef")
         beside = path.with_suffix(".quant")
         if beside.exists():
-            (Path(folder) / "graph.quant").symlink_to(beside.absolute())
+            _lay(beside, Path(folder) / "graph.quant")
         return reader.load(folder)
+
+
+def _lay(path: Path, place: Path) -> None:
+    """Have the file at `place`, too; Windows has links only for those who may make some."""
+    try:
+        place.symlink_to(path.absolute())
+    except OSError:
+        shutil.copyfile(path, place)
 
 
 def _words(error: Exception) -> str:

@@ -1,0 +1,77 @@
+"""What Windows does in another way than Linux and macOS, each beside what those do."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+_ASKS_STATE = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION
+_NO_PROCESS = 87  # ERROR_INVALID_PARAMETER
+_RUNS = 259  # STILL_ACTIVE
+_SHARED = 0x7  # FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE
+
+
+class MemoryStatus(ctypes.Structure):
+    """Windows' `MEMORYSTATUSEX`; all but the first two are bytes."""
+
+    _fields_ = (
+        ("length", ctypes.c_uint32),
+        ("load", ctypes.c_uint32),
+        *((name, ctypes.c_uint64) for name in ("all", "free", "swap", "free_swap", "virtual", "free_virtual", "more")),
+    )
+
+
+def free_memory() -> int:
+    """Bytes that a process can take without pushing others out: half of what there is where only that is told."""
+    if sys.platform == "win32":
+        status = MemoryStatus(length=ctypes.sizeof(MemoryStatus))
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+        return int(status.free)
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123  asked before each proof
+            known = dict(line.split(":", 1) for line in file)
+        return int(known["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES")) // 2
+
+
+def lives(process: int) -> bool:
+    """Whether a process of that number runs, be it somebody else's."""
+    if sys.platform == "win32":
+        return _lives_on_windows(process)  # `os.kill(process, 0)` sends Ctrl-C there
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True
+
+
+def _lives_on_windows(process: int) -> bool:
+    if sys.platform != "win32" or process >= 1 << 32:
+        return False
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    kernel.OpenProcess.restype = ctypes.c_void_p
+    handle = kernel.OpenProcess(_ASKS_STATE, 0, ctypes.c_uint32(process))
+    if not handle:
+        return ctypes.get_last_error() != _NO_PROCESS
+    code = ctypes.c_uint32()
+    try:
+        kernel.GetExitCodeProcess(ctypes.c_void_p(handle), ctypes.byref(code))
+    finally:
+        kernel.CloseHandle(ctypes.c_void_p(handle))
+    return code.value == _RUNS
+
+
+def open_movable(path: str, flags: int) -> int:
+    """An opener for `open` to read: the file can be renamed meanwhile, as it can everywhere but there."""
+    if sys.platform != "win32":
+        return os.open(path, flags)
+    import _winapi
+    import msvcrt
+
+    access, existing = _winapi.GENERIC_READ, _winapi.OPEN_EXISTING
+    handle = _winapi.CreateFile(path, access, _SHARED, _winapi.NULL, existing, 0, _winapi.NULL)
+    return msvcrt.open_osfhandle(handle, flags)

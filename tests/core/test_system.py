@@ -1,0 +1,69 @@
+"""What Windows does in another way. Its calls cannot be made here: what stands in for them is as its manual says."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+from graphport.core import system
+
+
+def test_free_memory_is_some_and_no_more_than_there_is():
+    assert 0 < system.free_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_free_memory_of_windows_is_what_is_free_of_the_real_one(monkeypatch):
+    def tell(place):
+        words = (ctypes.c_uint64 * 8).from_address(ctypes.addressof(place._obj))
+        assert words[0] & 0xFFFFFFFF == ctypes.sizeof(words)
+        words[1:] = [10, 7, 20, 17, 30, 27, 0]
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    kernel = SimpleNamespace(GlobalMemoryStatusEx=tell)
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
+    assert system.free_memory() == 7
+
+
+def test_a_process_lives_until_it_has_ended():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert system.lives(process.pid)
+        process.communicate(b"\n")
+    assert not system.lives(process.pid)
+    assert system.lives(os.getpid())
+    assert not system.lives(10**30)
+
+
+def test_nobody_is_sent_a_signal_on_windows(monkeypatch):
+    """`os.kill(number, 0)` is Ctrl-C there."""
+    states = {4: 259, 5: 0}
+
+    def open_process(_, __, number):
+        return number.value if number.value in states else None
+
+    def state(handle, place):
+        ctypes.c_uint32.from_address(ctypes.addressof(place._obj)).value = states[handle.value]
+
+    def fail(*_):
+        raise AssertionError
+
+    def library(*_, **__):
+        # Functions, on which types can be set.
+        return SimpleNamespace(OpenProcess=open_process, GetExitCodeProcess=state, CloseHandle=lambda _: None)
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "kill", fail)
+    monkeypatch.setattr(ctypes, "WinDLL", library, raising=False)
+    monkeypatch.setattr(ctypes, "get_last_error", lambda: 87, raising=False)
+    assert [system.lives(number) for number in (4, 5, 6, 10**30)] == [True, False, False, False]
+    monkeypatch.setattr(ctypes, "get_last_error", lambda: 5, raising=False)  # it may not be asked
+    assert system.lives(6)
+
+
+def test_what_is_opened_to_be_moved_is_read(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    with open(tmp_path / "a", "rb", opener=system.open_movable) as file:
+        (tmp_path / "a").rename(tmp_path / "b")
+        assert file.read() == b"abc"
