@@ -211,6 +211,22 @@ def test_what_an_older_runtime_has_no_words_for_is_told(old_runtime):
     assert finding.help == "install a newer ONNX Runtime, or choose another backend"
 
 
+@pytest.mark.parametrize(("version", "is_refused"), [("1.23.0", True), ("1.31.1", False)])
+def test_an_older_runtime_is_not_asked_to_sort_nothing(monkeypatch, version, is_refused):
+    """It would end the process."""
+    two = {"k": np.array([2], np.int64)}
+    graph = graph_of([node("TopK", ["x", "k"], ["y", "i"])], [("x", ["N", 3])], [("y", ["N", 2])], two)
+    made = onnxruntime.prepare(graph)
+    monkeypatch.setattr(onnxruntime, "distribution", lambda _: ("onnxruntime", version))
+    assert made.run({"x": np.ones((1, 3), np.float32)})["y"].shape == (1, 2)
+    empty = {"x": np.zeros((0, 3), np.float32)}
+    if is_refused:
+        with pytest.raises(DiagnosticError, match="no numbers"):
+            made.run(empty)
+    else:
+        assert made.run(empty)["y"].shape == (0, 2)
+
+
 def _dequantized(draw, *, has_zeros, block):
     """Stored int8 with a scale for each entry of an axis or each block, read directly and by a branch."""
     # Its kernels take what has one scale for a tensor with one, and refuse blocks then.

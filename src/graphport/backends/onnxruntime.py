@@ -15,6 +15,7 @@ from graphport.backends.error_attribution import blamed, fault
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType, is_numpy_own
 from graphport.core.facts import SequenceFact, TensorFact
+from graphport.core.packages import distribution, is_older
 from graphport.core.storage import ArrayStorage, pack, unpack
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
@@ -42,6 +43,8 @@ _NAMED = (
 )
 """Where it names the node that it complains of."""
 _TOO_NEW = re.compile(r"max supported IR version: (?P<format>\d+)|is till opset (?P<opset>\d+)")
+_SORTS_NOTHING = "1.31"
+"""Before this version a TopK of a tensor without numbers ends the process (SIGFPE; seen in 1.23 and 1.30)."""
 _TWICE = "Attempt to replace the existing tensor"
 _KERNEL = "_kernel_time"
 _BYTE = 8
@@ -97,6 +100,8 @@ class OnnxRuntimeSession:
             order = [*computed, *order]
         wanted = [value.name for value in self._graph.inputs]
         names = [output.name for output in session.get_outputs()]
+        if any(isinstance(inputs[name], np.ndarray) and not inputs[name].size for name in wanted):
+            _refuse_to_sort_nothing(self._graph)
         try:
             if all(_speaks_numpy(inputs[name]) for name in wanted) and _plain_outputs(session):
                 answers = session.run(names, {name: inputs[name] for name in wanted})
@@ -107,6 +112,17 @@ class OnnxRuntimeSession:
             raise _fault("RUN0005", "ONNX Runtime", error, self._graph) from error
         found = dict(zip(names, answers, strict=True))
         return {name: found[name] for name in order}
+
+
+def _refuse_to_sort_nothing(graph: Graph) -> None:
+    found = distribution("onnxruntime")
+    if found is None or not is_older(found[1], _SORTS_NOTHING):
+        return
+    sorting = next((node for inner in walk(graph) for node in inner if node.op == "TopK"), None)
+    if sorting is not None:
+        message = f"{found[0]} {found[1]} may end the program at TopK {sorting.name}: an input has no numbers"
+        remedy = f"install {_SORTS_NOTHING} or newer, or take --backend reference"
+        raise DiagnosticError(Diagnostic("RUN0005", message, sorting.origin, remedy))
 
 
 class Kernel(NamedTuple):
