@@ -209,7 +209,7 @@ def _is_taken(told: Quantization, kernel: Kernel) -> bool:
     if kernel.fixed is None:
         return True
     scale, zero = kernel.fixed[dtype]
-    return zeros[0] == zero and bool(np.isclose(scales[0], scale, rtol=1e-6))
+    return zeros[0] == zero and bool(np.isclose(scales[0], scale, rtol=1e-6, atol=0))
 
 
 def _end(node: Node, kernel: Kernel) -> tuple[int, Node] | None:
