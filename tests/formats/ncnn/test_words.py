@@ -303,3 +303,29 @@ def test_a_bool_input_comes_as_integers(tmp_path):
         report = gp.convert(write_onnx(tmp_path / "m.onnx", whole), tmp_path / "m.ncnn.param")
         assert report.passed
         assert gp.load(tmp_path / "m.ncnn.param").inputs["m"].fact.dtype.name == "BOOL"
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "gathered"])
+def test_places_that_are_vectors_are_computed(tmp_path, reduction):
+    """Also negative ones; infinite numbers stay where they are."""
+    draws = np.random.default_rng(11)
+    dims = [1, 3, 4, 2]
+    for depth in (2, 3, 4):
+        rows = draws.permutation(3) - 3 * draws.integers(0, 2, 3)
+        places = [np.zeros(3), rows, *(draws.integers(-n, n, 3) for n in dims[2:depth])]
+        given = {"x": numbers(*dims), "i": np.stack(places, -1)[None]}
+        given = {name: array.astype(np.float32) for name, array in given.items()}
+        given["x"][0, 0, 0, 0] = np.inf
+        updates = numbers(1, 3, *dims[depth:])
+        updates.flat[-1] = -np.inf
+        steps = [("Cast", "i", "c", {"to": TensorProto.INT64})]
+        if reduction == "gathered":
+            steps.append(("GatherND", "x,c", "y", {}))
+        else:
+            given["u"] = updates
+            steps.append(("ScatterND", "x,c,u", "y", {"reduction": reduction}))
+        ours = build(*chain({name: list(array.shape) for name, array in given.items()}, {}, *steps))
+        (expected,) = gp.run(ours, given, backend="reference").values()
+        gp.save(ours, tmp_path / "net.ncnn.param")
+        (found,) = outputs_of(tmp_path / "net.ncnn.param", given)
+        np.testing.assert_allclose(found, expected[0], rtol=1e-4, atol=1e-5)

@@ -24,7 +24,7 @@ from graphport.ops.dialects.ncnn.places import (
     sampled,
 )
 from graphport.ops.dialects.operands import integers, needed, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Cast, Mul
+from graphport.ops.pages.arithmetic import Add, Cast, Max, Mul, Sub
 from graphport.ops.pages.comparison import Greater, Where
 from graphport.ops.pages.indexing import (
     Gather,
@@ -88,15 +88,53 @@ def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int =
 
 @GatherND.lift("ncnn")
 def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
-    if folded(indices) is None:
-        message = f"the places {indices.name} are computed, and are vectors"
+    if folded(indices) is not None:
+        return _moved(b, GatherND, data, indices, batch_dims=batch_dims)
+    if batch_dims:
+        message = f"the places {indices.name} are computed, and are those of a batch"
         raise UnsupportedError(message)
-    return _moved(b, GatherND, data, indices, batch_dims=batch_dims)
+    _real_table(data)
+    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
+    places = _counted(b, indices, dims)
+    rest = dims[wanted[-1] :]
+    table = b(Reshape, data, vector(b, [1, prod(dims) // prod(rest), prod(rest)]))
+    found = _sliced(b, table, places, (prod(wanted[:-1]),), 1)
+    return b(Reshape, found, vector(b, [*wanted[:-1], *rest]))
+
+
+def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
+    """Vectors of places, one for each of the first axes, as real numbers of entries of them all: [1, count]."""
+    *many, depth = sizes(b.dims(indices), "the places")
+    given = b(Reshape, b(Cast, indices, to=DType.FLOAT32), vector(b, [1, prod(many), depth]))
+    lengths = np.array(dims[:depth], np.float32)
+    below = b(Cast, b(Greater, b.like(given, 0.0), given), to=DType.FLOAT32)
+    whole = b(Add, given, b(Mul, below, b.constant(lengths)))
+    steps = np.array([prod(dims[axis + 1 : depth]) for axis in range(depth)], np.float32)
+    return b(ReduceSum, b(Mul, whole, b.constant(steps)), vector(b, [2]), keepdims=0)
 
 
 @ScatterND.lift("ncnn")
 def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
-    return _written(b, ScatterND, data, indices, updates, reduction)
+    if folded(indices) is not None or reduction not in ("none", "add"):
+        return _written(b, ScatterND, data, indices, updates, reduction)
+    _real_table(data)
+    dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
+    count, rest = prod(wanted[:-1]), prod(dims[wanted[-1] :])
+    n = prod(dims) // rest
+    affordable(count * n)
+    # [1, j, i]: whether what stands at j is written to i.
+    rows = rows_of(b, _counted(b, indices, dims), n)
+    table, new = b(Reshape, data, vector(b, [1, n, rest])), b(Reshape, updates, vector(b, [1, count, rest]))
+    if reduction == "add":
+        sums = accumulated(b, rows, transposed(b, new, [0, 2, 1]))
+        return b(Reshape, b(Add, table, transposed(b, sums, [0, 2, 1])), vector(b, dims))
+    # Of two that are written to one place the second stays.
+    numbers = b(Mul, rows, along(b, np.arange(1, count + 1), 1, 3, DType.FLOAT32))
+    last = b(ReduceMax, numbers, vector(b, [1]), keepdims=0)
+    is_new = b(Greater, last, b.constant(np.float32(0)))
+    source = b(Max, b(Sub, last, b.constant(np.float32(1))), b.constant(np.float32(0)))
+    found = b(Where, b(Unsqueeze, is_new, vector(b, [2])), _sliced(b, new, source, (n,), 1), table)
+    return b(Reshape, found, vector(b, dims))
 
 
 @ScatterElements.lift("ncnn")
