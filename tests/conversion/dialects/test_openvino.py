@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from graphport.conversion.dialects.openvino import before
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph, Node, Value
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 DATA = Path(__file__).parents[2] / "formats" / "openvino" / "data"
@@ -48,6 +53,26 @@ def test_compressed_weights_are_taken_apart_in_float32(shift, tmp_path):
     x = np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
     np.testing.assert_allclose(gp.run(model, {"x": x})["y"], x @ weights.T, rtol=1e-5, atol=1e-6)
     assert {str(v.fact.dtype) for v in model.graph.constants} >= {"uint8", "float16"}
+
+
+def test_every_result_is_a_value_of_its_own_under_its_name():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2,)))
+    storage = storage_of(np.ones(2, np.float32))
+    one = graph.add_constant("one", TensorFact.of(storage), storage)
+    y = graph.append(Node("opset1.ReLU", [x], [Value("y", x.fact)], dialect="openvino")).output
+    graph.set_outputs([x, y, one, y])
+    before(graph)
+    found = graph.outputs
+    assert len(set(found)) == 4
+    assert found[1] is y
+    assert [value.producer.word for value in found if value.producer] == [
+        "Identity",
+        "opset1.ReLU",
+        "Identity",
+        "Identity",
+    ]
+    assert [value.producer.operands[0] for value in found if value is not y and value.producer] == [x, one, y]
 
 
 def test_steps_that_are_taken_back_are_one_layer(tmp_path):

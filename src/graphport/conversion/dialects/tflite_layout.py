@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
 
-_TRANSPOSE = "TRANSPOSE"
+_DIALECT, _TRANSPOSE = "tflite", "TRANSPOSE"
 _PICKS, _STRIDES = "picks", "strides"
 _MASKS, _OTHER_MASKS = ("begin_mask", "end_mask"), ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 _PARTS = {"parts by 0": (0, 1), "parts by 2": (2, 0)}
@@ -35,7 +35,7 @@ class _Words:
     """Transposes have their order as a constant operand; what is said of axes are options and constant operands."""
 
     def order(self, node: Node) -> tuple[int, ...] | None:
-        if node.word != _TRANSPOSE or len(node.inputs) < 2:
+        if node.word != _TRANSPOSE or node.dialect != _DIALECT or len(node.inputs) < 2:
             return None
         order = node.inputs[1]
         if order is None or not order.is_constant or order.storage is None:
@@ -44,7 +44,7 @@ class _Words:
 
     def transpose(self, graph: Graph, result: Value, like: Node) -> Node:
         del graph
-        return Node(_TRANSPOSE, [], [result], dialect="tflite", origin=like.unasked_origin)
+        return Node(_TRANSPOSE, [], [result], dialect=_DIALECT, origin=like.unasked_origin)
 
     def set_operands(self, graph: Graph, node: Node, source: Value, order: Sequence[int]) -> None:
         node.inputs = [source, _ints(graph, order)]
@@ -94,10 +94,10 @@ class _Words:
     def reshape(self, graph: Graph, source: Value, result: Value, like: Node) -> Node:
         fact = result.fact
         told = _ints(graph, [n for n in fact.dims if isinstance(n, int)] if isinstance(fact, TensorFact) else [])
-        return Node("RESHAPE", [source, told], [result], dialect="tflite", origin=like.unasked_origin)
+        return Node("RESHAPE", [source, told], [result], dialect=_DIALECT, origin=like.unasked_origin)
 
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
-        if node.word != "RESHAPE" or node.dialect != "tflite" or _is_by_axis(node) or len(node.inputs) < 2:
+        if node.word != "RESHAPE" or node.dialect != _DIALECT or _is_by_axis(node) or len(node.inputs) < 2:
             return None
         fact = node.results[0].fact
         is_known = _numbers(node.inputs[1]) is not None and isinstance(fact, TensorFact)
@@ -120,7 +120,7 @@ def _ints(graph: Graph, numbers: Sequence[int] | np.ndarray[Any, Any]) -> Value:
 
 def _layout(node: Node) -> str:
     """How a node tells axes apart: see `binding.word`."""
-    kind = LAYOUTS.get(node.word, "")
+    kind = LAYOUTS.get(node.word, "") if node.dialect == _DIALECT else ""
     if (len(node.outputs) != 1 and kind not in _PARTS) or _is_by_axis(node):
         return ""
     return "" if kind == "axes" and not node.attributes.get("keep_dims") else kind
