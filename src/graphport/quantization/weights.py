@@ -142,7 +142,7 @@ def _blocked(layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros
     pad = -weight.shape[axis] % block
     padded = np.pad(weight, [(0, pad if i == axis else 0) for i in range(weight.ndim)])
     moved = np.moveaxis(padded, axis, -1)
-    blocks = moved.reshape(*moved.shape[:-1], -1, block)
+    blocks = np.ascontiguousarray(moved.reshape(*moved.shape[:-1], -1, block))
     if dtype.bits < 8 and dtype.is_integer and has_zeros:
         scale, zeros = least_squares(blocks, dtype)
         least, most = limits(dtype)
@@ -166,24 +166,32 @@ def least_squares(blocks: Array, dtype: DType) -> tuple[Array, Array]:
     bound = np.maximum(-low, high)
     best = np.full(bound.shape, np.inf)
     scales, zeros = np.ones(bound.shape, np.float32), np.zeros(bound.shape, np.int32)
-    middle = (least + most + 1) // 2
+    middle = float((least + most + 1) // 2)
     starts: list[tuple[Array, Array]] = []
     for part in _PARTS_OF_BLOCKS:
         around = np.maximum(bound * (2 * part / (most - least)), TINY)
         wide = np.maximum((high - low) * (part / (most - least)), TINY)
         # What is cut off is cut off at both ends alike.
         offset = np.clip(np.rint(least - (low + (1 - part) / 2 * (high - low)) / wide), least, most)
-        starts += [(around, np.full(bound.shape, middle)), (wide, offset)]
+        starts += [(around, np.full(bound.shape, middle, bound.dtype)), (wide, offset)]
+    gap = np.empty_like(blocks)
     for scale, zero in starts:
         for _ in range(_FITS):
-            counts = np.clip(np.rint(blocks / scale[..., None]) + zero[..., None], least, most) - zero[..., None]
-            error: Array = np.sum((counts * scale[..., None] - blocks) ** 2, axis=-1)
+            # In place: there are as many numbers as weights, and this is most of the time that rounding takes.
+            counts: Array = blocks / scale[..., None]
+            np.rint(counts, out=counts)
+            counts += zero[..., None]
+            np.clip(counts, least, most, out=counts)
+            counts -= zero[..., None]
+            np.multiply(counts, scale[..., None], out=gap)
+            gap -= blocks
+            error: Array = np.einsum("...i,...i->...", gap, gap)
             is_better = error < best
             best = np.where(is_better, error, best)
             scales = np.where(is_better, scale, scales)
             zeros = np.where(is_better, zero, zeros)
-            squares: Array = np.sum(counts**2, axis=-1)
-            fitted: Array = np.sum(counts * blocks, axis=-1) / np.maximum(squares, 1)
+            squares: Array = np.einsum("...i,...i->...", counts, counts)
+            fitted: Array = np.einsum("...i,...i->...", counts, blocks) / np.maximum(squares, 1)
             scale = np.where((squares > 0) & (fitted > TINY), fitted, scale)  # noqa: PLW2901
     return scales.astype(np.float32), zeros.astype(np.int32)
 
