@@ -170,7 +170,8 @@ def test_constants_that_a_rule_made_twice_use_of_are_one():
     three, four = net.constant([3.0]), net.constant([4.0])
     one = net.made("One", three, net.x)
     template = net.kept(one, net.made("Two", one.output, three, four))
-    assert [storage.numpy().tolist() for _, storage in template.constants] == [[3.0], [4.0]]
+    steps = (*template.steps, template.last)
+    assert [[storage.numpy().tolist() for _, storage in step.constants] for step in steps] == [[[3.0]], [[4.0]]]
     other.repetition.repeat(other.graph, other.node, template)
     first, last = other.graph
     assert first.operands[0] is last.operands[1]
@@ -369,7 +370,9 @@ def test_operands_tell_nodes_apart():
     large = net.constant(np.zeros(MOST_READ // 4 + 1))
     assert key(large) is None
     assert key(net.constant(np.zeros(MOST_READ // 4))) is not None
-    assert key(graph.add_constant("k", FACT, None)) is None
+    absent = key(graph.add_constant("k", FACT, None))
+    assert absent not in {None, *[key(*each) for each in different]}
+    assert key(graph.add_constant("k", FACT, None)) == absent
 
 
 def test_versions_words_and_wanted_results_tell_nodes_apart():

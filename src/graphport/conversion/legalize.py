@@ -78,16 +78,19 @@ class _Legalizer:
         self.check_declared = check_declared
         self.keep = keep
         self.exact = exact
+        # Words of which what they became is remembered, of some operands and attributes at least.
+        self._repeated: set[tuple[str, str]] = set()
+        self._opsets = graph.root.opsets
 
     def graph(self, graph: Graph, step: Stage | None = None) -> None:
         """Legalize the nodes in order, counted by `step`; a node's operands have final facts when it is reached."""
         for node in graph:
             if step is not None:
                 step.done += 1
-            if node.dialect:
-                self._node(graph, node)
-            else:
+            if not node.dialect:
                 self._settle(node)
+            elif (node.dialect, node.word) not in self._repeated or not self._repeat(graph, node):
+                self._node(graph, node)
 
     def _settle(self, node: Node) -> None:
         """Infer the facts of a canonical node; behind an opaque one, what the file declared is all that is known."""
@@ -127,6 +130,17 @@ class _Legalizer:
         self._bodies(node)
         self._lower(graph, node, rule, version)
 
+    def _repeat(self, graph: Graph, node: Node) -> bool:
+        """Whether `node` is like one whose rule was asked, and has become what that became."""
+        dialect = node.dialect
+        key = self.repetition.key(node, self._opsets.get(dialect))
+        template = None if key is None else self.repetition.find(key)
+        if template is None:
+            return False
+        self.repetition.repeat(graph, node, template)
+        self._claim(node, template.last.facts, dialect)
+        return True
+
     def _is_exact(self, node: Node) -> bool:
         return self.exact and registry.exact(node) is not None
 
@@ -137,12 +151,6 @@ class _Legalizer:
 
     def _lower(self, graph: Graph, node: Node, rule: registry.Lower, version: int | None) -> None:
         key = self.repetition.key(node, version)
-        template = None if key is None else self.repetition.find(key)
-        if template is not None:
-            dialect = node.dialect
-            self.repetition.repeat(graph, node, template)
-            self._claim(node, template.last.facts, dialect)
-            return
         count = len(node.outputs)
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
@@ -177,6 +185,7 @@ class _Legalizer:
             return
         if key is not None and not self.inference.required:
             self.repetition.remember(key, node, _made_between(before, node), answer, moment)
+            self._repeated.add((node.dialect, node.word))
         if self.inference.required:
             self.inference.hold(node)
         named: set[Value] = set()
@@ -192,11 +201,11 @@ class _Legalizer:
 
     def _claim(self, node: Node, facts: Sequence[Fact], dialect: str) -> None:
         """Set `facts` of the results of a node that has become canonical, completed by what its file claims of them."""
+        words, agreement = self.inference.words, self.inference.agreement
         for value, fact in zip(node.results, facts, strict=True):
             claim = value.fact
-            value.fact = self.inference.words.fact(fact, value.name, claim)
-            if self.check_declared:
-                value.fact = self.inference.agreement(value, value.fact, claim, dialect)
+            found = words.fact(fact, value.name, claim)
+            value.fact = agreement(value, found, claim, dialect) if self.check_declared else found
 
     def _take_over(self, builder: Builder, node: Node, old: Value, new: Value) -> Value:
         """Let `new`, or a copy of it, be what `old` was, name included."""

@@ -7,6 +7,7 @@ that are new, requirements, findings, numbers of large weights.
 
 from __future__ import annotations
 
+from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from graphport.core.dtypes import DType
@@ -24,14 +25,17 @@ if TYPE_CHECKING:
 _MOST_REMEMBERED = 1 << 12
 _MOST_STEPS = 32
 """Nodes that one node may become; what becomes more is rare, and takes long by itself."""
+_MOST_CONSTANTS = 4 * _MOST_STEPS
 MOST_READ = 4096
 """Bytes of a constant whose numbers a rule may read; legalizing leaves larger ones alone."""
-_ABSENT = -1
+_ABSENT, _UNKNOWN = -1, -2
 
 
 class Step(NamedTuple):
     """A node to be made: operands by their place among those of the node, and behind these among what is made."""
 
+    constants: tuple[tuple[Fact, Storage], ...]
+    """Made in front of it."""
     word: str
     dialect: str
     operands: tuple[int, ...]
@@ -40,13 +44,16 @@ class Step(NamedTuple):
 
 
 class Template(NamedTuple):
-    """What a node becomes: constants, nodes in front of it, and what it is itself then."""
+    """What a node becomes: nodes in front of it, and what it is itself then."""
 
-    constants: tuple[tuple[Fact, Storage], ...]
     steps: tuple[Step, ...]
     last: Step
     is_in_order: bool
     """Whether the last step reads what the node reads, as it reads it."""
+    is_alone: bool
+    """Whether that is all."""
+    values: int
+    """How many values are made in front of its results."""
 
 
 class Moment(NamedTuple):
@@ -83,6 +90,9 @@ class Repetition:
             return None
         makers: list[Hashable] = []
         for value in node.inputs:
+            if value is not None and value.storage is None and value.is_constant:
+                # Liftings ask for numbers in more ways than that there are none.
+                return None
             maker = None if value is None else value.producer
             # What is still canonical may be a constant in steps, which rules look through.
             if maker is not None and not maker.dialect:
@@ -117,19 +127,25 @@ class Repetition:
 
     def repeat(self, graph: Graph, node: Node, template: Template) -> None:
         """Let `node` become what `template` says; the facts of its results are left as they are."""
+        last = template.last
+        if template.is_alone:
+            node.restate(last.word, last.dialect, last.attributes)
+            return
         made = list(node.inputs)
         stem = node.results[0].name if node.results else node.word
-        for fact, storage in template.constants:
-            made.append(graph.add_constant(stem, fact, storage, origin=node.unasked_origin))
+        origin = node.unasked_origin
+        names = iter(graph.fresh_names(stem, template.values))
+        adopt = graph.adopt_constant
         for step in template.steps:
-            results = [Value(graph.fresh(stem), fact) for fact in step.facts]
+            for fact, storage in step.constants:
+                made.append(adopt(Value(next(names), fact, storage=storage, origin=origin)))
+            results = [Value(next(names), fact) for fact in step.facts]
             operands = [None if place == _ABSENT else made[place] for place in step.operands]
-            earlier = Node(
-                step.word, operands, results, step.attributes, dialect=step.dialect, origin=node.unasked_origin
-            )
+            earlier = Node(step.word, operands, results, step.attributes, dialect=step.dialect, origin=origin)
             graph.insert_before(node, earlier)
             made += results
-        last = template.last
+        for fact, storage in last.constants:
+            made.append(adopt(Value(next(names), fact, storage=storage, origin=origin)))
         if not template.is_in_order:
             node.inputs = [None if place == _ABSENT else made[place] for place in last.operands]
         node.restate(last.word, last.dialect, last.attributes)
@@ -138,17 +154,20 @@ class Repetition:
 def _operands(node: Node) -> Hashable:
     """What a rule may look at of the operands; `None` where one is a constant with many numbers."""
     inputs = node.inputs
+    is_double = len(inputs) > 1 and len(set(inputs)) < len(inputs)
     operands: list[Hashable] = []
     for place, value in enumerate(inputs):
         if value is None:
             operands.append(None)
-        elif place and value in inputs[:place]:
+        elif is_double and (first := inputs.index(value)) < place:
             # The same value twice is not two that are alike.
-            operands.append(inputs.index(value))
+            operands.append(first)
         elif value.producer is not None:
             operands.append((id(value.fact),))
-        elif value.storage is not None and value.storage.nbytes <= MOST_READ:
-            operands.append((id(value.fact), id(value.storage), value.is_literal))
+        elif (storage := value.storage) is None:
+            operands.append((id(value.fact), "constant" if value.is_constant else value.is_input))
+        elif storage.nbytes <= MOST_READ:
+            operands.append((id(value.fact), id(storage), value.is_literal))
         elif value.is_constant:
             return None
         else:
@@ -180,15 +199,27 @@ def _is_plain(attribute: Attribute) -> bool:
     )
 
 
-def _constants(made: Sequence[Node], given: Container[Value]) -> list[Value] | None:
-    """The constants that were made for nodes, each once; `None` if one of them has no numbers of its own."""
-    found = dict.fromkeys(
-        value for node in made for value in node.operands if value.producer is None and value not in given
-    )
-    for value in found:
-        if value.storage is None or value.storage.nbytes > MOST_READ or value.is_literal or value.has_notes:
-            return None
-    return list(found)
+def _constants(made: Sequence[Node], given: Container[Value]) -> list[list[Value]] | None:
+    """For each node the constants that were made before it and behind the one in front, in the order of the graph.
+
+    `None` if one of them has no numbers of its own, or was there before.
+    """
+    found: list[list[Value]] = [[] for _ in made]
+    first: dict[Value, int] = {}
+    for index, node in enumerate(made):
+        for value in node.operands:
+            if value.producer is None and value not in given:
+                if value.storage is None or value.storage.nbytes > MOST_READ or value.is_literal or value.has_notes:
+                    return None
+                first.setdefault(value, index)
+    if not first:
+        return found
+    graph, step = made[-1].graph, len(made)
+    for value in islice(reversed(graph.constants) if graph else (), _MOST_CONSTANTS):
+        if value in first:
+            step = min(step, first.pop(value))
+            found[step].insert(0, value)
+    return None if first else found
 
 
 def _template(node: Node, made: Sequence[Node], answer: Sequence[Value | None]) -> Template | None:
@@ -207,24 +238,24 @@ def _template(node: Node, made: Sequence[Node], answer: Sequence[Value | None]) 
         if value is not None:
             places.setdefault(value, index)
     start = len(node.inputs)
-    constants = _constants(made, places)
-    if constants is None:
-        return None
-    places.update((value, start + index) for index, value in enumerate(constants))
-    start += len(constants)
     steps: list[Step] = []
-    for each in made:
+    made_for = _constants(made, places)
+    if made_for is None:
+        return None
+    for each, constants in zip(made, made_for, strict=True):
         if each.has_bodies or each.has_notes or each.name or None in each.outputs:
             return None
-        if any(value is not None and value not in places for value in each.inputs):
+        places.update(zip(constants, count(start), strict=False))
+        start += len(constants)
+        operands = tuple([_ABSENT if value is None else places.get(value, _UNKNOWN) for value in each.inputs])
+        results = each.results
+        if _UNKNOWN in operands or any(value.has_notes for value in results):
             return None
-        operands = tuple([_ABSENT if value is None else places[value] for value in each.inputs])
-        facts = tuple([value.fact for value in each.results])
-        if any(value.has_notes for value in each.results):
-            return None
-        steps.append(Step(each.word, each.dialect, operands, dict(each.attributes), facts))
-        places.update((value, start + index) for index, value in enumerate(each.results))
-        start += len(each.results)
-    kept = tuple([(value.fact, cast("Storage", value.storage)) for value in constants])
+        facts = tuple([value.fact for value in results])
+        kept = tuple([(value.fact, cast("Storage", value.storage)) for value in constants])
+        steps.append(Step(kept, each.word, each.dialect, operands, dict(each.attributes), facts))
+        places.update(zip(results, count(start), strict=False))
+        start += len(results)
     is_in_order = steps[-1].operands == tuple(range(len(node.inputs)))
-    return Template(kept, tuple(steps[:-1]), steps[-1], is_in_order)
+    values = start - len(node.inputs) - len(last.outputs)
+    return Template(tuple(steps[:-1]), steps[-1], is_in_order, is_in_order and len(steps) == 1, values)

@@ -93,7 +93,15 @@ class TensorFact:
     @property
     def is_static(self) -> bool:
         """Whether every dim is a plain integer."""
-        return self.shape is not None and not any(isinstance(dim, Symbolic) for dim in self.shape)
+        shape = self.shape
+        if shape is None:
+            return False
+        return _NUMBERS.issuperset(map(type, shape)) or not any(isinstance(dim, Symbolic) for dim in shape)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is an element type and a shape of numbers, and nothing more: two that are equal are the same."""
+        return self.elements is None and self.reals is None and self.is_static
 
     def with_shape(self, shape: Sequence[Dim] | None) -> TensorFact:
         """The same element type in another shape, elements forgotten."""

@@ -220,6 +220,16 @@ class Graph(Body):
         names.taken.add(found)
         return found
 
+    def fresh_names(self, name: str, count: int) -> list[str]:
+        """As many names as `fresh` would give one after another."""
+        names = self._names
+        taken, counters, found = names.taken, names.counters, list[str]()
+        for _ in range(count):
+            each = unique(name or "value", taken, counters)
+            taken.add(each)
+            found.append(each)
+        return found
+
     def rename(self, value: Value, name: str) -> None:
         """Call `value` exactly `name`; two values of one name fail verification.
 

@@ -73,6 +73,8 @@ class Inference:
         # The same once more by the identity of the operands' facts, which are kept so that nothing else gets it:
         # answers are handed on from node to node, and need not be looked into each time.
         self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...]]] = {}
+        # Equal facts as one, so that what is remembered by identity is found.
+        self._shared: dict[TensorFact, TensorFact] = {}
         # By the identity of a fact and a claim, which are kept for that, and of a dialect: what agrees.
         self._agreed: dict[tuple[int, int, str], tuple[Fact, Fact, Fact]] = {}
         # Axes, pads and targets of shapes come again and again.
@@ -102,6 +104,7 @@ class Inference:
             return
         extents = graph.extents
         for value in graph.inputs:
+            self._one(value.fact)
             for dim in value.fact.shape or () if isinstance(value.fact, TensorFact) else ():
                 for name, symbol in symbols(dim).items():
                     extents.declared.setdefault(name, symbol)
@@ -237,13 +240,18 @@ class Inference:
         if facts is None:
             if len(self._pages) >= _MOST_REMEMBERED:
                 self._pages.clear()
+                self._shared.clear()
             before = len(self.required)
-            facts = self.page(page, operands, attributes, count)
+            facts = tuple([self._one(fact) for fact in self.page(page, operands, attributes, count)])
             # What is required in a body is dropped, and would be missed where the same is asked for outside.
             if not self._depth or len(self.required) == before:
                 self._pages[key] = facts
         self._hand_on(handed, operands, facts)
         return facts
+
+    def _one(self, fact: Fact) -> Fact:
+        """The first fact that was equal to `fact`, if no run can tell the two apart."""
+        return self._shared.setdefault(fact, fact) if isinstance(fact, TensorFact) and fact.is_plain else fact
 
     def page(
         self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
