@@ -59,7 +59,7 @@ def expand_quantization(graph: Graph) -> None:
     from graphport.formats.nnef.syntax import Edition
 
     original = original_of(graph)
-    edition = Edition.FINAL if original is None else original.checked.document.edition
+    edition = Edition.FINAL if original is None else original.edition
     for value in list(graph.values()):
         quantization = quantization_of(value)
         if quantization is None:

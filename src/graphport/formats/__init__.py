@@ -115,6 +115,11 @@ class Format(NamedTuple):
         kernels = getattr(self.module, "kernels", None)
         return () if kernels is None else tuple(kernels(graph))
 
+    def has_facts(self, graph: Graph) -> bool:
+        """Whether its reader has set all facts of a graph that was just read, as inference would."""
+        has_facts = getattr(self.module, "has_facts", None)
+        return has_facts is not None and bool(has_facts(graph))
+
     def mark_again(self, graph: Graph) -> None:
         """Tell the format that a graph, of which more is known now, or in other words, is still what its file says."""
         mark_again = getattr(self.module, "mark_again", None)

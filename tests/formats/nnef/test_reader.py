@@ -100,7 +100,7 @@ def test_a_node_has_every_parameter(tmp_path):
         "dilation": (),
         "groups": 1,
     }
-    assert node.output.fact == UNKNOWN
+    assert node.output.fact == TensorFact(DType.FLOAT32, (1, 4, 8, 8))
     assert not node.has_notes
 
 

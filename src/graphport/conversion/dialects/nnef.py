@@ -24,10 +24,10 @@ _MOST_FOLDED = 1 << 20
 def before(graph: Graph) -> None:
     """Restore operators that fragments stand for, expose variables that are updated, and spell quantizations out."""
     original = original_of(graph)
-    if original is not None:
+    if original is not None and original.own:
         from graphport.formats.nnef.primitives import restore
 
-        restore(graph, original.checked.operations.own)
+        restore(graph, original.own)
     _expose_states(graph)
     quantization_file.expand_quantization(graph)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.nnef.original import versions
+from graphport.formats.nnef.original import has_facts, versions
 from graphport.formats.nnef.recognition import recognizes
 
 if TYPE_CHECKING:
@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.writer import write
     from graphport.ir.graph import Graph
 
-__all__ = ["can_stay", "dialects_with", "home", "read", "recognizes", "refuse_place", "settled", "versions", "write"]
+__all__ = [
+    "can_stay",
+    "dialects_with",
+    "has_facts",
+    "home",
+    "read",
+    "recognizes",
+    "refuse_place",
+    "settled",
+    "versions",
+    "write",
+]
 
 ASKING = ("flavour", "edition", "strict", "allow_fragments")
 """Options that say who is to read a text."""

@@ -76,7 +76,7 @@ class Builder:
 
     def add(self, operation: Operation) -> Node:
         """The node of one operation, behind the last."""
-        if operation.pattern is not None and self._is_quick(operation, operation.pattern):
+        if operation.pattern is not None and self.is_quick(operation, operation.pattern):
             return self._again(operation, operation.pattern)
         operands = [self.value(tensor) for tensor in operation.inputs()]
         span = place(operation.origin)
@@ -95,7 +95,7 @@ class Builder:
         self._annotate(node, operation)
         return self.graph.append(node)
 
-    def _is_quick(self, operation: Operation, pattern: Pattern) -> bool:
+    def is_quick(self, operation: Operation, pattern: Pattern) -> bool:
         """Whether nodes of `pattern` have no notes, and operands one by one."""
         known = self._quick.get(pattern)
         if known is None:

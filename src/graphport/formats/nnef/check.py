@@ -296,7 +296,7 @@ class _Checker:
                 continue
             if not isinstance(node, Array | Tuple):
                 continue
-            found = _items_for(node, part)
+            found = items_for(node, part)
             if found is None:
                 shape = "an array" if isinstance(node, Array) else f"a tuple of {len(node.items)}"
                 message = f"the left side is {shape}, the right side is {type_name(part, self._document.edition)}"
@@ -389,7 +389,7 @@ def _times(count: int) -> str:
     return "" if count == 1 else f" ({count} uses)"
 
 
-def _items_for(target: Array | Tuple, kind: Type) -> list[Type] | None:
+def items_for(target: Array | Tuple, kind: Type) -> list[Type] | None:
     """The types of the parts of `kind` that the items of `target` get; `None` if their structures differ."""
     if kind is UNKNOWN:
         return [UNKNOWN for _ in target.items]

@@ -69,6 +69,8 @@ class Container(ABC):
         self.limits = limits
         self.findings: list[Diagnostic] = []
         self.needs_data = True
+        self.has_data = True
+        """Whether there may be tensor files."""
 
     @abstractmethod
     def find(self, name: str) -> Region | None:
@@ -197,6 +199,7 @@ class Text(Container):
         super().__init__(path, limits)
         self.needs_data = False
         self._folder = Folder(path.parent, limits) if path.name == GRAPH else None
+        self.has_data = self._folder is not None
 
     def find(self, name: str) -> Region | None:
         if name == GRAPH:

@@ -86,10 +86,12 @@ def expand(
     left out, and findings say why.
     """
     with paused_collection():
-        return _Expander(checked, infer, shapes or {}, limits).expansion()
+        return Expander(checked, infer, shapes or {}, limits).expansion()
 
 
-class _Expander:
+class Expander:
+    """Evaluates a document, of which `expansion` is the whole; statements may be given it one by one instead."""
+
     def __init__(self, checked: Checked, infer: Infer | None, shapes: Shapes, limits: Limits) -> None:
         document = checked.document
         source = document.source
@@ -103,26 +105,35 @@ class _Expander:
         self._findings = Findings(source, limits.findings)
         self._reporter = Reporter(self._findings)
         self._budget = Budget(limits, len(source.text or ""), self._reporter)
-        self._emitter = Emitter(document.edition, self._reporter, self._budget, infer, shapes)
+        self.emitter = Emitter(document.edition, self._reporter, self._budget, infer, shapes)
         self._binder = Binder(document.edition, Findings(source, 0))  # its findings have been made
         self._shapes = shapes
         self._arrays: dict[int, list[Value]] = {}
         self._defaults: dict[str, dict[str, Value]] = {}
-        self._top = Frame({name: Symbol(name, 1) for name in checked.symbols})
+        self.top = Frame({name: Symbol(name, 1) for name in checked.symbols})
         self._reporter.has_open_extents = bool(checked.symbols)
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether anything has been found so far."""
+        return self._findings.count > 0
+
+    def allows(self, operations: int) -> bool:
+        """Whether so many operations more may be made."""
+        return operations <= self._budget.operations
 
     def expansion(self) -> Expansion:
         self._check_bindings()
         try:
             for statement in self._graph.body:
-                self._statement(statement)
-            self._emitter.propagate()
+                self.statement(statement)
+            self.emitter.propagate()
         except Exhausted:
             pass
-        self._emitter.finish_names()
-        fixed = self._emitter.fixed
+        self.emitter.finish_names()
+        fixed = self.emitter.fixed
         return Expansion(
-            self._emitter.operations,
+            self.emitter.operations,
             tuple(fixed[name.text] for name in self._graph.parameters if name.text in fixed),
             tuple(fixed[name.text] for name in self._graph.results if name.text in fixed),
             fixed,
@@ -136,20 +147,20 @@ class _Expander:
                 found = similar(name, names)
                 remedy = f"the inputs are {', '.join(names[:8])}" if found is None else f"did you mean '{found}'?"
                 message = f"a shape is given for '{name}', which is no input"
-                self._reporter.error("NNEF0517", message, self._graph.name, self._top, remedy)
+                self._reporter.error("NNEF0517", message, self._graph.name, self.top, remedy)
 
     # ── statements ──
 
-    def _statement(self, statement: Assignment) -> None:
+    def statement(self, statement: Assignment) -> None:
         """Evaluate one statement of the graph and name its tensors."""
-        target, frame, node = statement.target, self._top, statement.value
+        target, frame, node = statement.target, self.top, statement.value
         if isinstance(node, FlatCall) and isinstance(target, Name):
-            tensor = self._emitter.again(node, target.text, frame)
+            tensor = self.emitter.again(node, target.text, frame)
             if tensor is not None:
-                self._emitter.fixed[target.text] = frame.values[target.text] = tensor
+                self.emitter.fixed[target.text] = frame.values[target.text] = tensor
                 return
         frame.path = target.text[:_LONGEST_PATH] if isinstance(target, Name) else ""
-        made = len(self._emitter.made)
+        made = len(self.emitter.made)
         try:
             value = self._flat_call(statement.value, target) if statement.is_flat else _SLOW
             if value is _SLOW:
@@ -168,24 +179,24 @@ class _Expander:
             return _SLOW
         values: list[Value] = []
         for argument in node.arguments:
-            value = self._quick(argument.value, self._top)
+            value = self._quick(argument.value, self.top)
             if value is _SLOW:
                 return _SLOW
             values.append(value)
-        made = self._made(node, self._operations.find(node.name), values, self._top, target)
+        made = self._made(node, self._operations.find(node.name), values, self.top, target)
         if isinstance(node, FlatCall) and self._is_final and not self._has_misfits:
-            self._emitter.patterns.learn(node, self._emitter.operations[-1])
+            self.emitter.patterns.learn(node, self.emitter.operations[-1])
         return made
 
     def _fix(self, name: Name, value: Value, made: int, frame: Frame) -> None:
         """Let `value` be the tensor `name` of the graph: one that has a name already, or none, is copied."""
         tensor = value if isinstance(value, Tensor) else literal(value)
-        fixed = self._emitter.fixed
+        fixed = self.emitter.fixed
         if tensor.literal is not None:
-            tensor = self._emitter.constant(self._operations.library["constant"], tensor, name, frame)
+            tensor = self.emitter.constant(self._operations.library["constant"], tensor, name, frame)
         elif tensor.order < made or fixed.get(tensor.name) is tensor:
             copy = self._operations.library[COPIES[self._edition]]
-            tensor = self._emitter.copy(copy, tensor, name, frame)
+            tensor = self.emitter.copy(copy, tensor, name, frame)
         tensor.name = name.text
         fixed[name.text] = tensor
         frame.values[name.text] = tensor
@@ -240,7 +251,7 @@ class _Expander:
             values.append(value)
         if is_literal(node.shared):
             self._arrays[id(node.shared)] = values
-            self._emitter.remember(values)
+            self.emitter.remember(values)
         return values
 
     def _of(self, node: Expression, frame: Frame, target: Expression | None = None) -> Steps[Value]:
@@ -318,7 +329,7 @@ class _Expander:
         if declaration is None:
             raise Abandoned
         bound = {each.name: as_type(value, each.type) for each, value in zip(declaration.formals, values, strict=True)}
-        return self._emitter.call(declaration, bound, deduced(declaration, bound), node, frame)
+        return self.emitter.call(declaration, bound, deduced(declaration, bound), node, frame)
 
     def _select(self, node: Select, frame: Frame, target: Expression | None) -> Steps[Value]:
         self._budget.step(node, frame)
@@ -368,7 +379,7 @@ class _Expander:
     def _shape_of(self, value: Value, node: Builtin, frame: Frame) -> list[Value]:
         if not isinstance(value, Tensor) or value.literal is not None:
             return [] if self._is_final else [1, 1]
-        shape = self._emitter.shape(value)
+        shape = self.emitter.shape(value)
         if shape is None:
             message = "the shape of this tensor is not known"
             raise self._reporter.error("NNEF0516", message, node.operand, frame, "write it as an attribute")
@@ -421,9 +432,9 @@ class _Expander:
         if declaration is None:
             if not self._operations.is_opaque(node.name):
                 raise Abandoned
-            return self._emitter.vendor(node, values, frame, target)
+            return self.emitter.vendor(node, values, frame, target)
         bound = self._bound(node, declaration, values, frame)
-        return self._emitter.call(
+        return self.emitter.call(
             declaration, bound, self._generic(node, declaration, bound, frame), node, frame, target
         )
 
@@ -454,12 +465,12 @@ class _Expander:
         found = self._defaults.get(declaration.name)
         if found is None:
             found = self._defaults[declaration.name] = {
-                formal.name: as_type(run(self._of(formal.default, self._top)), formal.type)
+                formal.name: as_type(run(self._of(formal.default, self.top)), formal.type)
                 for formal in declaration.formals
                 if formal.default is not None
             }
             for value in found.values():
-                self._emitter.remember(value)
+                self.emitter.remember(value)
         return found
 
     def _generic(self, node: Call, declaration: Declaration, bound: dict[str, Value], frame: Frame) -> str | None:
@@ -482,7 +493,7 @@ class _Expander:
         for statement in declaration.fragment.body or ():
             target = statement.target
             inner.statement = target.text if isinstance(target, Name) else ""
-            made = len(self._emitter.made)
+            made = len(self.emitter.made)
             value = yield self._of(statement.value, inner, target)
             for name, part in self._unpacked(target, value, inner):
                 kind = results.get(name.text)

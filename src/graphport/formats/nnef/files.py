@@ -70,7 +70,7 @@ class Verbatim(Files):
     """A graph that nobody changed: its text as it was read."""
 
     def __init__(self, graph: Graph, original: Original, source: Source, path: Path) -> None:
-        super().__init__(graph, path, original.checked.document.edition)
+        super().__init__(graph, path, original.edition)
         self._source = source
         self._quantization = original.quantization
 

@@ -18,6 +18,7 @@ from graphport.formats.nnef.syntax import (
     Array,
     Assignment,
     Call,
+    Edition,
     Expression,
     Logical,
     Name,
@@ -27,10 +28,12 @@ from graphport.formats.nnef.syntax import (
     Unary,
     is_literal,
 )
-from graphport.formats.nnef.words import Fault, Words
+from graphport.formats.nnef.words import KEYWORDS, Fault, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from graphport.formats.nnef.limits import Limits
 
 _S = rf"{SPACE}*+"
 _NUMBER = r"-?[0-9]{1,18}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?(?![0-9A-Za-z_.])"
@@ -52,11 +55,17 @@ _END_OR_NEXT = re.compile(
 )
 _WORD = r"[A-Za-z_][A-Za-z0-9_]*+"
 _NAMED = rf"{_WORD}(?!{_S}=)"
-_CALL = re.compile(
+CALL = re.compile(
     rf"({_WORD}){_S}={_S}({_WORD}){_S}(?:<({_WORD})>{_S})?\({_S}({_NAMED}(?:{_S},{_S}{_NAMED})*+){_S}"
     rf"([,)][^;#'\"]*+(?:(?:'[^'\n]*+'|\"[^\"\n]*+\")[^;#'\"]*+)*+);"
 )
 """A name, an operation, names of tensors, and what is behind these, as far as the semicolon."""
+_INTEGER = r"(?:0|[1-9][0-9]{0,17})"
+_INTEGERS = re.compile(rf"\[{_S}{_INTEGER}{_S}(?:,{_S}{_INTEGER}{_S})*+\]")
+_DIGITS = re.compile("[0-9]++")
+_PAIR = re.compile(rf"\({_S}({_INTEGER}){_S},{_S}({_INTEGER}){_S}\)")
+_PAIRS = re.compile(rf"\[{_S}{_PAIR.pattern}{_S}(?:,{_S}{_PAIR.pattern}{_S})*+\]")
+"""Most arrays: numbers of axes, and paddings of them."""
 _NEW = Form("", None, 0)
 _LETTER = re.compile(r"[A-Za-z_]")
 
@@ -66,14 +75,17 @@ _LONGEST = 200
 
 
 class FlatStatements:
-    """Reads runs of flat statements of the text of `words`."""
+    """Reads flat statements of a text."""
 
-    def __init__(self, words: Words) -> None:
-        self._text = words.text
-        self._words = words
-        self._keywords = words.keywords
-        self._generics = PRIMITIVES[words.edition] if words.is_final else frozenset[str]()
-        self._end = _END if words.is_final else _END_OR_NEXT
+    def __init__(self, text: str, edition: Edition, findings: Findings, limits: Limits) -> None:
+        self._text = text
+        self._edition = edition
+        self._findings = findings
+        self._limits = limits
+        self._is_final = edition is Edition.FINAL
+        self._keywords = KEYWORDS[edition]
+        self._generics = PRIMITIVES[edition] if self._is_final else frozenset[str]()
+        self._end = _END if self._is_final else _END_OR_NEXT
         self._templates: dict[str, tuple[Expression, ...] | None] = {}
         self._forms: dict[tuple[str, str | None, int, str], Form | None] = {}
 
@@ -83,7 +95,7 @@ class FlatStatements:
         while True:
             space = skip(text, offset)
             start = space.end() if space else offset
-            statement = self._statement(start)
+            statement = self.statement(start)
             if statement is None:
                 return start
             body.append(statement)
@@ -91,7 +103,7 @@ class FlatStatements:
 
     def _formed(self, start: int) -> Assignment | None:
         """A statement that calls an operation in a form, read once for all that have it."""
-        match = _CALL.match(self._text, start)
+        match = CALL.match(self._text, start)
         if match is None:
             return None
         target, operation, generic, named, behind = match.groups()
@@ -116,7 +128,7 @@ class FlatStatements:
     def _form(self, match: re.Match[str], count: int) -> Form | None:
         """The form of a statement of which no other has been seen; `None` where it names more behind its tensors."""
         operation, generic = match[2], match[3]
-        if operation in self._keywords or (generic and generic not in self._generics) or not self._words.is_final:
+        if operation in self._keywords or (generic and generic not in self._generics) or not self._is_final:
             return None
         arguments: list[Argument] = []
         stop = self._arguments(match.start(4), arguments)
@@ -134,7 +146,8 @@ class FlatStatements:
         self._arguments(offset, arguments)
         return tuple(arguments)
 
-    def _statement(self, start: int) -> Assignment | None:
+    def statement(self, start: int) -> Assignment | None:
+        """The flat statement at `start`; `None` where another thing stands."""
         formed = self._formed(start)
         if formed is not None:
             return formed
@@ -203,7 +216,7 @@ class FlatStatements:
         if text[0] != "-":
             return Number(text, start, stop)
         # The provisional edition has no negative numbers in flat statements.
-        return Unary("-", Number(text[1:], start + 1, stop), start, stop) if self._words.is_final else None
+        return Unary("-", Number(text[1:], start + 1, stop), start, stop) if self._is_final else None
 
     def _array(self, text: str, start: int, stop: int) -> Expression | None:
         if len(text) > _LONGEST:
@@ -218,8 +231,12 @@ class FlatStatements:
 
     def _template(self, text: str) -> tuple[Expression, ...] | None:
         """Items of the array `text`, with places in it; `None` if it is not right or not flat."""
-        own = Findings(self._words.findings.source, 0)
-        words = Words(text, self._words.edition, own, self._words.limits)
+        if _INTEGERS.fullmatch(text):
+            return tuple([Number(match[0], match.start(), match.end()) for match in _DIGITS.finditer(text)])
+        if _PAIRS.fullmatch(text):
+            return tuple([_pair(match) for match in _PAIR.finditer(text)])
+        own = Findings(self._findings.source, 0)
+        words = Words(text, self._edition, own, self._limits)
         try:
             array = Expressions(words).parse()
         except Fault:
@@ -234,9 +251,14 @@ class FlatStatements:
             if isinstance(item, Tuple) and not any(isinstance(each, Tuple | Array) for each in item.items):
                 is_flat = self._is_flat(item.items)
             elif isinstance(item, Unary):
-                is_flat = self._words.is_final and item.operator == "-" and isinstance(item.operand, Number)
+                is_flat = self._is_final and item.operator == "-" and isinstance(item.operand, Number)
             else:
                 is_flat = isinstance(item, Name | Number | Logical)
             if not is_flat:
                 return False
         return True
+
+
+def _pair(match: re.Match[str]) -> Tuple:
+    items = (Number(match[1], *match.span(1)), Number(match[2], *match.span(2)))
+    return Tuple(items, match.start(), match.end())

@@ -94,12 +94,16 @@ class Inference:
     def type_of(self, node: Expression, scope: Scope) -> Type:
         """The type of `node`, which may be a call with several results."""
         if isinstance(node, Call):
-            known = self._calls.known(node, scope) if isinstance(node, FlatCall) else None
+            known = self.known(node, scope) if isinstance(node, FlatCall) else None
             if known is not None:
                 return known
             types = [self._operand_type(argument.value, scope) for argument in node.arguments]
             return self._calls.called(node, types, scope)
         return self._operand_type(node, scope, is_operand=False)
+
+    def known(self, node: FlatCall, scope: Scope) -> Type | None:
+        """The type of a call like one that has been accepted; `None` where it has to be looked at."""
+        return self._calls.known(node, scope)
 
     # ── leaves, and flat expressions of them ──
 

@@ -2,38 +2,80 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphport.core.diagnostics import Source
-    from graphport.core.storage import Storage
     from graphport.formats.nnef.check import Checked
+    from graphport.formats.nnef.declare import Declaration
+    from graphport.formats.nnef.limits import Limits
+    from graphport.formats.nnef.syntax import Edition
     from graphport.ir.graph import Graph, Node, Value
 
 NOTE = "nnef"
 """The note of a graph under which its `Original` stands."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Unread:
+    """A text in which nothing is wrong, and of which nobody has asked for the tree: `checked` makes it then."""
+
+    def __init__(self, source: Source, edition: Edition, limits: Limits) -> None:
+        self._source = source
+        self._limits = limits
+        self.edition = edition
+
+    def checked(self) -> Checked:
+        """The document with all that can be called in it."""
+        from graphport.formats.nnef.check import check
+        from graphport.formats.nnef.parser import parse
+
+        return check(parse(self._source, self.edition, self._limits).document, limits=self._limits)
+
+
 class Original:
     """The checked document of a graph, and the text of its quantization."""
 
-    checked: Checked
-    quantization: Source | None
-    content: int
-    storages: tuple[Storage | None, ...]
-    """Kept alive: `content` knows them by their identity."""
+    __slots__ = ("_content", "_document", "_storages", "has_facts", "quantization")
 
-    @classmethod
-    def of(cls, graph: Graph, checked: Checked, quantization: Source | None) -> Original:
-        """What `graph` was just read from."""
-        storages = tuple(value.storage for value in graph.constants)
-        return cls(checked, quantization, _content(graph), storages)
+    def __init__(self, graph: Graph, document: Checked | Unread, quantization: Source | None = None) -> None:
+        """What `graph` was just read from.
+
+        Args:
+            graph: as it was read.
+            document: its document, or the flat text without fragments of which one can be made.
+            quantization: the text of its quantization.
+        """
+        self._document = document
+        self.quantization = quantization
+        self.has_facts = isinstance(document, Unread)
+        """Whether the facts of all values were set as it was read."""
+        self._content = _content(graph)
+        # Kept alive: the content knows them by their identity.
+        self._storages = tuple(value.storage for value in graph.constants)
+
+    @property
+    def checked(self) -> Checked:
+        """The document."""
+        if isinstance(self._document, Unread):
+            self._document = self._document.checked()
+        return self._document
+
+    @property
+    def edition(self) -> Edition:
+        """The edition that it is written in."""
+        document = self._document
+        return document.edition if isinstance(document, Unread) else document.document.edition
+
+    @property
+    def own(self) -> Mapping[str, Declaration]:
+        """The operations that it declares itself."""
+        return {} if isinstance(self._document, Unread) else self._document.operations.own
 
     def is_still(self, graph: Graph) -> bool:
         """Whether `graph` says what the document says: same operations, operands, attributes, names and numbers."""
-        return _content(graph) == self.content
+        return _content(graph) == self._content
 
 
 def original_of(graph: Graph) -> Original | None:
@@ -42,10 +84,16 @@ def original_of(graph: Graph) -> Original | None:
     return found if isinstance(found, Original) else None
 
 
+def has_facts(graph: Graph) -> bool:
+    """Whether the facts of all values of `graph` were set as it was read."""
+    original = original_of(graph)
+    return original is not None and original.has_facts
+
+
 def versions(graph: Graph) -> dict[str, str]:
     """The edition of the document that `graph` was read from."""
     original = original_of(graph)
-    return {} if original is None else {"edition": str(original.checked.document.edition)}
+    return {} if original is None else {"edition": str(original.edition)}
 
 
 def _content(graph: Graph) -> int:

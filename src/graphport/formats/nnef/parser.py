@@ -83,7 +83,7 @@ class _Parser:
         self._findings = Findings(source, limits.findings)
         self._words = Words(source.text or "", edition, self._findings, limits)
         self._expressions = Expressions(self._words)
-        self._flat = FlatStatements(self._words)
+        self._flat = FlatStatements(self._words.text, edition, self._findings, limits)
         self._extensions: list[Extension] = []
         self._fragments: list[Fragment] = []
         self._graph: Graph | None = None

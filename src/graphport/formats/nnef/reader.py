@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, cast
-
-import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.dims import parse_dim
-from graphport.core.facts import TensorFact
-from graphport.core.storage import ArrayStorage
-from graphport.formats.nnef.build import CONSTANT, DIALECT, QUANTIZED, Builder, is_source, place, source_fact
+from graphport.formats.nnef.build import DIALECT, Builder, is_source
 from graphport.formats.nnef.check import check
 from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.container import FILES, FileLimits, open_container
 from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.items import Filled
+from graphport.formats.nnef.lexer import comments
 from graphport.formats.nnef.limits import DEFAULT, Limits, stated
-from graphport.formats.nnef.naming import LABEL, ORIGINAL_NAME, ORIGINALLY
-from graphport.formats.nnef.original import NOTE, Original
+from graphport.formats.nnef.naming import ORIGINAL_NAME, ORIGINALLY
+from graphport.formats.nnef.original import NOTE, Original, Unread
 from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.propagation import Propagation
 from graphport.formats.nnef.quant import check_quantization, parse_quantization
 from graphport.formats.nnef.quantized import QUANTIZATION
+from graphport.formats.nnef.single_pass import read_flat
+from graphport.formats.nnef.sources import Sources
 from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.tract.reader import read_tract
 from graphport.formats.nnef.tract.recognition import is_tract
 from graphport.formats.nnef.weights import Weights
-from graphport.ir.graph import Graph, Value
+from graphport.ir.graph import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,12 +34,9 @@ if TYPE_CHECKING:
 
     from graphport.core.diagnostics import Source
     from graphport.core.dims import Dim
-    from graphport.core.dtypes import DType
-    from graphport.core.storage import Storage
     from graphport.formats.nnef.check import Checked
     from graphport.formats.nnef.container import Container
     from graphport.formats.nnef.expand import Expansion
-    from graphport.formats.nnef.operation import Operation
     from graphport.formats.nnef.quantized import Quantization
     from graphport.formats.nnef.syntax import Document
 
@@ -62,7 +56,8 @@ def read(
 
     Fragments are expanded and expressions evaluated; standard operations stay whole. `external` makes the inputs,
     `variable` and `constant` constants, everything else nodes of the dialect `nnef` with all attributes. Scalar tensors
-    are float32, integer ones int64, logical ones bool. Facts of what nodes compute are left open.
+    are float32, integer ones int64, logical ones bool. Facts of what nodes compute are set where the text is flat, and
+    left open else.
 
     Args:
         path: a folder, an archive, or a text, whose variables then have no numbers.
@@ -90,6 +85,15 @@ def _read(
     source, quantization = container.graph(), container.quantization()
     if edition is None and is_tract(source.text or ""):
         return read_tract(container, source, bound)
+    if edition is not Edition.PROVISIONAL and quantization is None:
+        found: list[Diagnostic] = []
+        graph = read_flat(source, bound, limits, Weights(container, Edition.FINAL, found))
+        if graph is not None:
+            findings = [*container.findings, *found]
+            raise_errors(findings)
+            _restore_names(graph, source.text or "")
+            graph.notes[NOTE] = Original(graph, Unread(source, Edition.FINAL, limits))
+            return graph, findings
     parsed = parse(source, edition, limits)
     checked = check(parsed.document, limits=limits, tolerant=tolerant)
     findings = [*container.findings, *parsed.diagnostics, *checked.diagnostics]
@@ -105,7 +109,7 @@ def _read(
     weights = Weights(container, parsed.document.edition, findings)
     graph = _Reading(parsed.document, expansion, weights, quantized).graph()
     raise_errors(findings)
-    graph.notes[NOTE] = Original.of(graph, checked, quantization)
+    graph.notes[NOTE] = Original(graph, checked, quantization)
     return graph, findings
 
 
@@ -173,26 +177,24 @@ class _Reading:
     def __init__(
         self, document: Document, expansion: Expansion, weights: Weights, quantized: Mapping[str, Quantization]
     ) -> None:
-        self._document = document
+        self._text = "" if document.source is None else document.source.text or ""
         self._expansion = expansion
-        self._weights = weights
         self._quantized = quantized
         self._graph = Graph(document.graph.name.text if document.graph is not None else "")
         self._builder = Builder(self._graph)
+        self._sources = Sources(self._builder, weights, quantized)
 
     def graph(self) -> Graph:
         for tensor in self._expansion.inputs:
             if tensor.producer is not None:
-                origin = place(tensor.producer.origin)
-                value = Value(tensor.name, source_fact(tensor.producer), origin=origin)
-                self._builder.define(tensor, self._graph.adopt_input(value))
+                self._graph.adopt_input(self._sources.input(tensor, tensor.producer))
         for operation in self._expansion.operations:
             if not is_source(operation):
                 self._builder.add(operation)
             elif operation.name != "external":
-                self._constant(operation)
+                self._sources.constant(operation)
         self._graph.set_outputs([self._builder.value(tensor) for tensor in self._expansion.outputs])
-        self._restore_names()
+        _restore_names(self._graph, self._text)
         if self._quantized:
             self._note_quantizations()
         return self._graph
@@ -202,58 +204,17 @@ class _Reading:
             if value.name in self._quantized:
                 value.notes[QUANTIZATION] = self._quantized[value.name]
 
-    def _constant(self, operation: Operation) -> None:
-        (tensor,) = operation.outputs()
-        fact = source_fact(operation)
-        value = Value(tensor.name, fact, origin=place(operation.origin))
-        if fact.shape is not None and fact.dtype is not None and fact.is_static:
-            shape = cast("tuple[int, ...]", fact.shape)
-            if operation.name == "variable":
-                label = str(operation.attributes["label"])
-                value.notes[LABEL] = label
-                quantization = self._quantized.get(tensor.name)
-                span = operation.origin.span
-                value.storage = self._weights.storage(label, tensor.data, shape, span, quantization)
-                if self._weights.holds_codes(label):
-                    value.notes[QUANTIZED] = True
-            else:
-                value.notes[CONSTANT] = True
-                value.storage = self._written(operation, fact.dtype, shape)
-        if value.storage is not None:
-            value.fact = self._known(value.storage, fact)
-        self._builder.define(tensor, self._graph.adopt_constant(value))
 
-    def _written(self, operation: Operation, dtype: DType, shape: tuple[int, ...]) -> Storage | None:
-        """The numbers of a `constant`: one for each element, or one for all."""
-        given = cast("tuple[float, ...]", operation.attributes["value"])
-        volume = math.prod(shape)
-        if len(given) == 1 and volume > 0:
-            return Filled(given[0], dtype, shape)
-        if len(given) != volume or min(shape, default=1) < 0:
-            message = f"{len(given)} numbers are given for a shape of {list(shape)}"
-            place = operation.origin.span
-            self._weights.findings.append(Diagnostic("NNEF0756", message, place, f"give 1 or {volume} of them"))
-            return None
-        with np.errstate(over="ignore"):
-            return ArrayStorage(np.array(given, dtype.numpy).reshape(shape), dtype)
-
-    def _known(self, storage: Storage, fact: TensorFact) -> TensorFact:
-        try:
-            return TensorFact.of(storage)
-        except DiagnosticError as error:
-            self._weights.findings += error.diagnostics
-            return fact
-
-    def _restore_names(self) -> None:
-        """Note what values were called before they were written to NNEF."""
-        names: dict[str, str] = {}
-        for comment in self._document.comments:
-            if comment.text.startswith(ORIGINALLY) and len(comment.text) <= _LONGEST_NOTE:
-                names |= _noted_names(comment.text[len(ORIGINALLY) :])
-        if names:
-            for value in self._graph.values():
-                if value.name in names:
-                    value.notes[ORIGINAL_NAME] = names[value.name]
+def _restore_names(graph: Graph, text: str) -> None:
+    """Note what values were called before they were written to NNEF."""
+    names: dict[str, str] = {}
+    for comment in comments(text):
+        if comment.text.startswith(ORIGINALLY) and len(comment.text) <= _LONGEST_NOTE:
+            names |= _noted_names(comment.text[len(ORIGINALLY) :])
+    if names:
+        for value in graph.values():
+            if value.name in names:
+                value.notes[ORIGINAL_NAME] = names[value.name]
 
 
 def _noted_names(text: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Sp
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.items import Converted, Kind
 from graphport.formats.nnef.quantized import Decoded, decoding_of
+from graphport.formats.nnef.tar import fault_of_name
 from graphport.formats.nnef.tensors import Tensor, read_tensor
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class Weights:
         self.findings = findings
         self._tensors: dict[str, Tensor | None] = {}
         self._storages: dict[tuple[str, str, int], Storage | None] = {}
+
+    def may_have(self, label: str) -> bool:
+        """Whether there may be a file of that label, or something is wrong with it; a text alone has none."""
+        return self._container.has_data or fault_of_name(label) is not None
 
     def storage(
         self, label: str, data: str, shape: tuple[int, ...], span: Span, quantization: Quantization | None = None
