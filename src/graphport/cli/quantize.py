@@ -52,7 +52,6 @@ _EITHER = ("real_results", "cheap_layers", "tables")
 """Options of which a `no` is said, too."""
 _TURNS = 200
 """Runs of each of two models beside each other, from which on a median is known well enough."""
-_WITHIN_SPREAD = 0.03  # of two medians on a machine that does other things, too
 
 
 def _targets() -> Iterable[str]:
@@ -343,30 +342,14 @@ def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str,
 
 
 def _slower(report: QuantizationReport, result: QuantizedModel, times: dict[str, Any] | None) -> list[Diagnostic]:
-    """A warning where the target was timed and is slower on the result than on the source, with what is around it."""
-    from graphport.core.diagnostics import Diagnostic, Severity
+    """A warning where the target was timed and is slower on the result than on the source."""
+    from graphport.quantization.verdict import slower_run
 
-    target = report.settings.target
-    found = None if times is None else times["runtimes"].get(target)
-    is_told = any(finding.code == "QUANT0023" for finding in report.findings)
-    if is_told or found is None or found["speed_up"] > 1 - _WITHIN_SPREAD:
+    found = None if times is None else times["runtimes"].get(report.settings.target)
+    if found is None or any(finding.code == "QUANT0023" for finding in report.findings):
         return []
-    layers = sum(layer.is_quantized for layer in report.layers)
-    roundings = sum(node.op in ("QuantizeLinear", "DequantizeLinear") for node in result.graph)
-    message = (
-        f"the result is slower than the source on {target} here: {found['target_ms']} ms a run of one sample beside "
-        f"{found['source_ms']} ms; {layers} of {len(report.layers)} layers are on integers, with {roundings} roundings "
-        "around them"
-    )
-    settings = report.settings
-    choices = {
-        "--preset fast": settings.preset != "fast",
-        "--no-real-results": settings.real_results is not False,
-        "--no-cheap-layers": settings.cheap_layers is not False,
-        "graphport latency to see which layers gain nothing, and --float for those": True,
-    }
-    remedy = f"try {', or '.join(choice for choice, is_open in choices.items() if is_open)}"
-    return [Diagnostic("QUANT0023", message, None, remedy, Severity.WARNING)]
+    layers = sum(layer.is_quantized for layer in report.layers), len(report.layers)
+    return slower_run(report.settings, layers, result.graph, found)
 
 
 def _tell(

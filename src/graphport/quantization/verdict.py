@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
+    from graphport.ir.graph import Graph
     from graphport.quantization.engine import Noise
     from graphport.quantization.goals import FrontPoint
     from graphport.quantization.insert_qdq import Quantization
@@ -18,6 +19,8 @@ RUINED = 10.0
 """dB below which outputs are hardly those of the model: a third of their magnitude is noise."""
 _SLOWER = 1.05
 """Part of the source's time from which on a result is slower, and not only by chance."""
+_WITHIN_SPREAD = 0.03
+"""Part by which two medians differ on a machine that does other things, too."""
 
 
 def verdict(
@@ -31,9 +34,34 @@ def slower(point: FrontPoint, target: str) -> list[Diagnostic]:
     """A warning where what was chosen was measured to be slower than the source."""
     if point.latency is None or point.latency < _SLOWER:
         return []
-    message = f"the result is slower than the source on {target} here: {point.latency:.2f} of its time"
     remedy = "ask for time (--max-latency 1x), or take a faster point (--point)"
-    return [Diagnostic("QUANT0023", message, None, remedy, Severity.WARNING)]
+    return [_slower(target, f"{point.latency:.2f} of its time", remedy)]
+
+
+def slower_run(
+    settings: Settings, layers: tuple[int, int], graph: Graph, times: Mapping[str, float]
+) -> list[Diagnostic]:
+    """The same of `graph`, whose run on the target was timed; so many `layers` of so many are on integers."""
+    if times["speed_up"] > 1 - _WITHIN_SPREAD:
+        return []
+    roundings = sum(node.op in ("QuantizeLinear", "DequantizeLinear") for node in graph)
+    how = (
+        f"{times['target_ms']} ms a run of one sample beside {times['source_ms']} ms; {layers[0]} of {layers[1]} "
+        f"layers are on integers, with {roundings} roundings around them"
+    )
+    choices = {
+        "--preset fast": settings.preset != "fast",
+        "--no-real-results": settings.real_results is not False,
+        "--no-cheap-layers": settings.cheap_layers is not False,
+        "graphport latency to see which layers gain nothing, and --float for those": True,
+    }
+    remedy = f"try {', or '.join(choice for choice, is_open in choices.items() if is_open)}"
+    return [_slower(settings.target, how, remedy)]
+
+
+def _slower(target: str, how: str, remedy: str) -> Diagnostic:
+    message = f"the result is slower than the source on {target} here: {how}"
+    return Diagnostic("QUANT0023", message, None, remedy, Severity.WARNING)
 
 
 def _nothing(quantization: Quantization) -> list[Diagnostic]:
