@@ -21,6 +21,7 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.main import cli
 from tests.models import model, node
+from tests.quantization.test_weights_alone import TOKENS, decoder
 
 ROOT = Path(__file__).parents[2]
 MANUAL = sorted((ROOT / "docs").glob("*.md"))
@@ -126,6 +127,10 @@ def files(tmp_path, monkeypatch):
         gp.save(text, "model.nnef.tgz")
         if page in ("openvino.md", "pnnx.md"):
             gp.save(gp.load("net.onnx"), "net.xml" if page == "openvino.md" else "net.pnnx.param")
+        if page == "quantization.md":
+            gp.save(decoder(), "decoder.onnx")
+            for tokens in ("tokens.npy", "text.npy"):
+                np.save(tokens, np.random.default_rng(0).integers(0, TOKENS, size=(16, 24)))
         samples = np.concatenate([given((1, *extents[1:]))] * 4)
         save_arrays("samples.npz", {"x": samples})
         Path("samples").mkdir()

@@ -22,7 +22,7 @@ _EXTRA_ID = 1
 _DESCRIPTOR = 0x08
 _WIDE = 0xFFFFFFFF
 _MOST_NARROW = 0xFFFF
-MOST_NAME = 0xFFFF
+LONGEST_NAME = 0xFFFF
 """Bytes of the name of a member."""
 
 

@@ -12,7 +12,7 @@ from graphport.core.names import unique
 from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.pnnx import notes
-from graphport.formats.pnnx.archive import MOST_NAME, Layout, write_archive
+from graphport.formats.pnnx.archive import LONGEST_NAME, Layout, write_archive
 from graphport.formats.pnnx.param import MAGIC
 from graphport.formats.pnnx.values import format_tensor, format_value, parse_tensor
 
@@ -208,8 +208,8 @@ class _Writer:
                 self._error("PNNX0302", f"the numbers of {name}{key} are not there", None)
             return []
         member = f"{name}.{key[1:]}"
-        if len(member.encode()) > MOST_NAME:
-            self._error("PNNX0301", f"a name of more than {MOST_NAME:,} bytes: {member[:40]}…", None)
+        if len(member.encode()) > LONGEST_NAME:
+            self._error("PNNX0301", f"a name of more than {LONGEST_NAME:,} bytes: {member[:40]}…", None)
         self.weights.append((member, storage))
         return [f"{key}={self._tensor(name, TensorFact(storage.dtype, storage.shape))}"]
 
