@@ -75,11 +75,10 @@ def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
     """The order that operands come in, where passing by removes at least as many Transposes as it makes."""
     places = language.carried(node)
     operands = [node.inputs[place] for place in places if node.inputs[place] is not None]
-    orders = {
-        None if value.producer is None else language.order(value.producer)
-        for value in operands
-        if value is not None and not value.is_constant and not _is_line(value)
-    }
+    moved = [value for value in operands if value is not None and not value.is_constant]
+    # What a Reshape moves takes the order of the others, if there are any.
+    told = [value for value in moved if not _is_line(value)] or moved
+    orders = {None if value.producer is None else language.order(value.producer) for value in told}
     order = orders.pop() if len(orders) == 1 else None
     if order is None or any(_rank(value) != len(order) for value in node.results):
         return None

@@ -201,5 +201,26 @@ def matrix_set_diag_int16(m):
     m.op("MATRIX_SET_DIAG", [x, diagonal], m.graph.outputs, "MatrixSetDiagOptions")
 
 
+def of_other_scales(name, word, options, shape=(1, 4, 5, 2), constants=(), inputs=1, version=2, **fields):
+    """Kernels that compute on integers as they are, whatever the file says that they stand for."""
+
+    def make(m):
+        operands = [m.input("i1", shape, scale=0.03, zero=5) for _ in range(inputs)]
+        operands += [m.tensor(f"c{place}", "i4", data=told) for place, told in enumerate(constants)]
+        m.graph.outputs = [m.tensor("y", "i1", (1,), scale=0.05, zero=-7)]
+        m.op(word, operands, m.graph.outputs, options, version=version, **fields)
+
+    CASES[f"exact_{name}_of_other_scales"] = make
+
+
+of_other_scales("reverse", "REVERSE_V2", "ReverseV2Options", constants=([2],), version=3)
+of_other_scales("maximum", "MAXIMUM", "MaximumMinimumOptions", inputs=2)
+of_other_scales("pad", "PAD", "PadOptions", constants=([[0, 0], [1, 2], [0, 1], [1, 0]],))
+of_other_scales("nearest", "RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions", constants=([7, 3],))
+_window = {"filterHeight": 2, "filterWidth": 3, "strideH": 1, "strideW": 2}
+of_other_scales("max_pool", "MAX_POOL_2D", "Pool2DOptions", **_window)
+of_other_scales("gather", "GATHER", "GatherOptions", constants=([3, 0],), axis=1)
+
+
 if __name__ == "__main__":
     main()

@@ -131,3 +131,22 @@ def test_filters_that_are_filled_are_filled_as_they_are_wanted(tmp_path: Path) -
     told = {"shape": np.array([4, 3, 2, 2])}
     words = words_of(model(nodes, [("x", (1, 3, 5, 6))], [("y", (1, 4, 4, 5))], told), tmp_path)
     assert words["TRANSPOSE"] == 2
+
+
+def test_what_weighs_channels_has_them_last_too(tmp_path: Path) -> None:
+    """Pooled images have one cell in each channel: their Transposes cancel, or are reshapings."""
+    random = np.random.default_rng(9)
+    nodes = [
+        node("Conv", ["x", "w"], ["h"]),
+        node("GlobalAveragePool", ["h"], ["p"]),
+        node("Conv", ["p", "u"], ["q"]),
+        node("Relu", ["q"], ["r"]),
+        node("Conv", ["r", "u"], ["s"]),
+        node("Sigmoid", ["s"], ["g"]),
+        node("Mul", ["h", "g"], ["k"]),
+        node("Conv", ["k", "u"], ["z"]),
+        node("GlobalAveragePool", ["z"], ["y"]),
+    ]
+    told = {name: random.normal(size=(4, n, 1, 1)).astype(np.float32) for name, n in (("w", 3), ("u", 4))}
+    words = words_of(model(nodes, [("x", (1, 3, 5, 6))], [("y", (1, 4, 1, 1))], told), tmp_path)
+    assert words["TRANSPOSE"] == 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 _DIALECT = "tflite"
-_RESHAPE, _SHAPING = "RESHAPE", ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+_TRANSPOSE, _RESHAPE, _SHAPING = "TRANSPOSE", "RESHAPE", ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 
 
 def drop_identities(graph: Graph) -> None:
@@ -25,6 +25,26 @@ def drop_identities(graph: Graph) -> None:
         if node.op == "Identity" and not node.output.is_output and node.output.uses:
             rewrite.replace(node.output, node.operands[0])
             graph.remove(node)
+
+
+def reshape_what_stays(graph: Graph) -> None:
+    """Let a Transpose that moves nothing but axes of one cell be a reshaping, which copies nothing."""
+    for node in list(graph):
+        order = node.operand(1) if node.dialect == _DIALECT and node.word == _TRANSPOSE else None
+        source, target = node.operand(0), _target(node)
+        fact = source.fact if source is not None else None
+        if order is None or order.storage is None or source is None or target is None:
+            continue
+        dims = fact.shape if isinstance(fact, TensorFact) else None
+        moved = [int(axis) for axis in order.storage.numpy().reshape(-1) if dims is not None and dims[int(axis)] != 1]
+        if dims is None or moved != sorted(moved) or source.is_constant:
+            continue
+        shape = graph.add_constant(graph.fresh(f"{node.output.name}_shape"), TensorFact.of(target), target)
+        told = dict(node.attributes)
+        twin = Node(_RESHAPE, [source, shape], [], told, dialect=_DIALECT, name=node.name, origin=node.unasked_origin)
+        graph.insert_before(node, twin)
+        twin.take_outputs(node)
+        graph.remove(node)
 
 
 def shape_from_root(graph: Graph) -> None:
@@ -54,7 +74,7 @@ def _shapes(node: Node) -> bool:
 
 def _target(node: Node) -> Storage | None:
     """The shape of the result for a reshaping, in which one extent may be open."""
-    fact = node.output.fact
+    fact = node.results[0].fact if node.results else None
     dims = fact.shape if isinstance(fact, TensorFact) else None
     numbers = [n if isinstance(n, int) else -1 for n in dims or ()]
     if dims is None or numbers.count(-1) > 1:

@@ -124,7 +124,7 @@ def log(op: Operator) -> Value:
 
 
 def _chosen(name: str, page: Page, relation: Page) -> None:
-    @word(name, layout="any")
+    @word(name, is_even=True, layout="any")
     def rule(op: Operator) -> Value:
         """The first where it is beyond the second: where the first is no number, that is the second."""
         b, x, y = op.b, op[0], op[1]

@@ -214,6 +214,7 @@ def word(
     moves: bool | Sequence[int] = False,
     is_raw: bool = False,
     has_states: bool = False,
+    is_even: bool = False,
     layout: str = "",
 ) -> Callable[[Rule], Rule]:
     """Register how a builtin operator is said canonically.
@@ -221,12 +222,13 @@ def word(
     Args:
         name: the operator.
         moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
-            numbers, integers are moved as they are.
+            numbers, or are stored in one type, integers are moved as they are. Kernels look at no scales.
         is_raw: the rule is given what is stored, and gives that.
         layout: `any` where it treats every element alike; or how it tells axes apart: `axis` by that option alone,
             `picks` by that of operand 0, `axes` by the numbers of operand 1, `rows` by an entry for each axis in all
             others, `strides` so with bits beside them, `parts by 0` and `parts by 2` by that operand, along which 1 or
             0 is parted.
+        is_even: its kernel computes on integers as they are: operands are taken for what the result stands for.
         has_states: it activates itself what it gives, and behind the results gives the next states of operands.
     """
     if layout:
@@ -244,17 +246,20 @@ def word(
             states: Sequence[int] = (),
             **options: Any,
         ) -> Any:
+            told = quantized_results[0] if is_even and quantized_results else None
+            if told is not None:
+                quantized = [told if each is not None and each[0] is told[0] else each for each in quantized]
             op = Operator(b, operands, options, quantized, quantized_results, types)
             _check_numbers(op)
-            op.is_raw = is_raw or (moves is not False and _stands_the_same(op, _moved(moves, op.count)))
+            op.is_raw = is_raw or (moves is not False and _is_moved_as_it_is(op, _moved(moves, op.count)))
             answer = rule(op)
             results = list(answer) if is_sequence(answer) else [answer]
             if op.is_raw:
                 return results
             activation = 0 if has_states else op.option("fused_activation_function")
-            told = [*(_at(op.results, index) for index in range(len(types))), *map(op.quantization, states)]
+            stored = [*(_at(op.results, index) for index in range(len(types))), *map(op.quantization, states)]
             return [
-                None if value is None else op.stored(value, activation, _at(told, index))
+                None if value is None else op.stored(value, activation, _at(stored, index))
                 for index, value in enumerate(results)
             ]
 
@@ -277,7 +282,13 @@ def _check_numbers(op: Operator) -> None:
             raise UnsupportedError(message)
 
 
-def _stands_the_same(op: Operator, places: Sequence[int]) -> bool:
+def _is_moved_as_it_is(op: Operator, places: Sequence[int]) -> bool:
+    """Whether integers are moved, whatever they stand for."""
+    stored = {dtype_of(op.raw(place)) for place in places if op.has(place)}
+    return stands_the_same(op, places) or (bool(stored) and stored == set(op.types[:1]))
+
+
+def stands_the_same(op: Operator, places: Sequence[int]) -> bool:
     """Whether what is moved stands for the same numbers before and behind; integers of which nothing is said do."""
     sides = [(op.quantization(place), dtype_of(op.raw(place))) for place in places if op.has(place)]
     sides += list(zip(op.results, op.types, strict=False))

@@ -49,8 +49,8 @@ def _padded(op: Operator, number: Value | None) -> Value:
 
 @word("PAD", moves=True, layout="rows")
 def pad(op: Operator) -> Value:
-    """Zeros around; where integers are moved, those that stand for zero."""
-    told = op.quantization(0)
+    """Zeros around; where integers are moved, those that stand for zero in the result."""
+    told = (op.results[0] if op.results else None) or op.quantization(0)
     if op.is_raw and told is not None and any(told[3]):
         return _padded(op, scalar(op.b, told[3][0], told[0]))
     return _padded(op, None)

@@ -20,13 +20,13 @@ def _pooled(op: Operator, page: Page, x: Value) -> Value:
     return b(page, first(b, x), **stated)
 
 
-@word("AVERAGE_POOL_2D")
+@word("AVERAGE_POOL_2D", is_even=True)
 def average_pool_2d(op: Operator) -> Value:
     """The mean of the elements inside."""
     return last(op.b, _pooled(op, AveragePool, op[0]))
 
 
-@word("MAX_POOL_2D")
+@word("MAX_POOL_2D", is_even=True)
 def max_pool_2d(op: Operator) -> Value:
     """The largest element."""
     return last(op.b, _pooled(op, MaxPool, op[0]))

@@ -23,7 +23,7 @@ from graphport.ops.dialects.operands import (
     transposed,
     vector,
 )
-from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, word
+from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, stands_the_same, word
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.comparison import Equal, Less, Where
 from graphport.ops.pages.generate import Range
@@ -104,7 +104,7 @@ def _turned_later(op: Operator) -> Value:
 @word("CONCATENATION", moves=(), layout="axis")
 def concatenation(op: Operator) -> Value:
     """Pieces one after another along an axis; kernels of int16 look at no scales."""
-    op.is_raw = op.is_raw or dtype_of(op.raw(0)) is DType.INT16
+    op.is_raw = dtype_of(op.raw(0)) is DType.INT16 or stands_the_same(op, range(op.count))
     return op.b(Concat, *op.all(), axis=int(op.option("axis")))
 
 

@@ -27,7 +27,7 @@ def _resized(op: Operator, stated: dict[str, Any]) -> Value:
     return last(op.b, op.b(Resize, x, None, None, _sizes(op, x), **stated))
 
 
-@word("RESIZE_BILINEAR")
+@word("RESIZE_BILINEAR", is_even=True)
 def resize_bilinear(op: Operator) -> Value:
     """Linear between the two nearest along each axis."""
     found = short_bilinear(op, coordinates_of(op))
@@ -36,7 +36,7 @@ def resize_bilinear(op: Operator) -> Value:
     return _resized(op, {"mode": "linear", "coordinate_transformation_mode": coordinates_of(op)})
 
 
-@word("RESIZE_NEAREST_NEIGHBOR")
+@word("RESIZE_NEAREST_NEIGHBOR", is_even=True)
 def resize_nearest_neighbor(op: Operator) -> Value:
     """The element at the place, rounded down; to the nearest where corners or centers are aligned, halves up."""
     coordinates = coordinates_of(op)

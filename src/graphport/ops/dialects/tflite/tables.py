@@ -169,7 +169,8 @@ def requantized(op: Operator) -> Value | None:
     quotient = float(np.float32(told[2][0])) / float(np.float32(wanted[2][0]))
     exact = np.clip(scaled(x, quotient) + wanted[3][0], target.min, target.max)
     # As it is computed where integers are made real numbers and these integers again.
-    plain = np.round(x.astype(np.float32) * np.float32(told[2][0]) / np.float32(wanted[2][0])) + wanted[3][0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        plain = np.round(x.astype(np.float32) * np.float32(told[2][0]) / np.float32(wanted[2][0])) + wanted[3][0]
     if np.array_equal(exact, np.clip(plain, target.min, target.max)):
         return None
     return looked_up(op, exact.astype(wanted[0].numpy))
