@@ -235,3 +235,18 @@ def test_the_command_needs_no_samples_for_weights(tmp_path):
     assert "inputs that were made up" in result.stdout
     document = json.loads(CliRunner().invoke(cli, [str(word) for word in [*words, "--block", "16", "--json"]]).stdout)
     assert document["samples"] == document["held_back"] == 0
+
+
+def test_the_noise_is_told_as_the_runtime_runs_it_too(tmp_path):
+    found = decoder()
+    given = _tokens()
+    made = gp.quantize(found, given, preset="fast", **FOUR)
+    gp.save(made, tmp_path / "net.onnx")
+    theirs = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), None, ["CPUExecutionProvider"])
+    x = _tokens(seed=7)
+    as_run = nets.snr(_theirs(found, x), theirs.run(None, x)[0])
+    assert made.report.snr_as_run_db == pytest.approx(as_run, abs=0.5)
+    exact = gp.quantize(found, given, preset="best", **FOUR)
+    assert exact.report.snr_as_run_db == pytest.approx(exact.report.snr_db, abs=0.01)
+    fine = gp.quantize(found, given, preset="fast", weights_only=True, weight_bits=8)
+    assert fine.report.snr_as_run_db is None

@@ -392,6 +392,8 @@ def _tell(
     count = report.held_back or report.samples
     seen = f"{count} samples" if count else "inputs that were made up"
     click.echo(f"written to {shown(str(target))}: {report.snr_db:.2f} dB on {seen}{between}{agreement}")
+    if report.snr_as_run_db is not None:
+        click.echo(f"as ONNX Runtime runs it, which rounds activations of such products: {report.snr_as_run_db:.2f} dB")
     if None not in sizes.values():
         click.echo(f"bytes: {sizes['source']} before, {sizes['target']} after")
     runtimes: dict[str, dict[str, float]] = {} if times is None else times["runtimes"]

@@ -22,7 +22,7 @@ from graphport.quantization.half_weights import half_weights
 from graphport.quantization.insert_qdq import Quantization, insert_qdq
 from graphport.quantization.layer import is_large
 from graphport.quantization.layerwise import bytes_per_sample
-from graphport.quantization.nbits import EXACT, products_of
+from graphport.quantization.nbits import EXACT, exact_products, products_of
 from graphport.quantization.optimise.costs import exact_layers
 from graphport.quantization.optimise.optimise import optimised, refuse_goals, runner
 from graphport.quantization.placement import Placement
@@ -135,8 +135,10 @@ def quantize(
     report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_random=is_random)
     exact = () if is_streamed else _exact(made, settings, is_random=is_random)
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
+    as_run = None if is_streamed else _as_run(work, made, exact)
     measured = None if metric is None or is_planned else (float(metric(runner(graph))), float(metric(runner(made))))
-    return made, replace(report, accuracy_level=level, exact_layers=exact, measured=measured), beside
+    told = {"accuracy_level": level, "exact_layers": exact, "snr_as_run_db": as_run, "measured": measured}
+    return made, replace(report, **told), beside
 
 
 def _halved(work: Work, graph: Graph, settings: Settings, *, is_random: bool) -> tuple[Graph, QuantizationReport, None]:
@@ -254,6 +256,13 @@ def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, .
     if settings.preset == "best":
         return tuple(products_of(graph))
     return exact_layers(graph, [random_inputs_at(graph, length) for length in _LENGTHS]) if is_random else ()
+
+
+def _as_run(work: Work, graph: Graph, exact: tuple[str, ...]) -> float | None:
+    """Signal to noise where activations of products with few bits are rounded, but for those that `exact` names."""
+    if work.choices.target.name != "onnxruntime" or not products_of(graph):
+        return None
+    return work.judge.noise(exact_products(graph, exact)).snr
 
 
 def _unseen(choices: Choices) -> Choices:

@@ -96,6 +96,11 @@ class QuantizationReport(Tabular):
     """Of ONNX Runtime's products with weights of few bits, where the file says it: 1 does not round activations."""
     exact_layers: tuple[str, ...] = ()
     """Results of such products for which the file says that; of the others it says 4 then."""
+    snr_as_run_db: float | None = None
+    """The same as ONNX Runtime runs it, which rounds activations of products with four bits unless it is told not to.
+
+    `None` where there are no such products.
+    """
     measured: tuple[float, float] | None = None
     """What the measure that was given says of the source and of the result, where no plans were made."""
 
@@ -139,6 +144,7 @@ class QuantizationReport(Tabular):
             "held_back": self.held_back,
             "snr_db": _rounded(self.snr_db),
             "snr_range_db": _range(self.snr_range),
+            "snr_as_run_db": _rounded(self.snr_as_run_db),
             "agreement": self.agreement,
             "agreement_range": _range(self.agreement_range),
             "goal_met": self.goal_met,
