@@ -128,6 +128,14 @@ def test_a_lenient_reading_takes_the_two_signs_of_pnnx():
     assert words("1.0e+00+-3.0e+00j")[1] == ["EXPR0003"]
 
 
+def test_a_lenient_reading_takes_a_sign_that_no_number_needs():
+    tokens, findings = tokenize(Text.of("add(@0,+3.5)"), lenient=True)
+    assert value_of(tokens[4]) == 3.5
+    assert [(finding.code, finding.severity) for finding in findings] == [("EXPR0003", Severity.WARNING)]
+    assert words("+3.5")[1] == ["EXPR0003"]
+    assert [finding.code for finding in tokenize(Text.of("+" + "9" * 99), lenient=True)[1]] == ["EXPR0006"]
+
+
 def test_a_text_inside_a_file_is_located_there():
     source = Source("net.pnnx.param", "7767517\n1 1\npnnx.Expression e 1 1 0 1 expr=ad?(@0)\n")
     assert source.text is not None

@@ -222,6 +222,11 @@ def _run(word: str, start: int, span: Span, *, lenient: bool) -> tuple[Token, Di
         return Token(TokenKind.NUMBER, right, start, end), Diagnostic(
             "EXPR0003", message, span, f"write {right}", severity
         )
+    if lenient and FLOAT.fullmatch(word.removeprefix("+")) and word.startswith("+"):
+        right = word[1:]
+        message = f"'{shown(word)}' has a sign that no number needs"
+        finding = Diagnostic("EXPR0003", message, span, f"write {shown(right)}", Severity.WARNING)
+        return Token(TokenKind.NUMBER, right, start, end), _size_fault(right, span) or finding
     what = "a name" if word[0].isalpha() or word[0] == "_" else "a number"
     message = f"'{shown(word)}' is not {what}"
     return Token(TokenKind.NUMBER, word, start, end), Diagnostic("EXPR0003", message, span, _number_remedy(word))

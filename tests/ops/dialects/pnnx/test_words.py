@@ -292,3 +292,11 @@ def test_words_without_a_rule_of_their_own_mean_what_they_do_in_exported_program
 def test_a_word_whose_operands_mean_something_else_by_place_is_refused(tmp_path):
     net = load(tmp_path, [*numbered(3), "aten::qr q 2 2 x n0 y r"], x="(3,3)f32")
     assert not is_canonical(net.graph)
+
+
+@pytest.mark.parametrize("kind", ["f", "i"])
+def test_real_tensors_become_complex_by_a_number(tmp_path, kind):
+    x = X if kind == "f" else LABELS
+    declared = f"#z=({','.join(map(str, x.shape))})c64"
+    rows = [f"pnnx.Expression e 1 1 x z expr=mul(@0,2.0-3.5j) {declared}", "pnnx.Expression a 1 1 z y expr=abs(@0)"]
+    np.testing.assert_allclose(computed(tmp_path, rows, x=x), np.abs(x * (2 - 3.5j)), rtol=1e-5)

@@ -203,7 +203,7 @@ def expression(b: Builder, *operands: Value, expr: str, **keys: Any) -> Value:
         tree = parse(expr, ARITIES, lenient=True).tree
     except DiagnosticError as error:
         raise UnsupportedError(error.diagnostics[0].message) from error
-    like = next(x.real for x in given if isinstance(x, Pair))
+    like = next((x.real for x in given if isinstance(x, Pair)), None) or cast(b, operands[0], DType.FLOAT32)
     return stacked(b, _evaluated(b, tree, given, like))
 
 
