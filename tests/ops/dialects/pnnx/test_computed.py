@@ -157,3 +157,24 @@ def test_losses_have_a_word(tmp_path, op, options):
     expected = next(iter(gp.run(first, dict(zip(first.inputs, arrays, strict=True)), backend="reference").values()))
     found = next(iter(gp.run(second, dict(zip(second.inputs, arrays, strict=True)), backend="reference").values()))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_every_way_to_resize_is_written(tmp_path, mode):
+    """By PyTorch's function where it has these points, else axis by axis."""
+    ways = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric"]
+    words = set()
+    for way in ways:
+        for scales in ([1, 1, 2, 3], [1, 1, 0.7, 1.5], [1, 2, 1, 0.5]):
+            how = {"mode": mode, "coordinate_transformation_mode": way, "nearest_mode": "ceil"}
+            nodes, constants = [node("Resize", ["x", "", "s"], ["y"], **how)], {"s": np.array(scales, np.float32)}
+            first = gp.from_onnx(model(nodes, [("x", [1, 2, 5, 4])], [("y", None)], constants, opset=19))
+            gp.save(first, tmp_path / "net.pnnx.param")
+            x = RANDOM.normal(size=[1, 2, 5, 4]).astype(np.float32)
+            expected = gp.run(first, {"x": x}, backend="reference")["y"]
+            (found,) = gp.run(gp.load(tmp_path / "net.pnnx.param"), {"x": x}, backend="reference").values()
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+            words |= {word for word in ("F.interpolate", "matmul") if word in (tmp_path / "net.pnnx.param").read_text()}
+    assert (
+        words == {"nearest": set(), "linear": {"F.interpolate", "matmul"}, "cubic": {"F.interpolate", "matmul"}}[mode]
+    )

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.dims import Symbolic
+from graphport.core.dims import Dim, Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import reals
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
 from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.resize_by_axes import Sampling, is_there, resized_by_axes
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
     called,
@@ -29,7 +31,7 @@ from graphport.ops.dialects.torch_functions import (
     weight_of,
 )
 from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape import Concat, Shape
+from graphport.ops.pages.reshape import Concat, Identity, Shape
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
 from graphport.ops.views.resize import GridSampleView, ResizeView
 
@@ -196,6 +198,21 @@ _REFUSED = {"axes", "extrapolation_value", "keep_aspect_ratio_policy"}
 
 @ResizeView.lift(DIALECT)
 def lift_resize(b: Builder, op: ResizeView) -> Value | None:
+    """By PyTorch's function, if it has these points; else each axis by the entries that are taken, or by a matrix."""
+    return _interpolated(b, op) or _by_axes(b, op)
+
+
+def _by_axes(b: Builder, op: ResizeView) -> Value | None:
+    way, given = op.coordinate_transformation_mode, op.scales if is_there(op.scales) else op.sizes
+    is_cut = way == "tf_crop_and_resize" and (op.extrapolation_value or not is_there(op.roi))
+    if is_cut or given is None or reals(given) is None or not (op.mode == "nearest" or dtype_of(op.x).is_floating):
+        return None
+    stated = Sampling(way, op.mode, op.nearest_mode, op.cubic_coeff_a, bool(op.exclude_outside), bool(op.antialias))
+    y = resized_by_axes(b, op.x, (op.roi, op.scales, op.sizes), stated, op.axes, op.keep_aspect_ratio_policy)
+    return b(Identity, y) if y is op.x else y
+
+
+def _interpolated(b: Builder, op: ResizeView) -> Value | None:
     """To lengths, or by factors of them that are not whole."""
     x, sizes, mode, way, antialias = op.x, op.sizes, op.mode, op.coordinate_transformation_mode, op.antialias
     dims = b.dims(x)
@@ -220,9 +237,14 @@ def lift_resize(b: Builder, op: ResizeView) -> Value | None:
     if factors is None or factors.count != count + 2:
         return None
     numbers = [float(factor) for factor in factors.numpy().tolist()]
-    if numbers[:2] != [1, 1]:
+    if numbers[:2] != [1, 1] or (corners and not all(map(_is_exact, dims[2:], numbers[2:]))):
         return None
     return called(b, "F.interpolate", fact, input=x, scale_factor=tuple(numbers[2:]), **more)
+
+
+def _is_exact(dim: Dim, factor: float) -> bool:
+    """Whether a factor gives a length without a rest: ONNX aligns corners by what is left, PyTorch by the length."""
+    return float(factor * dim).is_integer() if isinstance(dim, int) else factor.is_integer()
 
 
 def _target(b: Builder, x: Value, sizes: Value) -> Any:
