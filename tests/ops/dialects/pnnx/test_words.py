@@ -300,3 +300,12 @@ def test_real_tensors_become_complex_by_a_number(tmp_path, kind):
     declared = f"#z=({','.join(map(str, x.shape))})c64"
     rows = [f"pnnx.Expression e 1 1 x z expr=mul(@0,2.0-3.5j) {declared}", "pnnx.Expression a 1 1 z y expr=abs(@0)"]
     np.testing.assert_allclose(computed(tmp_path, rows, x=x), np.abs(x * (2 - 3.5j)), rtol=1e-5)
+
+
+def test_a_tensor_of_one_entry_that_is_written_as_a_number_is_one(tmp_path):
+    rows = [
+        "Tensor.select s 0 1 n dim=0 index=0 input=3",
+        "pnnx.Expression i 1 1 n k expr=int(@0)",
+        "Tensor.slice p 2 1 x k y dim=1 start=0 step=1 $input=x $end=k",
+    ]
+    np.testing.assert_array_equal(computed(tmp_path, rows, x=X), X[:, :3])

@@ -12,7 +12,7 @@ from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths, moved
-from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_functions import Scalar, axis_of, bounded, emits, integers, length, number, vector
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather, Slice
@@ -92,8 +92,14 @@ def _column(b: Builder, given: Any, count: int) -> list[Any] | None:
 
 
 @emits("Tensor.select", "torch.select", "aten::select")
-def select(b: Builder, input: Value, dim: Any, index: Any) -> Value:
-    return _selected(b, input, axis_of(number(dim), len(b.dims(input))), index)
+def select(b: Builder, input: Value | Scalar, dim: Any, index: Any) -> Value:
+    # A tensor of one entry is written as a number.
+    x = (
+        input
+        if isinstance(input, Value)
+        else b.constant(np.array([input], np.float32 if isinstance(input, float) else None))
+    )
+    return _selected(b, x, axis_of(number(dim), len(b.dims(x))), index)
 
 
 def _selected(b: Builder, x: Value, axis: int, place: Any) -> Value:
