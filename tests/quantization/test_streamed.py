@@ -79,10 +79,15 @@ def test_moments_of_many_columns_are_taken_a_few_at_a_time(monkeypatch):
     monkeypatch.setattr(rounding, "WIDEST", 8)
     found = rounding.seconds_of(rows)
     assert isinstance(found, rounding.WideMoments)
-    whole = rows[0].T.astype(np.float64) @ rows[0] / 200
-    part = found.of(8, 16)[0].astype(np.float64)
-    part[range(8), range(8)] = whole[range(8, 16), range(8, 16)]
-    assert np.allclose(part, whole[8:16, 8:16], rtol=1e-4)
+    order, squares, feedback = found.factored(8, 16)
+    part = rows[0, :, 8:16].astype(np.float64)
+    expected = part.T @ part / 200
+    # H = U D U' in that order, but for what is added to the diagonal.
+    upper = feedback[0].T.astype(np.float64)
+    made = upper @ np.diag(squares[0]) @ upper.T
+    diagonal = np.diag(expected).mean()
+    assert np.allclose(made, expected[np.ix_(order, order)], atol=2 * rounding.DAMPING * diagonal)
+    assert found.factored(8, 16) is found.factored(8, 16)
 
 
 def test_codes_come_back_from_the_file_as_they_went():

@@ -182,13 +182,15 @@ class Follower:
     ) -> tuple[Weight, LayerNoise]:
         """The best way to round; of a large product some results at a time, which do not know each other."""
         parts = parts_of(layer)
+        rows = self._rows(layer, real, rounded, layer.depth)
+        second = self._second(layer, rows.split()[0]) if self.adjusts and given.grid.dtype.is_integer else None
         if len(parts) < 2:
-            return self._best(layer, given, real, rounded)
+            return self._best(layer, given, rows, second)
         codes = np.empty_like(given.codes)
         bias = None if layer.bias is None else np.empty(layer.channels, np.float32)
 
         def part(place: slice) -> LayerNoise:
-            weight, noise = self._best(part_of(layer, place), part_of_weight(layer, given, place), real, rounded)
+            weight, noise = self._best(part_of(layer, place), part_of_weight(layer, given, place), rows, second)
             codes[along(layer, place)] = weight.codes
             if bias is not None:
                 bias[place] = weight.bias
@@ -197,10 +199,16 @@ class Follower:
         noises = mapped(part, parts)
         return Weight(given.grid, codes, bias), mean_noise(noises)
 
-    def _best(self, layer: Layer, given: Weight, real: list[Array], rounded: list[Array]) -> tuple[Weight, LayerNoise]:
+    def _second(self, layer: Layer, rows: rounding.Rows) -> Array | rounding.WideMoments:
+        """The second moments that weights are rounded by: without means where a bias takes these up."""
+        can_correct = self.corrects and layer.bias is not None
+        return rounding.seconds_of(rows.quantized - (rows.quantized.mean(axis=1, keepdims=True) if can_correct else 0))
+
+    def _best(
+        self, layer: Layer, given: Weight, rows: rounding.Rows, second: Array | rounding.WideMoments | None
+    ) -> tuple[Weight, LayerNoise]:
         """The best of several ways to round, on rows that none of them has seen."""
         matrix, bias = layer.matrix(layer.numbers()), layer.offsets()
-        rows = self._rows(layer, real, rounded, matrix.shape[2])
         fit, check = rows.split()
         start = layer.matrix(given.grid.values(given.codes))
         can_correct = self.corrects and layer.bias is not None
@@ -208,8 +216,8 @@ class Follower:
         ways: list[tuple[str, Array, Array]] = [("nearest", start, base)]
         if can_correct:
             ways.append(("nearest, corrected", start, rounding.offsets(layer, matrix, start, fit)))
-        if self.adjusts and given.grid.dtype.is_integer:
-            ways += self._rounded(layer, given, matrix, fit, can_correct=can_correct)
+        if second is not None:
+            ways += self._rounded(layer, given, matrix, fit, second, can_correct=can_correct)
         expected = check.real @ matrix.swapaxes(1, 2)
         errors = [rounding.error(expected, bias, way[1], way[2], check.quantized) for way in ways]
         best = int(np.argmin(errors))
@@ -232,11 +240,16 @@ class Follower:
         return rounding.error(expected, nothing, numbers, nothing, real if grid is None else grid.nearest(real))
 
     def _rounded(
-        self, layer: Layer, given: Weight, matrix: Array, rows: rounding.Rows, *, can_correct: bool
+        self,
+        layer: Layer,
+        given: Weight,
+        matrix: Array,
+        rows: rounding.Rows,
+        second: Array | rounding.WideMoments,
+        *,
+        can_correct: bool,
     ) -> list[tuple[str, Array, Array]]:
         codes = rounding.Codes.of(layer, given.grid, given.codes, has_pairs=self.reach == "pairs" and has_pairs(layer))
-        seen = rows.quantized - (rows.quantized.mean(axis=1, keepdims=True) if can_correct else 0)
-        second = rounding.seconds_of(seen)
         aims = {"second order": matrix}
         fitted = rounding.fitted(matrix, rows, second) if can_correct and self.fits else matrix
         if fitted is not matrix:

@@ -7,7 +7,8 @@ single codes are moved up or down as long as that helps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -109,15 +110,20 @@ class Codes:
         return low, np.minimum(self.most, PAIR - np.maximum(neighbour, 0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class WideMoments:
     """Second moments of rows of more than `WIDEST` columns, which are taken for one run of columns at a time."""
 
     rows: Array
+    _known: dict[int, tuple[Array, Array, Array]] = field(default_factory=dict[int, "tuple[Array, Array, Array]"])
+    _lock: Lock = field(default_factory=Lock)
 
-    def of(self, start: int, stop: int) -> Array:
-        """Those of the columns from `start` to `stop`."""
-        return moments(np.ascontiguousarray(self.rows[:, :, start:stop]))
+    def factored(self, start: int, stop: int) -> tuple[Array, Array, Array]:
+        """`factored` of the columns from `start` to `stop`, once for all results that ask."""
+        with self._lock:
+            if start not in self._known:
+                self._known[start] = factored(moments(np.ascontiguousarray(self.rows[:, :, start:stop])))
+            return self._known[start]
 
 
 def seconds_of(rows: Array) -> Array | WideMoments:
@@ -173,8 +179,8 @@ def second_order(codes: Codes, weight: Array, second: Array | WideMoments) -> Co
     numbers = np.zeros((groups, depth, results), np.float32).swapaxes(1, 2)
     for start in range(0, depth, WIDEST):
         stop = min(start + WIDEST, depth)
-        part = second.of(start, stop) if isinstance(second, WideMoments) else second
-        _round_block(codes, weight[:, :, start:stop], part, numbers, start)
+        factors = second.factored(start, stop) if isinstance(second, WideMoments) else factored(second)
+        _round_block(codes, weight[:, :, start:stop], factors, numbers, start)
     numbers = np.ascontiguousarray(numbers)
     return replace(codes, numbers=numbers)
 
@@ -192,13 +198,13 @@ def factored(second: Array) -> tuple[Array, Array, Array]:
     return order, diagonal**2, feedback
 
 
-def _round_block(codes: Codes, weight: Array, second: Array, numbers: Array, start: int) -> None:
+def _round_block(codes: Codes, weight: Array, factors: tuple[Array, Array, Array], numbers: Array, start: int) -> None:
     """Round the columns from `start` on, those with the largest moments first.
 
     What a column is to make good of those before it is a column of the factor of the moments: H = U D U' for a
     triangular U with ones on its diagonal (LDLQ of QuIP, which gives what GPTQ gives without an inverse).
     """
-    order, _, feedback = factored(second)
+    order, _, feedback = factors
     exact = np.ascontiguousarray(weight.swapaxes(1, 2)[:, order])
     left = exact.copy()
     scales = np.ascontiguousarray(codes.scale.swapaxes(1, 2)[:, start + order])
