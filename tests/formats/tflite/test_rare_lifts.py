@@ -150,3 +150,15 @@ def test_what_weighs_channels_has_them_last_too(tmp_path: Path) -> None:
     told = {name: random.normal(size=(4, n, 1, 1)).astype(np.float32) for name, n in (("w", 3), ("u", 4))}
     words = words_of(model(nodes, [("x", (1, 3, 5, 6))], [("y", (1, 4, 1, 1))], told), tmp_path)
     assert words["TRANSPOSE"] == 1
+
+
+def test_casts_to_few_bits_keep_the_last_ones(tmp_path: Path) -> None:
+    """Kernels saturate, ONNX does not."""
+    x = np.arange(-20, 21, dtype=np.float32)
+    for dtype, least, count in ((TensorProto.INT4, -8, 16), (TensorProto.UINT4, 0, 16), (TensorProto.INT2, -2, 4)):
+        nodes = [node("Cast", ["x"], ["few"], to=dtype), node("Cast", ["few"], ["y"], to=TensorProto.FLOAT)]
+        onnx.save(model(nodes, [("x", x.shape)], [("y", x.shape)], opset=25), tmp_path / "m.onnx")
+        gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+        with LiteRT() as run:
+            (found,) = run(tmp_path / "m.tflite", [x])
+        np.testing.assert_array_equal(found, (x - least) % count + least)

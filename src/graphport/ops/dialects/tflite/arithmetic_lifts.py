@@ -10,6 +10,7 @@ from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, real
 from graphport.ops.dialects.tflite.emitting import (
+    array_of,
     cast_to,
     computed_in,
     in_single,
@@ -159,12 +160,24 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
     if own not in _CAST or to not in _CAST:
         message = f"{own} is not cast to {to}"
         raise UnsupportedError(message)
+    if own is not to and to in _DENSE and array_of(input) is None:
+        input = _wrapped_to(b, input, to)
+        own = DType.FLOAT32
     if own is not to and (own in _DENSE or to in _DENSE) and DType.FLOAT32 not in (own, to):
         return (emit(b, "CAST", emit(b, "CAST", input, types=(DType.FLOAT32,)), types=(to,)),)
     if dtype_of(input) is DType.FLOAT16 and to is DType.FLOAT32 and is_known(input):
         # Delegates take halves that are stored so.
         return b.word("DEQUANTIZE", input, facts=[TensorFact(to, b.dims(input))])
     return (emit(b, "CAST", input, types=(to,)),)
+
+
+def _wrapped_to(b: Builder, x: Value, to: DType) -> Value:
+    """The number of which so few bits are what x has as its last ones, in float32: kernels saturate, ONNX does not."""
+    least, count = (-(1 << (to.bits - 1)) if to.kind == "i" else 0), 1 << to.bits
+    wide = cast_to(b, cast_to(b, x, DType.FLOAT32), DType.INT32)
+    shifted = wide if not least else emit(b, "SUB", wide, least)
+    wrapped = emit(b, "FLOOR_MOD", shifted, b.constant(count, DType.INT32))
+    return cast_to(b, wrapped if not least else emit(b, "ADD", wrapped, least), DType.FLOAT32)
 
 
 @comparison.Where.lift("tflite")
