@@ -78,3 +78,18 @@ def test_what_was_opened_stays_what_it_is(folder):
     new.write_bytes(b"\xff" * 16)
     new.replace(folder / "w.bin")
     assert content(file) == NUMBERS
+
+
+def test_what_is_refused_says_what_to_do(folder, tmp_path):
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    for told, location, kind, remedy in (
+        (None, "w.bin", AbsentError, "say where its files are"),
+        (folder, "../secret.bin", OutsideError, "keep weights beside the model"),
+        (folder, "none.bin", AbsentError, "put the file beside the model"),
+        (folder, "link.bin", OutsideError, "copy the file"),
+        (folder, "parts", AbsentError, None),
+    ):
+        with pytest.raises(kind) as caught:
+            open_beside(told, None, location)
+        assert (caught.value.help or "").startswith(remedy or ""), location
+        assert (caught.value.help is None) is (remedy is None)

@@ -482,3 +482,19 @@ def test_texts_mean_what_python_computes_of_them():
         for numbers in ({"a": x, "b": y} for x, y in itertools.product(range(1, 9), range(1, 4))):
             assert eval(str(dim), {"max": max, "min": min} | numbers) == evaluate(dim, numbers), str(dim)  # noqa: S307
         assert parse_dim(str(dim), symbols(dim)) == dim
+
+
+def test_what_is_left_of_a_remainder_reads_as_it_was_meant():
+    from graphport.core.dims.text import expression_of
+
+    h, w = Symbol("H"), Symbol("W")
+    for dim, text in (
+        (31 - (h + 31) % 32, "(-H)%32"),
+        (31 - h % 32, "(31-H)%32"),
+        (31 - (h + 30) % 32, "(1-H)%32"),
+        (6 - (2 * h + w) % 7, "(6-2*H-W)%7"),
+        (1 - h % 2, "1-(H%2)"),
+    ):
+        assert expression_of(str(dim)) == dim
+        assert expression_of(text) == dim
+        assert str(dim).replace(" ", "") == text, str(dim)

@@ -287,3 +287,18 @@ def test_a_name_that_no_system_has_is_nothing_to_recover(tmp_path):
     recover(tmp_path / "a\0b")
     recover(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_handle_stays_open(tmp_path):
+    def handles():
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("only Linux lists them")
+    for _ in range(2):
+        before = handles()
+        with replacing(tmp_path / "file") as file:
+            file.write(b"new")
+        with together(tmp_path / "a.xml"):
+            pass
+    assert handles() == before
