@@ -130,6 +130,7 @@ def test_every_verb_with_json_has_a_schema_that_can_be_printed():
         printed = json.loads(CliRunner().invoke(cli, ["schema", verb]).stdout)
         assert printed["properties"]["schema"] == {"const": f"graphport/{verb}/1"}
     assert (files("graphport.cli") / "schemas" / "common.json").is_file()
+    assert CliRunner().invoke(cli, ["schema"]).stdout.split() == described()
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,8 @@ def test_every_verb_with_json_has_a_schema_that_can_be_printed():
         (["check"], "check", "Missing argument"),
         (["check", "--jsno", "x"], "check", "--json"),
         (["simplify", "net.onnx", "b.onnx", "--skip", "fuse-batchnor"], "simplify", "did you mean 'fuse-batchnorm'"),
+        (["cast", "net.onnx", "b.onnx", "--to", "flot16"], "cast", "did you mean 'float16' or 'bfloat16'"),
+        (["quantize", "net.onnx", "b.onnx", "--target", "tensort"], "quantize", "did you mean 'tensorrt'"),
     ],
 )
 def test_wrong_usage_under_json_is_json(arguments, verb, said, folder):

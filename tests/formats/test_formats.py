@@ -161,3 +161,9 @@ def test_versions_are_those_of_the_file(tmp_path):
 def test_onnx_keeps_nodes_of_its_domains(dialect, kept):
     assert FORMATS["onnx"].keeps(dialect) is kept
     assert not FORMATS["nnef"].keeps(dialect)
+
+
+def test_a_format_is_written_where_it_has_a_writer():
+    told = {name for name, each in FORMATS.items() if each.writes}
+    assert told == {name for name, each in FORMATS.items() if hasattr(each.module, "write")}
+    assert told < set(FORMATS)

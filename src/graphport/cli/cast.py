@@ -27,6 +27,7 @@ from graphport.cli.options import (
 from graphport.cli.render import as_json, shown
 from graphport.cli.samples import samples_of, samples_options
 from graphport.cli.streams import target
+from graphport.cli.usage import Choice
 from graphport.cli.verification import checking_options, print_verification, verification, verified
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _MOST_ROWS = 12
 @click.command(cls=Verb, name="cast")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
-@click.option("--to", type=click.Choice(_TYPES), required=True, help="The type to compute in.")
+@click.option("--to", type=Choice(_TYPES), required=True, help="The type to compute in.")
 @samples_options("Samples that tell what overflows: a .npz, a .npy, a folder of .npy or of pictures.")
 @click.option("--keep-io", is_flag=True, help="Leave inputs and outputs of the type that they are.")
 @click.option("--keep", multiple=True, metavar="NAME", help="A node, operator or pattern that stays. Repeatable.")

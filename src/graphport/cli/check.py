@@ -23,6 +23,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.quiet import stdout
 from graphport.cli.render import as_json, shown
+from graphport.cli.usage import Choice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "layout",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     default="text",
     show_default=True,
     help="Findings as text, as commands that annotate lines of a pull request, or as SARIF 2.1.0.",

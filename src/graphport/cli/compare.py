@@ -27,6 +27,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.render import shown
 from graphport.cli.report import report_option, write_report
+from graphport.cli.usage import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +72,7 @@ class _LimitOption(click.ParamType[Any]):
 @click.option("--min-snr", type=_LimitOption(), multiple=True, help="Least signal to noise in dB. Repeatable.")
 @click.option("--metric", metavar="MODULE:FUNCTION", help="A measure of your own: takes both arrays.")
 @click.option("--min-metric", type=_LimitOption(), multiple=True, help="What that gives at least. Repeatable.")
-@click.option("--sort", type=click.Choice(_SORTS), default="order", show_default=True, help="Order of the rows.")
+@click.option("--sort", type=Choice(_SORTS), default="order", show_default=True, help="Order of the rows.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print so many rows at most.")
 @report_option
 @backend_option

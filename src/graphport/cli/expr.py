@@ -16,6 +16,7 @@ from graphport.cli.options import (
     print_findings,
     print_json,
 )
+from graphport.cli.usage import Choice
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.argument("text")
 @click.option("--inputs", "inputs", type=MODEL, help="An .npz file; its arrays, in their order, are @0, @1, ….")
 @click.option("--outputs", "outputs", type=FILE, help="The .npz file to write, with the array `output`.")
-@click.option("--show", type=click.Choice(["tokens", "tree", "rpn"]), help="One form only.")
+@click.option("--show", type=Choice(["tokens", "tree", "rpn"]), help="One form only.")
 @click.option("--lenient", is_flag=True, help="Take the broken texts that pnnx writes, with a warning.")
 @color_option
 @json_option

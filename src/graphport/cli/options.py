@@ -14,7 +14,7 @@ from graphport.cli.progress import logged
 from graphport.cli.quiet import is_quiet, stdout
 from graphport.cli.render import DEFAULT_WIDTH, Color, as_json, as_text, wants_color
 from graphport.cli.streams import FILE, MODEL, from_option, named
-from graphport.cli.usage import Verb, as_document, grouped
+from graphport.cli.usage import Choice, Verb, as_document, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ OUR_FAULT = 3
 __all__ = ["FILE", "MODEL", "Verb", "from_option", "grouped"]
 
 
-class LateChoice(click.Choice[str]):
+class LateChoice(Choice):
     """A choice among names that are looked up when they are asked for, so that other verbs start without them."""
 
     def __init__(self, find: Callable[[], Iterable[str]]) -> None:
@@ -49,10 +49,10 @@ class LateChoice(click.Choice[str]):
 
 json_option = click.option("--json", "as_json_", is_flag=True, help="Print one JSON document and nothing else.")
 color_option = click.option(
-    "--color", type=click.Choice([str(c) for c in Color]), default="auto", show_default=True, help="Colours in text."
+    "--color", type=Choice([str(c) for c in Color]), default="auto", show_default=True, help="Colours in text."
 )
 edition_option = click.option(
-    "--edition", type=click.Choice(["provisional", "final"]), help="Edition of NNEF; by content if not given."
+    "--edition", type=Choice(["provisional", "final"]), help="Edition of NNEF; by content if not given."
 )
 program_option = grouped(
     "Files of several programs (.pt2, .tflite)",
@@ -155,15 +155,15 @@ WRITER = (
     grouped(
         _NNEF,
         "--flavour",
-        type=click.Choice(["khronos", "tract", "both"]),
+        type=Choice(["khronos", "tract", "both"]),
         help="The words of Khronos' text, of tract, or those that both take (default; else those of tract).",
     ),
-    grouped(_IR, "--ir-version", type=click.Choice(["10", "11"]), help="The version of the file."),
+    grouped(_IR, "--ir-version", type=Choice(["10", "11"]), help="The version of the file."),
     grouped(_IR, "--ir-opset", type=click.IntRange(1), metavar="N", help="The newest operation set."),
     grouped(
         f"{_IR} or ncnn",
         "--weights",
-        type=click.Choice(["f32", "f16", "bf16", "int8"]),
+        type=Choice(["f32", "f16", "bf16", "int8"]),
         help="How float32 weights are stored: int8 in OpenVINO IR alone.",
     ),
     grouped(

@@ -27,6 +27,7 @@ from graphport.cli.render import as_json, shown
 from graphport.cli.report import report_option, write_report
 from graphport.cli.sizes import print_beside
 from graphport.cli.streams import target
+from graphport.cli.usage import Choice
 from graphport.cli.verification import print_verification, verification, verification_options, write_proof
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def rewriting_options(command: Command) -> Command:
 @rewriting_options
 @click.option(
     "--shared",
-    type=click.Choice(["auto", "split", "keep"]),
+    type=Choice(["auto", "split", "keep"]),
     default="auto",
     show_default=True,
     help="Copy parameters for each reader, keep them shared, or copy up to 64 MiB.",

@@ -29,6 +29,7 @@ from graphport.cli.options import (
 from graphport.cli.render import as_json, shown
 from graphport.cli.report import report_option, write_report
 from graphport.cli.samples import samples_of, samples_options
+from graphport.cli.usage import Choice
 from graphport.cli.verification import checking_options, print_verification, verification, verified
 from graphport.core.opening import contents
 from graphport.core.progress import stage
@@ -65,10 +66,10 @@ def _targets() -> Iterable[str]:
 @click.argument("dst", type=FILE)
 @samples_options("Samples: a .npz, a .npy, a folder of .npy or of pictures; not needed for weights only.")
 @click.option("--target", type=LateChoice(_targets), help="What is to run the result (default: onnxruntime).")
-@click.option("--preset", type=click.Choice(_PRESETS), help="How much work is put in (default: balanced).")
-@click.option("--method", type=click.Choice(_METHODS), help="How ranges of activations are chosen.")
-@click.option("--bits", type=click.Choice(["8", "16"]), help="Bits of activations.")
-@click.option("--weight-bits", type=click.Choice(["2", "4", "8", "16"]), help="Bits of weights; 16: stored as halves.")
+@click.option("--preset", type=Choice(_PRESETS), help="How much work is put in (default: balanced).")
+@click.option("--method", type=Choice(_METHODS), help="How ranges of activations are chosen.")
+@click.option("--bits", type=Choice(["8", "16"]), help="Bits of activations.")
+@click.option("--weight-bits", type=Choice(["2", "4", "8", "16"]), help="Bits of weights; 16: stored as halves.")
 @click.option("--block", type=click.IntRange(0), help="Entries of a weight that share a scale; 0 for a channel.")
 @click.option(
     "--tables/--no-tables",
@@ -78,11 +79,11 @@ def _targets() -> Iterable[str]:
 @click.option("--weights-only", is_flag=True, help="Quantize weights, leave activations floating.")
 @click.option("--dynamic", is_flag=True, help="Round activations of products while they run; no samples needed.")
 @click.option("--full-integer", is_flag=True, help="Integers from inputs to outputs, or refuse (target tflite).")
-@click.option("--form", type=click.Choice(["qdq", "qoperator"]), help="Integers by roundings (default), or operators.")
+@click.option("--form", type=Choice(["qdq", "qoperator"]), help="Integers by roundings (default), or operators.")
 @click.option(
     "--opset", type=click.IntRange(1), metavar="N", help="The opset of ONNX to write (default: the source's)."
 )
-@click.option("--processor", type=click.Choice(_PROCESSORS), help="Where the result must be right (default: any).")
+@click.option("--processor", type=Choice(_PROCESSORS), help="Where the result must be right (default: any).")
 @click.option("--min-snr", type=float, metavar="DB", help="Keep layers floating until the outputs reach this.")
 @click.option("--max-float-layers", type=click.IntRange(0), help="How many layers may stay floating for that.")
 @click.option("--max-latency", metavar="TIME", help="Goal: 0.5x beside the source, or 3ms, on one thread here.")
@@ -94,7 +95,7 @@ def _targets() -> Iterable[str]:
 @click.option("--min-metric", type=float, metavar="X", help="Goal: what that gives at least.")
 @click.option("--front", is_flag=True, help="Find the front of plans, and take its knee.")
 @click.option("--point", type=click.IntRange(1), metavar="K", help="Take the point K of the front.")
-@click.option("--dispatch", type=click.Choice(_DISPATCH), help="Which nodes are candidates.")
+@click.option("--dispatch", type=Choice(_DISPATCH), help="Which nodes are candidates.")
 @click.option("--float", "float_nodes", multiple=True, metavar="NODE", help="Leave a node floating. Repeatable.")
 @click.option("--quantize", "quantize_nodes", multiple=True, metavar="NODE", help="Quantize a node. Repeatable.")
 @click.option(
@@ -110,7 +111,7 @@ def _targets() -> Iterable[str]:
 @click.option("--no-prepare", is_flag=True, help="Take the model as it is.")
 @click.option("--settings", "settings_file", type=FILE, help="A JSON file of settings; options come on top.")
 @click.option("--resume", type=FILE, metavar="FILE", help="Keep statistics here, or go on from those that are there.")
-@click.option("--distributed", type=click.Choice(("ray",)), help="Observe samples on the machines of a Ray cluster.")
+@click.option("--distributed", type=Choice(("ray",)), help="Observe samples on the machines of a Ray cluster.")
 @click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell of every layer where it is computed, and why.")
 @click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")

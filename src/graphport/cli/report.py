@@ -22,6 +22,7 @@ from graphport.cli.options import (
     program_option,
 )
 from graphport.cli.render import shown
+from graphport.cli.usage import Choice
 from graphport.reports.views import FIGURES, FORMATS, format_of
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ report_option = click.option(
 @click.option("--against", type=MODEL, metavar="B", help="Hold a second model against it, value by value.")
 @click.option("--inputs", type=MODEL, help="An .npz file to run with; made up for two models if not given.")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to; the name's ending says the format.")
-@click.option("--format", type=click.Choice(FORMATS), help="Format, if the name does not say it.")
-@click.option("--figure", type=click.Choice(FIGURES), help="A figure for a paper: -o error.pdf, or .png, .svg, ….")
+@click.option("--format", type=Choice(FORMATS), help="Format, if the name does not say it.")
+@click.option("--figure", type=Choice(FIGURES), help="A figure for a paper: -o error.pdf, or .png, .svg, ….")
 @click.option("--times", is_flag=True, help="Tell what each node takes by ONNX Runtime's profile, on one thread.")
 @backend_option
 @input_option

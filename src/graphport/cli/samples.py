@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.streams import MODEL
+from graphport.cli.usage import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +43,10 @@ def samples_options(text: str) -> Callable[[Any], Any]:
         click.option("--image-size", callback=_size, metavar="SIZE", help="Scale pictures to 224, or 480x640 (HxW)."),
         click.option("--mean", callback=_numbers, metavar="M,…", help="Is subtracted from pixels, of each channel."),
         click.option("--std", callback=_numbers, metavar="S,…", help="Pixels are divided by it after that."),
-        click.option("--white", type=click.Choice(["1", "255"]), help="The lightest pixel before that (default: 1)."),
+        click.option("--white", type=Choice(["1", "255"]), help="The lightest pixel before that (default: 1)."),
         click.option(
             "--layout",
-            type=click.Choice(["NCHW", "NHWC"]),
+            type=Choice(["NCHW", "NHWC"]),
             help="Where pictures have channels (default: as the input does).",
         ),
     )

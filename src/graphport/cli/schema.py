@@ -15,11 +15,11 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 @click.command(cls=Verb, name="schema")
-@click.argument("verb_name", metavar="VERB")
+@click.argument("verb_name", metavar="[VERB]", required=False)
 @color_option
 @findings_end
-def verb(verb_name: str, color: str) -> None:
-    """Print the JSON schema of what a verb prints with --json.
+def verb(verb_name: str | None, color: str) -> None:
+    """Print the JSON schema of what a verb prints with --json; without VERB, the verbs that have one.
 
     A document says what describes it: "schema": "graphport/VERB/1". The number changes when a field goes or means
     something else; fields that come leave it.
@@ -31,6 +31,9 @@ def verb(verb_name: str, color: str) -> None:
     """
     del color
     known = described()
+    if verb_name is None:
+        click.echo("\n".join(known))
+        return
     if verb_name not in known:
         message = f"no JSON is described for {verb_name!r}{did_you_mean(verb_name, known, 'verbs')}"
         raise click.UsageError(message)

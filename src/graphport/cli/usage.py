@@ -10,7 +10,7 @@ import click
 
 from graphport.cli.progress import log_file, telling
 from graphport.cli.quiet import is_quiet, quiet, silenced
-from graphport.core.names import did_you_mean
+from graphport.core.names import did_you_mean, near
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +26,15 @@ class Option(click.Option):
     def __init__(self, *arguments: Any, group: str, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.group = group
+
+
+class Choice(click.Choice[str]):
+    """One of some words; of another word it is said which of them may have been meant."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        message = super().get_invalid_choice_message(value, ctx)
+        found = near(str(value), self.choices)
+        return f"{message.removesuffix('.')}; did you mean {' or '.join(map(repr, found))}?" if found else message
 
 
 def grouped(group: str, *names: str, **named: Any) -> Callable[[Any], Any]:

@@ -12,6 +12,7 @@ from graphport.cli.options import (
     FILE,
 )
 from graphport.cli.render import shown
+from graphport.cli.usage import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ def checking_options(command: Command) -> Command:
     for option in (
         click.option(
             "--proof-effort",
-            type=click.Choice(["default", "full"]),
+            type=Choice(["default", "full"]),
             default="default",
             show_default=True,
             help="Ask the reference also where that takes long.",

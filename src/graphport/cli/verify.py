@@ -18,6 +18,7 @@ from graphport.cli.options import (
     package_options,
     print_json,
 )
+from graphport.cli.usage import Choice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--proof-effort",
     "effort",
-    type=click.Choice(["default", "full"]),
+    type=Choice(["default", "full"]),
     default="default",
     show_default=True,
     help="Ask the reference also where that takes long.",

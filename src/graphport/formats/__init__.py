@@ -49,6 +49,8 @@ class Format(NamedTuple):
     """Whether real numbers are single precision wherever nothing in a file says otherwise."""
     tells: bool = False
     """Whether its writer takes a list `findings` for what it has to say of what it wrote."""
+    writes: bool = True
+    """Whether it is written."""
     preparations: tuple[str, ...] = ()
     """Those of its choices that are for what is done ahead of its writer."""
 
@@ -160,11 +162,6 @@ class Format(NamedTuple):
         """Whether it is read."""
         return "read" in self.module.__all__
 
-    @property
-    def writes(self) -> bool:
-        """Whether it is written."""
-        return "write" in self.module.__all__
-
     def settled(
         self, stated: Callable[[str], Graph], options: Mapping[str, Any], versions: Mapping[str, str]
     ) -> tuple[Graph, Mapping[str, Any], list[Diagnostic]]:
@@ -223,7 +220,7 @@ FORMATS: dict[str, Format] = {
             has_one_width=True,
         ),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe", has_one_width=True),
-        Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program", "states")),
+        Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program", "states"), writes=False),
         Format("tflite", "TFLite", (".tflite",), "tflite", ("program",), streamed=".tflite"),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",), ".graphport"),
     )

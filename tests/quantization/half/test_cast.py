@@ -212,6 +212,9 @@ def test_what_is_named_stays():
         assert names <= {kept.name for kept in made.report.kept}
     with pytest.raises(gp.DiagnosticError, match=r"CAST0007.*'nobody'"):
         gp.cast(found, "float16", keep=["nobody"])
+    with pytest.raises(gp.DiagnosticError, match="did you mean 'Conv'") as caught:
+        gp.cast(found, "float16", keep=["Cnov"])
+    assert caught.value.diagnostics[0].code == "CAST0007"
 
 
 def test_more_stays_for_a_goal():

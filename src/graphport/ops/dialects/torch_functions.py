@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite, isnan
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -84,16 +85,27 @@ _ALIASES = MappingProxyType({"self": "input", "x": "input"})
 
 
 @dataclass(frozen=True, slots=True)
+class _Parameters:
+    """What a function takes behind the builder."""
+
+    names: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    is_variadic: bool
+    takes_weights: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Bound:
     """A function that is called with a node's operands and attributes, each under its own name."""
 
     word: str
     function: Function
-    names: tuple[str, ...]
-    defaults: Mapping[str, Any]
-    is_variadic: bool
-    takes_weights: bool
     ignores: frozenset[str]
+
+    @property
+    def takes(self) -> _Parameters:
+        """What it takes."""
+        return _parameters(self.function)
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         given, rest = self._operands(operands, attributes.pop(KEYS, ()))
@@ -110,9 +122,9 @@ class _Bound:
                 raise Unknown
             given[name] = b.constant(storage)
         rest = self._without_shared(b, rest, given)
-        if self.is_variadic:
+        if self.takes.is_variadic:
             return self._call(b, rest, given)
-        free = iter([name for name in self.names if name not in given])
+        free = iter([name for name in self.takes.names if name not in given])
         for operand in rest:
             name = next(free, None)
             if name is None:
@@ -139,7 +151,7 @@ class _Bound:
         padded = [*operands, *[None] * (len(keys) - len(operands))]
         for index, operand in enumerate(padded):
             key = keys[index] if index < len(keys) else ""
-            if not key or self.is_variadic:
+            if not key or self.takes.is_variadic:
                 rest.append(operand)
             elif key.endswith(ITEM):
                 name = self._name(key.removesuffix(ITEM))
@@ -160,20 +172,20 @@ class _Bound:
         """The parameter that a name or place (`#2`) stands for."""
         if key.startswith(PLACE) and key[1:].isdecimal():
             # The operands of a variadic function are one list.
-            place = int(key[1:]) - self.is_variadic
-            return self.names[place] if 0 <= place < len(self.names) else key
-        return key if key in self.names else _ALIASES.get(key, key)
+            place = int(key[1:]) - self.takes.is_variadic
+            return self.takes.names[place] if 0 <= place < len(self.takes.names) else key
+        return key if key in self.takes.names else _ALIASES.get(key, key)
 
     def _is_flag(self, name: str, value: object) -> bool:
         """Whether it only says that there is a weight of this name."""
         return isinstance(value, bool) and self.word.startswith(_MODULE) and name in _FLAGS
 
     def _call(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
-        unknown = [name for name in given if name not in self.names]
-        if unknown and not self.takes_weights:
+        unknown = [name for name in given if name not in self.takes.names]
+        if unknown and not self.takes.takes_weights:
             message = f"{self.word}: there is no rule for the argument {', '.join(unknown)}"
             raise UnsupportedError(message)
-        missing = [name for name in self.names if name not in given and name not in self.defaults]
+        missing = [name for name in self.takes.names if name not in given and name not in self.takes.defaults]
         if missing:
             message = f"{self.word}: the argument {', '.join(missing)} is missing"
             raise ShapeError(message)
@@ -205,17 +217,20 @@ def emits(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
 
 def bound(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
     """`function` as a rule for nodes of `word`: it is given their operands and attributes as `emits` has it."""
+    return _Bound(word, function, frozenset(ignores))
+
+
+@cache
+def _parameters(function: Function) -> _Parameters:
+    """Read when a node is first met: most of the words that are registered occur in no model."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     kinds = inspect.Parameter
     named = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
-    return _Bound(
-        word,
-        function,
+    return _Parameters(
         tuple(p.name for p in named),
         MappingProxyType({p.name: p.default for p in named if p.default is not kinds.empty}),
         any(p.kind is kinds.VAR_POSITIONAL for p in parameters),
         any(p.kind is kinds.VAR_KEYWORD for p in parameters),
-        frozenset(ignores),
     )
 
 

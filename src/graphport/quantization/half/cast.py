@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.names import near
 from graphport.core.spill import spilling
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
@@ -269,6 +270,11 @@ def _refuse_type(graph: Graph, to: str) -> None:
         raise DiagnosticError(Diagnostic("CAST0001", f"the model has nothing in {names} to cast to {to}", None, None))
 
 
+def _meant(pattern: str, names: Collection[str]) -> str:
+    found = near(pattern, names)
+    return f"did you mean {' or '.join(map(repr, found))}?" if found else "see graphport inspect"
+
+
 def _refuse_names(graph: Graph, keep: Sequence[str] | Collection[str]) -> None:
     from fnmatch import fnmatchcase
 
@@ -277,9 +283,7 @@ def _refuse_names(graph: Graph, keep: Sequence[str] | Collection[str]) -> None:
     if missing:
         raise DiagnosticError(
             *(
-                Diagnostic(
-                    "CAST0007", f"no node, and no operator, is called {pattern!r}", None, "see graphport inspect"
-                )
+                Diagnostic("CAST0007", f"no node, and no operator, is called {pattern!r}", None, _meant(pattern, names))
                 for pattern in missing
             )
         )
