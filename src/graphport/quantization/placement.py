@@ -81,9 +81,11 @@ def _paired(layer: Layer, target: Target) -> Layer:
     """`layer` with what is known of the pairs that kernels of the target add."""
     if not target.pairs_by_place or layer.kind != "convolution":
         return layer
-    # Kernels for groups lay odd numbers of channels out in one way or in another.
-    is_grouped = layer.groups > 1
-    return replace(layer, pairs_by_place=not is_grouped, pairs_vary=is_grouped and layer.shape[1] % 2 == 1)
+    # Kernels for groups lay odd numbers of channels out in one way or in another; those for one channel pair places,
+    # along rows of a window of five by five, along columns of one of three by three.
+    is_grouped, channels = layer.groups > 1, layer.shape[1]
+    vary = channels % 2 == 1 if is_grouped else channels == 1
+    return replace(layer, pairs_by_place=not is_grouped, pairs_vary=vary)
 
 
 def _leave_alone(placement: Placement, target: Target, forced: Collection[Node]) -> None:

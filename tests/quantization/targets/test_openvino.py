@@ -133,10 +133,20 @@ numpy.save(sys.argv[3], compiled([numpy.load(sys.argv[2])])[0])
 """
 
 
-def test_a_model_is_right_with_fewer_instructions_than_here(tmp_path):
+@pytest.mark.parametrize(
+    ("channels", "size", "places", "limits"),
+    [
+        (8, 3, range(9), ("SSE41", "AVX2", "DEFAULT")),
+        (1, 3, (0, 3), ("AVX512_CORE",)),  # which a kernel for one channel pairs, along columns
+        (1, 5, (5, 6), ("AVX512_CORE",)),  # the same, along rows
+    ],
+)
+def test_a_model_is_right_with_fewer_instructions_than_here(channels, size, places, limits, tmp_path):
     """The largest weights and inputs, of one sign: without dot products their pairs are added in 16 bits."""
-    w = np.ones((4, 8, 3, 3), np.float32)
-    found = gp.from_onnx(model([node("Conv", ["x", "w"], ["y"])], [("x", ["N", 8, 6, 6])], [("y", None)], {"w": w}))
+    w = np.zeros((8, channels, size, size), np.float32)
+    w.reshape(8, channels, -1)[..., list(places)] = 1
+    given, result = [("x", ["N", channels, 6, 6])], [("y", None)]
+    found = gp.from_onnx(model([node("Conv", ["x", "w"], ["y"])], given, result, {"w": w}))
     x = np.abs(nets.samples(found, 24)["x"])
     made = gp.quantize(found, {"x": x}, "openvino", preset="fast")
     gp.save(made, tmp_path / "model.xml")
@@ -144,7 +154,7 @@ def test_a_model_is_right_with_fewer_instructions_than_here(tmp_path):
     np.save(tmp_path / "x.npy", largest)
     expected = session(made.graph, optimize=False).run({"x": largest})["y"]
     files = [str(tmp_path / name) for name in ("model.xml", "x.npy", "y.npy")]
-    for limit in ("SSE41", "AVX2", "DEFAULT"):
+    for limit in limits:
         environment = os.environ | {"ONEDNN_MAX_CPU_ISA": limit}
         subprocess.run([sys.executable, "-c", _LIMITED, *files], check=True, env=environment, timeout=120)
         assert nets.snr(expected, np.load(tmp_path / "y.npy")) > 80, limit
