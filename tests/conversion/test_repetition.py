@@ -337,6 +337,16 @@ def test_attributes_tell_nodes_apart(name):
     assert [key(each) for each in (deep, stored, body, {"a": (1, stored["a"])})] == [None] * 4
 
 
+def test_attributes_are_told_apart_by_what_they_say_and_not_by_which_objects_they_are():
+    net = Net()
+    keys = set()
+    for number in range(5000):
+        # Objects that are let go of: the next ones may stand where these did.
+        net.node.attributes = {"a": (number % 7, float(number % 3))}
+        keys.add((number % 7, number % 3, net.repetition.key(net.node, 1)))
+    assert len(keys) == len({key for _, _, key in keys}) == 21
+
+
 def test_operands_tell_nodes_apart():
     net = Net()
     graph, x, z, c = net.graph, net.x, net.z, net.c

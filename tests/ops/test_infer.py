@@ -11,7 +11,7 @@ from graphport.core.storage import storage_of
 from graphport.ir import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference, infer
+from graphport.ops.infer import Inference, infer, one_memory
 
 N, H = Symbol("N"), Symbol("H")
 FLOAT, INT = DType.FLOAT32, DType.INT64
@@ -216,3 +216,27 @@ def test_a_symbolic_index_leaves_the_elements_unknown():
     index = TensorFact(DType.INT64, ()).with_elements([Symbol("N")])
     (fact,) = Inference().page(registry.pages()["Gather"], [data, index], {}, 1)
     assert (fact.shape, fact.elements) == ((), None)
+
+
+@pytest.mark.parametrize(("dims", "is_asked_again"), [(((2, 3), (2, 3)), False), (((2, N), (2, H)), True)])
+def test_what_requires_nothing_is_asked_once_in_one_memory(monkeypatch, dims, is_asked_again):
+    asked: list[str] = []
+    page_of = Inference.page
+
+    def counted(self, page, *rest):
+        asked.append(page.name)
+        return page_of(self, page, *rest)
+
+    def answered():
+        inference = Inference()
+        facts = inference.answer(registry.pages()["Add"], [TensorFact(FLOAT, shape) for shape in dims], {}, 1)
+        return facts, [str(each) for each in inference.required]
+
+    monkeypatch.setattr(Inference, "page", counted)
+    with one_memory():
+        first, second = answered(), answered()
+    assert first == second
+    assert bool(first[1]) is is_asked_again
+    assert len(asked) == 1 + is_asked_again
+    assert answered() == first
+    assert len(asked) == 2 + is_asked_again

@@ -18,7 +18,7 @@ from graphport.core.progress import stage
 from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.bind import bind_inputs
-from graphport.ops.infer import Inference
+from graphport.ops.infer import Inference, one_memory
 
 if TYPE_CHECKING:
     from graphport.api.model import Shapes
@@ -100,6 +100,7 @@ def _given(path: str | Path | bytes | BinaryIO, format: str | None, **options: A
 
 
 @budget.fresh()
+@one_memory()
 def _read(
     path: str | Path,
     *,

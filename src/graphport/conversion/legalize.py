@@ -60,7 +60,7 @@ def legalize(
         result = graph if in_place else rewrite.copy(graph)
         spoken = dict.fromkeys(node.dialect for inner in walk(result) for node in inner)
         worker = _Legalizer(result, check_declared=check_declared, keep=frozenset(keep), exact=exact)
-        worker.inference.findings += before_legalizing(result)
+        worker.inference.findings += before_legalizing(result, spoken)
         worker.inference.meet(result)
         with stage("reading nodes in canonical words", len(result), "nodes") as step:
             worker.graph(result, step)
@@ -105,8 +105,8 @@ class _Legalizer:
                 value.fact = TensorFact(value.fact.dtype or claim.dtype, claim.shape)
 
     def _node(self, graph: Graph, node: Node) -> None:
-        version = registry.version(node)
-        if node.dialect in self.keep or registry.own(node) is not None or self._is_exact(node):
+        version = self._opsets.get(node.dialect)
+        if node.dialect in self.keep or (registry.OWN and registry.own(node)) or (self.exact and registry.exact(node)):
             self.inference.settle(node, check_declared=self.check_declared)
             self._bodies(node)
             return
@@ -140,9 +140,6 @@ class _Legalizer:
         self.repetition.repeat(graph, node, template)
         self._claim(node, template.last.facts, dialect)
         return True
-
-    def _is_exact(self, node: Node) -> bool:
-        return self.exact and registry.exact(node) is not None
 
     def _bodies(self, node: Node) -> None:
         for body in node.bodies():
@@ -205,7 +202,8 @@ class _Legalizer:
         for value, fact in zip(node.results, facts, strict=True):
             claim = value.fact
             found = words.fact(fact, value.name, claim)
-            value.fact = agreement(value, found, claim, dialect) if self.check_declared else found
+            is_claimed = self.check_declared and found is not claim
+            value.fact = agreement(value, found, claim, dialect) if is_claimed else found
 
     def _take_over(self, builder: Builder, node: Node, old: Value, new: Value) -> Value:
         """Let `new`, or a copy of it, be what `old` was, name included."""

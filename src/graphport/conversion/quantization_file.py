@@ -61,7 +61,7 @@ def expand_quantization(graph: Graph) -> None:
     original = original_of(graph)
     edition = Edition.FINAL if original is None else original.edition
     for value in list(graph.values()):
-        quantization = quantization_of(value)
+        quantization = quantization_of(value) if value.has_notes else None
         if quantization is None:
             continue
         del value.notes[QUANTIZATION]

@@ -72,10 +72,11 @@ class Repetition:
         self._findings = findings
         # With what the keys name by identity, so that nothing else gets it.
         self._known: dict[Hashable, tuple[object, Template]] = {}
+        self._exact: dict[Hashable, tuple[Hashable, object]] = {}
 
     def key(self, node: Node, version: int | None) -> Hashable:
         """What nodes of a dialect that are read alike have in common; `None` where a node is like no other."""
-        attributes = None if node.has_bodies else _exactly(node.attributes)
+        attributes = None if node.has_bodies else self._stated(node.attributes)
         operands = None if attributes is None else _operands(node)
         if operands is None:
             return None
@@ -84,7 +85,7 @@ class Repetition:
 
     def key_to_lift(self, node: Node) -> Hashable:
         """What canonical nodes that are written alike have in common; `None` where a node is like no other."""
-        attributes = None if node.has_bodies else _exactly(node.attributes)
+        attributes = None if node.has_bodies else self._stated(node.attributes)
         operands = None if attributes is None else _operands(node)
         if operands is None:
             return None
@@ -103,6 +104,18 @@ class Repetition:
                 makers += [(name, note) for name, note in value.notes.items() if type(note) is int]
         wanted = tuple([None if value is None else (id(value.fact), value.is_output) for value in node.outputs])
         return node.word, wanted, attributes, operands, tuple(makers)
+
+    def _stated(self, attributes: dict[str, Attribute]) -> Hashable:
+        """`_exactly`; of objects that nodes have in common, as those of one form in a file, it is found once."""
+        if not attributes:
+            return ""
+        identity = (*attributes, *map(id, attributes.values()))
+        found = self._exact.get(identity)
+        if found is None:
+            if len(self._exact) >= _MOST_REMEMBERED:
+                self._exact.clear()
+            found = self._exact[identity] = _exactly(attributes), tuple(attributes.values())
+        return found[0]
 
     def find(self, key: Hashable) -> Template | None:
         """What nodes with this key become."""
@@ -177,8 +190,6 @@ def _operands(node: Node) -> Hashable:
 
 def _exactly(attributes: dict[str, Attribute]) -> Hashable:
     """Attributes as a key: 1, 1.0 and `True` are three, and so are 0.0 and -0.0; `None` where there is none."""
-    if not attributes:
-        return ""
     # What is equal need not be the same, but what has one text is: of these types alone.
     types = {name: each for name, each in attributes.items() if isinstance(each, DType)}
     rest = {name: each for name, each in attributes.items() if name not in types} if types else attributes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,22 @@ _MOST_REMEMBERED = 1 << 14
 """So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
 
 
+_MEMORY: ContextVar[dict[Any, tuple[Fact, ...]] | None] = ContextVar("_MEMORY", default=None)
+
+
+@contextmanager
+def one_memory() -> Generator[None]:
+    """Let everybody inside remember together what pages answer that require nothing.
+
+    A reader asks for shapes as it checks what stands in a file, and legalizing asks for the same again.
+    """
+    token = _MEMORY.set({})
+    try:
+        yield
+    finally:
+        _MEMORY.reset(token)
+
+
 def is_foreign(error: ShapeError, dialect: str) -> bool:
     """Whether what ONNX forbids is a type that `dialect` has the operator in, so that its node stays as it is."""
     if not isinstance(error, ElementTypeError):
@@ -70,6 +87,7 @@ class Inference:
         self.findings: list[Diagnostic] = []
         self._dialect: dict[Any, tuple[Fact, ...]] = {}
         self._pages: dict[Any, tuple[Fact, ...]] = {}
+        self._memory = _MEMORY.get()
         # The same once more by the identity of the operands' facts, which are kept so that nothing else gets it:
         # answers are handed on from node to node, and need not be looked into each time.
         self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...]]] = {}
@@ -229,7 +247,7 @@ class Inference:
         self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
     ) -> tuple[Fact, ...]:
         """`page`, remembered from an operation with the same operands and attributes; a body is asked each time."""
-        if any(type(attribute) is Graph for attribute in attributes.values()):
+        if attributes and Graph in map(type, attributes.values()):
             return self.page(page, operands, attributes, count)
         handed = (page.name, count, *map(id, operands), *attributes.items())
         found = self._handed.get(handed)
@@ -237,6 +255,8 @@ class Inference:
             return found[1]
         key = (page.name, count, tuple(operands), _frozen(attributes))
         facts = self._pages.get(key)
+        if facts is None and self._memory is not None:
+            facts = self._memory.get(key)
         if facts is None:
             if len(self._pages) >= _MOST_REMEMBERED:
                 self._pages.clear()
@@ -246,6 +266,8 @@ class Inference:
             # What is required in a body is dropped, and would be missed where the same is asked for outside.
             if not self._depth or len(self.required) == before:
                 self._pages[key] = facts
+            if self._memory is not None and len(self.required) == before and len(self._memory) < _MOST_REMEMBERED:
+                self._memory[key] = facts
         self._hand_on(handed, operands, facts)
         return facts
 

@@ -12,8 +12,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from graphport.ir.graph import walk
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
@@ -23,11 +21,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def before_legalizing(graph: Graph) -> list[Diagnostic]:
-    """Let each dialect that `graph` speaks settle what its words alone cannot say; return what it found."""
+def before_legalizing(graph: Graph, dialects: Iterable[str]) -> list[Diagnostic]:
+    """Let each of `dialects`, which nodes of `graph` are in, settle what its words alone cannot say.
+
+    Returns:
+        What they found.
+    """
     findings: list[Diagnostic] = []
-    dialects = dict.fromkeys([*graph.opsets, *(node.dialect for inner in walk(graph) for node in inner)])
-    for dialect in dialects:
+    for dialect in dict.fromkeys([*graph.opsets, *dialects]):
         module = _module(dialect)
         if module is not None and hasattr(module, "before"):
             findings += module.before(graph) or ()
