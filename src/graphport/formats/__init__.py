@@ -238,15 +238,16 @@ def recognize(path: str | Path) -> Format:
     Raises:
         DiagnosticError: IO0001 there is nothing at `path`, IO0002 no format is recognized, IO0006 it cannot be read.
     """
-    place = Path(path)
+    place = path if isinstance(path, Path) else Path(path)
     span = Span(Source(str(path)))
     try:
         recover(belonging(graph_of(place), place))
         if not place.exists():
             raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
-        if not place.is_dir():
+        is_file = not place.is_dir()
+        if is_file:
             regular(place)
-        found = _by_content(place) or _by_ending(place.name)
+        found = _by_content(place, is_file=is_file) or _by_ending(place.name)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         raise DiagnosticError(Diagnostic("IO0006", message, span, "check the path")) from error
@@ -288,9 +289,9 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
     return found
 
 
-def _by_content(place: Path) -> Format | None:
+def _by_content(place: Path, *, is_file: bool) -> Format | None:
     head = b""
-    if place.is_file():
+    if is_file:
         with place.open("rb") as file:
             head = file.read(HEAD)
         # A format looks at the name, too; nothing lies below a file, and this name has no ending.

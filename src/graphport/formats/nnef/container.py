@@ -110,18 +110,23 @@ class Container(ABC):
         return self.find(label + DATA)
 
     def _text(self, region: Region) -> Source:
-        if region.size > self.limits.text:
-            message = f"{region.size} bytes of text are more than {self.limits.text}"
-            raise _fault("NNEF0733", message, region.name, "GRAPHPORT_LIMITS=nnef.text=N allows more")
-        content = region.read(0, region.size)
+        self._check_length(region.size, region.name)
+        return self._decoded(region.read(0, region.size), region.name)
+
+    def _check_length(self, size: int, name: str) -> None:
+        if size > self.limits.text:
+            message = f"{size} bytes of text are more than {self.limits.text}"
+            raise _fault("NNEF0733", message, name, "GRAPHPORT_LIMITS=nnef.text=N allows more")
+
+    def _decoded(self, content: bytes, name: str) -> Source:
         try:
-            return Source(region.name, content.decode("utf-8"))
+            return Source(name, content.decode("utf-8"))
         except UnicodeDecodeError as error:
-            span = Span(Source(region.name), place=f"byte {error.start}")
+            span = Span(Source(name), place=f"byte {error.start}")
             message = f"byte 0x{content[error.start]:02x} is no UTF-8; what is not is replaced"
             remedy = "NNEF texts are ASCII; save the file in UTF-8"
             self.findings.append(Diagnostic("NNEF0734", message, span, remedy, Severity.WARNING))
-            return Source(region.name, content.decode("utf-8", "replace"))
+            return Source(name, content.decode("utf-8", "replace"))
 
 
 class Folder(Container):
@@ -201,6 +206,13 @@ class Text(Container):
         self._folder = Folder(path.parent, limits) if path.name == GRAPH else None
         self.has_data = self._folder is not None
 
+    def graph(self) -> Source:
+        with opened(self.path) as file:
+            size = os.fstat(file.fileno()).st_size
+            self._check_length(size, self.name)
+            content = file.read(size)
+        return self._decoded(content, self.name)
+
     def find(self, name: str) -> Region | None:
         if name == GRAPH:
             return _whole(MappedFile(self.path), self.name)
@@ -220,7 +232,7 @@ def open_container(path: Path | str, limits: FileLimits = FILES) -> Container:
     Raises:
         DiagnosticError: there is nothing, it cannot be read, or is a damaged or unsafe archive (NNEF0730 to NNEF0738).
     """
-    path = Path(path)
+    path = path if isinstance(path, Path) else Path(path)
     try:
         if path.is_dir():
             return Folder(path, limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -41,5 +42,7 @@ DEFAULT = Limits()
 
 def stated(default: Bounds) -> Bounds:
     """Bounds, a dataclass of numbers, with those that `GRAPHPORT_LIMITS` states under `nnef.` and their names."""
+    if not os.environ.get(budget.LIMITS):
+        return default
     names = [field.name for field in fields(default)]  # type: ignore[arg-type]
     return type(default)(**{name: budget.limit(f"nnef.{name}", getattr(default, name)) for name in names})

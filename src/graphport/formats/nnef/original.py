@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from graphport.core.diagnostics import Source
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
     from graphport.formats.nnef.check import Checked
     from graphport.formats.nnef.declare import Declaration
     from graphport.formats.nnef.limits import Limits
@@ -19,10 +22,11 @@ NOTE = "nnef"
 
 
 class Unread:
-    """A text in which nothing is wrong, and of which nobody has asked for the tree: `checked` makes it then."""
+    """A flat text in which nothing is wrong, of which nobody has asked for the tree: `checked` makes it then."""
 
-    def __init__(self, source: Source, edition: Edition, limits: Limits) -> None:
+    def __init__(self, source: Source, edition: Edition, bound: Mapping[str, Sequence[Dim]], limits: Limits) -> None:
         self._source = source
+        self._bound = bound
         self._limits = limits
         self.edition = edition
 
@@ -33,11 +37,17 @@ class Unread:
 
         return check(parse(self._source, self.edition, self._limits).document, limits=self._limits)
 
+    def graph(self) -> Graph | None:
+        """What is read of it again, without numbers."""
+        from graphport.formats.nnef.single_pass import read_flat
+
+        return read_flat(self._source, self._bound, self._limits, None)
+
 
 class Original:
     """The checked document of a graph, and the text of its quantization."""
 
-    __slots__ = ("_content", "_document", "_storages", "has_facts", "quantization")
+    __slots__ = ("_constants", "_document", "_inputs", "_nodes", "_unread", "quantization")
 
     def __init__(self, graph: Graph, document: Checked | Unread, quantization: Source | None = None) -> None:
         """What `graph` was just read from.
@@ -48,12 +58,13 @@ class Original:
             quantization: the text of its quantization.
         """
         self._document = document
+        self._unread = document if isinstance(document, Unread) else None
         self.quantization = quantization
-        self.has_facts = isinstance(document, Unread)
-        """Whether the facts of all values were set as it was read."""
-        self._content = _content(graph)
-        # Kept alive: the content knows them by their identity.
-        self._storages = tuple(value.storage for value in graph.constants)
+        self._inputs = _inputs(graph)
+        # With their storages: another one is another constant, and one that is kept is not another.
+        self._constants = _constants(graph)
+        # Of a text that can be read again quickly, they are looked at when somebody asks.
+        self._nodes = None if self._unread is not None else _nodes(graph)
 
     @property
     def checked(self) -> Checked:
@@ -73,9 +84,19 @@ class Original:
         """The operations that it declares itself."""
         return {} if isinstance(self._document, Unread) else self._document.operations.own
 
+    @property
+    def has_facts(self) -> bool:
+        """Whether the facts of all values were set as it was read."""
+        return self._unread is not None
+
     def is_still(self, graph: Graph) -> bool:
         """Whether `graph` says what the document says: same operations, operands, attributes, names and numbers."""
-        return _content(graph) == self._content
+        if self._inputs != _inputs(graph) or not _are_same(self._constants, _constants(graph)):
+            return False
+        if self._nodes is None and self._unread is not None:
+            again = self._unread.graph()
+            self._nodes = None if again is None else _nodes(again)
+        return self._nodes == _nodes(graph)
 
 
 def original_of(graph: Graph) -> Original | None:
@@ -96,10 +117,22 @@ def versions(graph: Graph) -> dict[str, str]:
     return {} if original is None else {"edition": str(original.edition)}
 
 
-def _content(graph: Graph) -> int:
-    values = [(value.name, value.fact) for value in graph.inputs]
-    constants = [(value.name, value.fact, id(value.storage)) for value in graph.constants]
-    return hash((tuple(values), tuple(constants), tuple(map(_node, graph)), _names(graph.outputs)))
+def _inputs(graph: Graph) -> list[tuple[str, Fact]]:
+    return [(value.name, value.fact) for value in graph.inputs]
+
+
+def _constants(graph: Graph) -> list[tuple[str, Fact, Storage | None]]:
+    return [(value.name, value.fact, value.storage) for value in graph.constants]
+
+
+def _are_same(
+    before: Sequence[tuple[str, Fact, Storage | None]], now: Sequence[tuple[str, Fact, Storage | None]]
+) -> bool:
+    return len(before) == len(now) and all(a[:2] == b[:2] and a[2] is b[2] for a, b in zip(before, now, strict=True))
+
+
+def _nodes(graph: Graph) -> int:
+    return hash((tuple(map(_node, graph)), _names(graph.outputs)))
 
 
 def _node(node: Node) -> int:

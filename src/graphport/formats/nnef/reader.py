@@ -92,7 +92,7 @@ def _read(
             findings = [*container.findings, *found]
             raise_errors(findings)
             _restore_names(graph, source.text or "")
-            graph.notes[NOTE] = Original(graph, Unread(source, Edition.FINAL, limits))
+            graph.notes[NOTE] = Original(graph, Unread(source, Edition.FINAL, bound, limits))
             return graph, findings
     parsed = parse(source, edition, limits)
     checked = check(parsed.document, limits=limits, tolerant=tolerant)

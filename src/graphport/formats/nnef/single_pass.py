@@ -85,6 +85,8 @@ class _Known(NamedTuple):
     attributes: PlainAttributes
     kind: int
     fact: TensorFact
+    length: int
+    """Characters of a call behind those names."""
 
 
 class _Places:
@@ -105,10 +107,12 @@ class _Places:
         return Span(self._source, *divmod(index, self._base))
 
 
-def read_flat(source: Source, bound: Mapping[str, Sequence[Dim]], limits: Limits, weights: Weights) -> ir.Graph | None:
+def read_flat(
+    source: Source, bound: Mapping[str, Sequence[Dim]], limits: Limits, weights: Weights | None
+) -> ir.Graph | None:
     """The graph of a flat text of the final edition, all facts set; `None` where the stages have to read it.
 
-    Only numbers may be wrong in it: what is goes to the findings of `weights`.
+    Only numbers may be wrong in it: what is goes to the findings of `weights`; without these, variables have none.
     """
     head = _HEAD.match(source.text or "")
     if head is None:
@@ -126,7 +130,7 @@ class _SinglePass:
         head: re.Match[str],
         bound: Mapping[str, Sequence[Dim]],
         limits: Limits,
-        weights: Weights,
+        weights: Weights | None,
     ) -> None:
         self._source = source
         self._text = source.text or ""
@@ -210,7 +214,7 @@ class _SinglePass:
             return 0
         operands = [values[name] for name in names]
         operands += known.rest
-        origin = self._places, self._places.number(match.start(2), match.start(5) + len(behind.rstrip()))
+        origin = self._places, self._places.number(match.start(2), match.start(5) + known.length)
         value = ir.Value(target, known.fact, origin=origin)
         self._graph.append(ir.Node(known.word, operands, (value,), known.attributes, dialect=DIALECT, origin=origin))
         values[target] = value
@@ -368,7 +372,9 @@ class _SinglePass:
         match = cast("re.Match[str]", CALL.match(self._text, start))
         key = (call.name, call.generic, match[5], *[self._kind[each] for each in call.tensors])
         attributes = PlainAttributes(cast("dict[str, ir.Attribute]", pattern.attributes))
-        self._known[key] = _Known(pattern.name, tuple(rest), attributes, number, self._told[number].fact)
+        self._known[key] = _Known(
+            pattern.name, tuple(rest), attributes, number, self._told[number].fact, len(match[5].rstrip())
+        )
 
     def _learn_variable(self, offset: int, operations: Sequence[Operation]) -> None:
         (operation,) = operations

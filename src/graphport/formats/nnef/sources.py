@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 class Sources:
     """Makes values of a graph that no node computes; what is wrong with numbers goes to the findings of `weights`."""
 
-    def __init__(self, builder: Builder, weights: Weights, quantized: Mapping[str, Quantization]) -> None:
+    def __init__(self, builder: Builder, weights: Weights | None, quantized: Mapping[str, Quantization]) -> None:
+        """Without `weights`, constants have no numbers, and `constant` those that are written."""
         self._builder = builder
         self._graph = builder.graph
         self._weights = weights
+        self._findings: list[Diagnostic] = [] if weights is None else weights.findings
         self._quantized = quantized
 
     def input(self, tensor: Tensor, operation: Operation) -> Value:
@@ -65,7 +67,7 @@ class Sources:
         value = Value(name, fact, origin=origin)
         if fact.dtype is not None and fact.is_static:
             value.notes[LABEL] = label
-            if self._weights.may_have(label) and value.origin is not None:
+            if self._weights is not None and self._weights.may_have(label) and value.origin is not None:
                 shape = cast("tuple[int, ...]", fact.shape)
                 value.storage = self._weights.storage(label, data, shape, value.origin, self._quantized.get(name))
                 if self._weights.holds_codes(label):
@@ -87,7 +89,7 @@ class Sources:
         if len(given) != volume or min(shape, default=1) < 0:
             message = f"{len(given)} numbers are given for a shape of {list(shape)}"
             span = operation.origin.span
-            self._weights.findings.append(Diagnostic("NNEF0756", message, span, f"give 1 or {volume} of them"))
+            self._findings.append(Diagnostic("NNEF0756", message, span, f"give 1 or {volume} of them"))
             return None
         with np.errstate(over="ignore"):
             return ArrayStorage(np.array(given, dtype.numpy).reshape(shape), dtype)
@@ -96,5 +98,5 @@ class Sources:
         try:
             return TensorFact.of(storage)
         except DiagnosticError as error:
-            self._weights.findings += error.diagnostics
+            self._findings += error.diagnostics
             return fact
