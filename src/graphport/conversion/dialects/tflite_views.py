@@ -77,6 +77,7 @@ def _target(node: Node) -> Storage | None:
     fact = node.results[0].fact if node.results else None
     dims = fact.shape if isinstance(fact, TensorFact) else None
     numbers = [n if isinstance(n, int) else -1 for n in dims or ()]
-    if dims is None or numbers.count(-1) > 1:
+    # Extents past its integers are left to the writer, which tells of them.
+    if dims is None or numbers.count(-1) > 1 or max(numbers, default=0) > np.iinfo(np.int32).max:
         return None
     return storage_of(np.array(numbers, np.int32))
