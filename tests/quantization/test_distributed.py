@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import numpy as np
@@ -30,6 +31,8 @@ def cluster(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", made.address)
     yield made
     made.shutdown()
+    # What is left of Ray joins its threads when it is collected, which a process that is forked later does not have.
+    gc.collect()
 
 
 def test_two_machines_see_what_one_sees_to_the_last_bit(cluster, tmp_path):

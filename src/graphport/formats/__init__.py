@@ -242,7 +242,7 @@ def recognize(path: str | Path) -> Format:
     span = Span(Source(str(path)))
     try:
         recover(belonging(graph_of(place), place))
-        if not place.exists():
+        if not _is_there(place):
             raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
         is_file = not place.is_dir()
         if is_file:
@@ -254,6 +254,15 @@ def recognize(path: str | Path) -> Format:
     if found is not None:
         return found
     raise DiagnosticError(Diagnostic("IO0002", f"{path} is in no format that is known", span, f"known: {_known()}"))
+
+
+def _is_there(place: Path) -> bool:
+    """As `Path.exists` before Python 3.14, which takes a refusal of the system for an absence."""
+    try:
+        place.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last of names with a NUL
+        return False
+    return True
 
 
 def called(name: str) -> Format:
