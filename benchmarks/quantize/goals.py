@@ -125,13 +125,17 @@ def main() -> None:
             if net not in fronts:
                 fronts[net] = quantize(Path(net), target, Path(calibration), [*more, "--front"])[1]["front"]
             goals = drawn(fronts[net], random)
+            asked = " ".join(options_of(goals))
+            target.unlink(missing_ok=True)
             code, _ = quantize(Path(net), target, Path(calibration), [*more, *options_of(goals)])
+            if not target.exists():
+                sys.stdout.write(f"| {Path(net).stem} | {asked} | {code} | nothing was written | | | |\n")
+                continue
             with np.load(test) as arrays:
                 seen = measured(Path(net), target, arrays[arrays.files[0]], given.batch)
             gone = missed(goals, seen)
             verdict = "told" if code == 1 else "met" if code == 0 and not gone else "missed and not told"
             counts[verdict] += 1
-            asked = " ".join(options_of(goals))
             shown = f"{seen['snr']:.2f} dB | {seen['latency']:.3f} | {seen['bytes']:.0f}"
             sys.stdout.write(f"| {Path(net).stem} | {asked} | {code} | {shown} | {verdict} {' '.join(gone)} |\n")
             sys.stdout.flush()

@@ -32,7 +32,7 @@ from graphport.quantization.parameters import Grid, between, limits
 from graphport.quantization.placement import place
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
-from graphport.quantization.shards import Plan, here, merged, sharded
+from graphport.quantization.shards import Plan, here, merged, parted, sharded
 from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.tables import table_codes, tables
 from graphport.quantization.unscale import unscale
@@ -223,7 +223,7 @@ class Work:
         plan = Plan.of(graph, channel_axes(graph, values), values, settings.threads)
         size = fitting_batch(settings, sum(self.sizes.get(value.name, bytes_of(value)) for value in values))
         if runs is not None:
-            return merged(plan.axes, here(plan, sharded(runs), lambda _: None))
+            return merged(plan.axes, here(plan, sharded(parted(runs, size)), lambda _: None))
         shards = sharded(self.samples.runs(size, leave_out=self.held_back))
         total = max(self.samples.count - len(self.held_back), 1)
         seen = 0

@@ -47,6 +47,17 @@ class Plan:
         return cls(observing(graph, wanted), {value.name: axes[value] for value in wanted}, threads)
 
 
+def parted(runs: Iterable[Run], most: int) -> Iterator[Run]:
+    """`runs` in parts of at most `most` samples; what does not count samples along its first axis stays whole."""
+    for inputs, count in runs:
+        if count <= most or not all(x.ndim and len(x) == count for x in inputs.values()):
+            yield inputs, count
+            continue
+        for start in range(0, count, most):
+            part = {name: x[start : start + most] for name, x in inputs.items()}
+            yield part, min(most, count - start)
+
+
 def sharded(runs: Iterable[Run]) -> Iterator[Iterator[Run]]:
     """`runs` in shards; each is read before the next one begins."""
     given = iter(runs)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.backends import Session
     from graphport.ir.graph import Graph, Node
 
-_TURNS, _LEAST_TURNS = 9, 3
+_TURNS, _LEAST_TURNS = 7, 3
 _SECONDS, _RUNS = 0.02, 200
 """How many turns are taken at most, and at least; and what a turn of one model takes, or how many runs that has."""
 _WHOLE = 12.0
