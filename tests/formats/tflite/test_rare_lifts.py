@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 import graphport as gp
 from tests.formats.tflite.litert import LiteRT
+from tests.formats.tflite.test_cases import CASES
 from tests.models import model, node
 
 if TYPE_CHECKING:
@@ -162,3 +163,16 @@ def test_casts_to_few_bits_keep_the_last_ones(tmp_path: Path) -> None:
         with LiteRT() as run:
             (found,) = run(tmp_path / "m.tflite", [x])
         np.testing.assert_array_equal(found, (x - least) % count + least)
+
+
+def test_a_spectrum_that_is_a_result_goes_through_onnx_as_it_is(tmp_path: Path) -> None:
+    """No canonical operator gives complex numbers, so it stays one of TFLite."""
+    raw = gp.load(CASES / "spectrum.tflite", raw=True)
+    whole = gp.cut(raw, inputs=["x0"], outputs=["z"])
+    gp.save(whole, tmp_path / "z.tflite")
+    gp.save(gp.load(tmp_path / "z.tflite"), tmp_path / "z.onnx")
+    gp.save(gp.load(tmp_path / "z.onnx"), tmp_path / "back.tflite")
+    x = np.random.default_rng(11).normal(size=(2, 6, 7)).astype(np.float32)
+    with LiteRT() as run:
+        first, second = (run(tmp_path / name, [x]) for name in ("z.tflite", "back.tflite"))
+    np.testing.assert_array_equal(second[0], first[0])

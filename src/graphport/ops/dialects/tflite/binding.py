@@ -270,11 +270,15 @@ def word(
 
 
 def _check_numbers(op: Operator) -> None:
-    """Refuse what computes on complex numbers, which no runtime of ONNX knows.
+    """Refuse what computes on complex numbers, which no runtime of ONNX knows, and what says no types of numbers.
 
     Raises:
-        UnsupportedError: an operand or a result is complex.
+        UnsupportedError: an operand or a result is complex, or no element type is told.
     """
+    told: Sequence[Any] = op.types
+    if any(each is not None and not isinstance(each, DType) for each in told):
+        message = "its types are numbers, as an ONNX file that holds the operator as it is says them"
+        raise UnsupportedError(message)
     facts = [value.fact for value in op.operands if value is not None]
     for dtype in (*op.types, *(fact.dtype for fact in facts if isinstance(fact, TensorFact))):
         if dtype is not None and dtype.kind == "c":
