@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,34 @@ def test_a_shape_in_which_factors_are_left_is_read_as_declared(tmp_path, shape, 
         x = np.arange(12, dtype=np.float32).reshape(4, 3)
         found = gp.run(gp.load(tmp_path / "net.pnnx.param"), {"x": x, "z": np.zeros(2, np.float32)})
         np.testing.assert_array_equal(found["y"], x.reshape([int(n) for n in declared[1:-1].split(",")]))
+
+
+@pytest.mark.parametrize(("word", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_a_state_whose_sequence_nobody_reads_is_told_by_its_shape(tmp_path, word, gates):
+    draws = np.random.default_rng(0)
+    arrays = {
+        f"r.{name}": draws.normal(size=(gates * 2, n)).astype(np.float32)
+        for name, n in (("weight_ih_l0", 4), ("weight_hh_l0", 2))
+    }
+    stated = " ".join(f"@{name[2:]}=({array.shape[0]},{array.shape[1]})f32" for name, array in arrays.items())
+    options = "batch_first=True bias=False bidirectional=False hidden_size=2 input_size=4 num_layers=1"
+    found = {}
+    for results, shapes in (("y h", ("1,3,2", "1,1,2")), ("h", ("1,1,2",))):
+        declared = " ".join(f"#{name}=({shape})f32" for name, shape in zip(results.split(), shapes, strict=True))
+        rows = [
+            "pnnx.Input a 0 1 x #x=(1,3,4)f32",
+            f"nn.{word} r 1 {len(shapes)} x {results} {options} {stated} #x=(1,3,4)f32 {declared}",
+            "pnnx.Output o 1 0 h",
+        ]
+        (tmp_path / "net.pnnx.param").write_text("\n".join(["7767517", "3 3", *rows, ""]))
+        with zipfile.ZipFile(tmp_path / "net.pnnx.bin", "w") as archive:
+            for name, array in arrays.items():
+                archive.writestr(name, array.tobytes())
+        net = gp.load(tmp_path / "net.pnnx.param")
+        assert [finding.code for finding in net.findings] == ([] if len(shapes) > 1 else ["PNNX0206"])
+        x = np.ones((1, 3, 4), np.float32)
+        found[results] = gp.run(net, {"x": x}, backend="reference")["h"]
+        gp.convert(tmp_path / "net.pnnx.param", tmp_path / "again.pnnx.param", verify=False)
+        again = gp.run(gp.load(tmp_path / "again.pnnx.param"), {"x": x}, backend="reference")
+        np.testing.assert_array_equal(next(iter(again.values())), found[results])
+    np.testing.assert_array_equal(found["h"], found["y h"])

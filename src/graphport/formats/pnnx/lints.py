@@ -95,6 +95,45 @@ def declared_shape(
     return after, Diagnostic("PNNX0205", message, place(), "it is read as declared", Severity.WARNING)
 
 
+_STATES = {"nn.LSTM": 3, "nn.GRU": 2, "nn.RNN": 2}
+"""Recurrent layers, with how many results they have."""
+
+
+def read_results(
+    word: str,
+    attributes: Mapping[str, Attribute],
+    given: Sequence[Value],
+    results: Sequence[Value],
+    place: Callable[[], Span],
+) -> tuple[list[int] | None, Diagnostic | None]:
+    """Which of the results of a recurrent layer stand in a line, where their shapes tell that others were left out.
+
+    pnnx drops results that nobody reads: one that is left may be the state at the end, of an LSTM one of two.
+    """
+    dims = _numbers(_dims(given[0])) if given else None
+    sizes = [attributes.get(key, 0) for key in ("hidden_size", "num_layers", "proj_size")]
+    if word not in _STATES or dims is None or len(dims) != 3 or not all(type(n) is int for n in sizes):
+        return None, None
+    hidden, layers, projected = (int(n) for n in sizes if isinstance(n, int))
+    ways = 2 if attributes.get("bidirectional") is True else 1
+    batch = dims[0] if attributes.get("batch_first") is True else dims[1]
+    shapes = [(*dims[:2], ways * (projected or hidden)), (layers * ways, batch, projected or hidden)]
+    shapes += [(layers * ways, batch, hidden)] * (_STATES[word] - 2)
+    slots: list[int] = []
+    for value in results:
+        own = _numbers(_dims(value))
+        slot = next((n for n in range(slots[-1] + 1 if slots else 0, len(shapes)) if shapes[n] == own), None)
+        if slot is None:
+            return None, None
+        slots.append(slot)
+    if slots == list(range(len(slots))):
+        return None, None
+    names = ", ".join(value.name for value in results)
+    message = f"results of {word} that nobody reads are left out: by its shape {names} is a state at the end"
+    help_ = "the first state is meant, if it was not the second" if word == "nn.LSTM" and len(slots) == 1 else None
+    return slots, Diagnostic("PNNX0206", message, place(), help_, Severity.WARNING)
+
+
 def _numbers(dims: Sequence[object] | None) -> tuple[int, ...] | None:
     """Lengths of which none is open."""
     numbers = tuple(dim for dim in dims or () if isinstance(dim, int))

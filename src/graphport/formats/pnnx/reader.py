@@ -18,7 +18,7 @@ from graphport.expression.syntax import Reference, postorder
 from graphport.expression.tokens import Text
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import Archive, Layout, read_archive
-from graphport.formats.pnnx.lints import declared_shape, doubts_of_expression, doubts_of_operator
+from graphport.formats.pnnx.lints import declared_shape, doubts_of_expression, doubts_of_operator, read_results
 from graphport.formats.pnnx.param import Findings, Line, Places, Word, parse_lines
 from graphport.formats.pnnx.values import parse_tensor, parse_value
 from graphport.ir.graph import Graph, Node, Value
@@ -207,6 +207,11 @@ class _Reader:
             if shape is not None and doubt is not None:
                 attributes["shape"] = shape
                 self.findings.add(doubt)
+        slots, doubt = read_results(word, attributes, given, results, lambda: self.findings.span(line.word(0)))
+        if slots is not None and doubt is not None:
+            placed = dict(zip(slots, results, strict=True))
+            results = [placed.get(slot) or Value(f"{line.name}_{slot}", UNKNOWN) for slot in range(slots[-1] + 1)]
+            self.findings.add(doubt)
         if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
             attributes[_KEYS] = entries.keys
         origin = self.places, note.index * Places.LONGEST
