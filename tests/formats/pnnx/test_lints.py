@@ -136,7 +136,9 @@ def test_a_state_whose_sequence_nobody_reads_is_told_by_its_shape(tmp_path, word
             for name, array in arrays.items():
                 archive.writestr(name, array.tobytes())
         net = gp.load(tmp_path / "net.pnnx.param")
-        assert [finding.code for finding in net.findings] == ([] if len(shapes) > 1 else ["PNNX0206"])
+        # Of an LSTM it may be either state.
+        is_told = word == "LSTM" or len(shapes) == 1
+        assert [finding.code for finding in net.findings] == ["PNNX0206"] * is_told
         x = np.ones((1, 3, 4), np.float32)
         found[results] = gp.run(net, {"x": x}, backend="reference")["h"]
         gp.convert(tmp_path / "net.pnnx.param", tmp_path / "again.pnnx.param", verify=False)

@@ -126,11 +126,12 @@ def read_results(
         if slot is None:
             return None, None
         slots.append(slot)
-    if slots == list(range(len(slots))):
+    is_either = word == "nn.LSTM" and len([slot for slot in slots if slot]) == 1
+    if slots == list(range(len(slots))) and not is_either:
         return None, None
     names = ", ".join(value.name for value in results)
     message = f"results of {word} that nobody reads are left out: by its shape {names} is a state at the end"
-    help_ = "the first state is meant, if it was not the second" if word == "nn.LSTM" and len(slots) == 1 else None
+    help_ = "the first state is meant, if it was not the second" if is_either else None
     return slots, Diagnostic("PNNX0206", message, place(), help_, Severity.WARNING)
 
 

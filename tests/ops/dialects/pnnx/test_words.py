@@ -309,3 +309,12 @@ def test_a_tensor_of_one_entry_that_is_written_as_a_number_is_one(tmp_path):
         "Tensor.slice p 2 1 x k y dim=1 start=0 step=1 $input=x $end=k",
     ]
     np.testing.assert_array_equal(computed(tmp_path, rows, x=X), X[:, :3])
+
+
+def test_a_mask_that_is_written_out_chooses_where_it_is_true(tmp_path):
+    rows = ["Tensor.index i 1 1 x y expr=[None,[True,False,True,False,True]]"]
+    np.testing.assert_array_equal(computed(tmp_path, rows, x=X), X[:, [0, 2, 4]])
+    mask = np.array([[1, 0, 0, 1, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [1, 0, 0, 0, 0]], bool)
+    whole = str(mask.tolist()).replace(" ", "")
+    found = computed(tmp_path, [f"Tensor.index i 1 1 x y expr=[{whole}]"], x=X)
+    np.testing.assert_array_equal(found, X[[0, 0, 2, 3], [0, 3, 1, 0]])

@@ -49,8 +49,16 @@ def _indices(b: Builder, expr: Any, operands: Sequence[Value]) -> list[Value | N
     for item in items:
         if item is None or isinstance(item, Value):
             found.append(item)
+            continue
+        places = np.array(item)
+        if places.dtype.kind != "b":
+            found.append(b.constant(places.astype(np.int64)))
+        elif places.ndim:
+            # A mask stands for the places where it is true, on as many axes as it has.
+            found += [b.constant(each.astype(np.int64)) for each in places.nonzero()]
         else:
-            found.append(b.constant(np.array(item, np.int64)))
+            message = "a single truth value as an index"
+            raise UnsupportedError(message)
     return found
 
 
