@@ -15,6 +15,9 @@ from pygls.lsp.client import LanguageClient
 from graphport.formats import nnef
 from graphport.lsp.nnef import completions
 
+# The client's own pygls asks asyncio what Python 3.14 wants inspect to be asked.
+pytestmark = pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning")
+
 TEXT = """version 1.0;
 extension KHR_enable_fragment_definitions, KHR_enable_operator_expressions;
 
