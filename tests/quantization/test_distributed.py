@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 
 import numpy as np
@@ -31,8 +30,6 @@ def cluster(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", made.address)
     yield made
     made.shutdown()
-    # What is left of Ray joins its threads when it is collected, which a process that is forked later does not have.
-    gc.collect()
 
 
 def test_two_machines_see_what_one_sees_to_the_last_bit(cluster, tmp_path):
