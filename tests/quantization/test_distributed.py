@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
 import pytest
@@ -16,7 +18,16 @@ from tests.quantization import nets
 
 
 @pytest.fixture
-def cluster(monkeypatch):
+def alone():
+    """Ray finds each cluster of the machine, and tests run side by side."""
+    fcntl = pytest.importorskip("fcntl")
+    with (Path(gettempdir()) / "graphport-tests-of-ray").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def cluster(monkeypatch, alone):
     """A cluster of two machines, both of which are processes here."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     from ray.cluster_utils import Cluster
@@ -107,6 +118,7 @@ def test_without_ray_the_remedy_is_told(monkeypatch):
         gp.quantize(found, nets.samples(found), distributed="ray")
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_cluster_that_is_not_there_is_told(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
