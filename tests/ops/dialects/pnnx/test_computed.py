@@ -178,3 +178,13 @@ def test_every_way_to_resize_is_written(tmp_path, mode):
     assert (
         words == {"nearest": set(), "linear": {"F.interpolate", "matmul"}, "cubic": {"F.interpolate", "matmul"}}[mode]
     )
+
+
+def test_places_counted_from_the_end_are_written_from_the_front(tmp_path):
+    first = gp.from_onnx(
+        model([node("Gather", ["x", "i"], ["y"], axis=1)], [("x", [2, 5])], [("y", None)], {"i": ints(0, -1)})
+    )
+    gp.save(first, tmp_path / "net.pnnx.param")
+    x = RANDOM.normal(size=[2, 5]).astype(np.float32)
+    (found,) = gp.run(gp.load(tmp_path / "net.pnnx.param"), {"x": x}, backend="reference").values()
+    np.testing.assert_array_equal(found, x[:, [0, -1]])

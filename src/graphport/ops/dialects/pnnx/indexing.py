@@ -90,6 +90,10 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
     known = static(indices)
     if rank == 0 and known is not None:
         return called(b, "Tensor.select", fact, input=data, dim=axis, index=known[0])
+    extent = b.dims(data)[axis]
+    if known is not None and min(known, default=0) < 0 and isinstance(extent, int):
+        known = tuple(place % extent for place in known)
+        indices = b.constant(np.array(known, np.int64).reshape([n for n in b.dims(indices) if isinstance(n, int)]))
     if rank == 1 and (known is None or min(known, default=0) >= 0):
         return called(b, "torch.index_select", fact, input=data, index=indices, dim=axis)
     if axis == 0 and len(b.dims(data)) == 2:
