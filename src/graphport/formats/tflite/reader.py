@@ -93,6 +93,8 @@ class _Reader:
         self.codes = [_Code(record) for record in model.records("operator_codes")]
         self.subgraphs: list[Record] = model.records("subgraphs")
         self.opened: list[int] = []
+        self.outermost = Graph()
+        """It gives names: bodies see what is around them, and tensors of two subgraphs often have one name."""
         self._again = 0
         self._counts: dict[int, int] = {}
         self.main = 0
@@ -205,6 +207,8 @@ class _Subgraph:
         self.record = reader.subgraphs[index]
         self.name = self.record["name"] or ("main" if index == 0 else f"subgraph_{index}")
         self.made = Graph(self.name)
+        if len(reader.opened) == 1:
+            reader.outermost = self.made
         self.values: dict[int, Value] = {}
         self.states: dict[int, Value] = {}
 
@@ -240,7 +244,7 @@ class _Subgraph:
         return self.reader.tensor(self.index, index)
 
     def _value(self, index: int, tensor: Tensor) -> Value:
-        name = self.made.fresh(tensor.name or f"tensor_{index}")
+        name = self.reader.outermost.fresh(tensor.name or f"tensor_{index}")
         value = Value(name, named(tensor.fact, name))
         value.origin = self.findings.span(f"{self.place}.tensor[{index}]")
         value.notes[TENSOR] = tensor
@@ -378,7 +382,7 @@ class _Subgraph:
     def _next(self, index: int) -> Value:
         """What a variable holds behind an operator that reads it."""
         first = self.states[index]
-        value = Value(self.made.fresh(f"{first.name}.next"), first.fact)
+        value = Value(self.reader.outermost.fresh(f"{first.name}.next"), first.fact)
         self.values[index] = value
         return value
 
