@@ -88,7 +88,7 @@ def neighbours(n: int, count: int, coordinates: str) -> tuple[Numbers, Numbers, 
     """For each of `count` cells made of `n`: the two nearest, and the share of the second in units."""
     is_aligned = coordinates == "align_corners" and count > 1
     step = (UNIT * (n - 1) + (count - 1) // 2) // (count - 1) if is_aligned else (UNIT * n + count // 2) // count
-    places = np.arange(count, dtype=np.int64) * step
+    places = np.arange(made_up(count, what="places of an axis"), dtype=np.int64) * step
     if coordinates == "half_pixel":
         places += step // 2 - UNIT // 2
     # Divisions of the kernel cut towards zero.
