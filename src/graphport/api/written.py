@@ -95,7 +95,8 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     if kind.has_documents and has_checks:
         note_checks(stated.graph, None, reason)
     with staged(target, kind) as place:
-        findings = [*_narrowed(source.graph, kind), *stated.findings]
+        is_wide = kind.wide_flavour is not None and stated.options.get("flavour") == kind.wide_flavour
+        findings = [*(() if is_wide else _narrowed(source.graph, kind)), *stated.findings]
         findings += place.write(stated.graph, kind, stated.options)
         if beside is not None:
             beside(place.path)

@@ -47,6 +47,8 @@ class Format(NamedTuple):
     """The ending of a file that holds a whole model, where one file does."""
     has_one_width: bool = False
     """Whether real numbers are single precision wherever nothing in a file says otherwise."""
+    wide_flavour: str | None = None
+    """The flavour, of those that its writer takes, in which a file does say otherwise."""
     tells: bool = False
     """Whether its writer takes a list `findings` for what it has to say of what it wrote."""
     writes: bool = True
@@ -204,6 +206,7 @@ FORMATS: dict[str, Format] = {
             ("edition", "flatten", "strict"),
             ".nnef.tgz",
             has_one_width=True,
+            wide_flavour="tract",
             tells=True,
         ),
         Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,), ("external_data", "opset"), streamed=".onnx"),

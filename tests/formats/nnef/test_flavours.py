@@ -124,6 +124,20 @@ def test_what_the_standard_has_no_word_for_is_said_in_the_words_of_tract(tmp_pat
     assert report.verification is not None
 
 
+def test_double_precision_is_kept_by_tract_and_narrowed_by_the_standards_readers(tmp_path):
+    nodes = [helper.make_node("Mul", ["x", "x"], ["y"])]
+    onnx_of(tmp_path, nodes, [("x", 11, [3])], [("y", 11, [3])])
+    report = gp.convert(tmp_path / "a.onnx", tmp_path / "b", format="nnef")
+    assert [each.code for each in report.findings] == ["NNEF0776"]
+    assert report.passed
+    x = np.array([1 + 2**-30, 1e100, -3])
+    np.testing.assert_array_equal(by_tract(tmp_path / "b", x), x * x)
+    asked = gp.convert(tmp_path / "a.onnx", tmp_path / "c", format="nnef", flavour="tract")
+    assert (list(asked.findings), asked.passed) == ([], True)
+    other = gp.convert(tmp_path / "a.onnx", tmp_path / "d", format="nnef", flavour="khronos", verify=False)
+    assert [each.code for each in other.findings] == ["LEG0006"]
+
+
 def test_arrays_of_the_three_types_of_the_standard_are_taken_and_given_whichever_flavour_it_is(tmp_path):
     nodes = [helper.make_node("Cast", ["x"], ["r"], to=1), helper.make_node("Cast", ["r"], ["y"], to=2)]
     model = onnx_of(tmp_path, nodes, [("x", 2, [3])], [("y", 2, [3])])
@@ -186,10 +200,10 @@ def test_variables_have_the_width_of_inputs_for_both(tmp_path, dtype):
     graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "net", [x], [y], [weights])
     (tmp_path / "a.onnx").write_bytes(helper.make_model(graph, ir_version=9).SerializeToString())
     model = gp.load(tmp_path / "a.onnx")
-    for flavour, size in ((None, 4), ("khronos", np.dtype(dtype).itemsize)):
-        target = tmp_path / str(flavour)
+    for flavour, size in (("both", 4), ("khronos", np.dtype(dtype).itemsize)):
+        target = tmp_path / flavour
         gp.save(model, target, format="nnef", flavour=flavour)
         (data,) = target.glob("*.dat")
         assert data.stat().st_size == HEADER + 2 * size
-    found = gp.run(gp.load(tmp_path / "None"), {"x": np.array([1, 2], np.float32)}, backend="tract")
+    found = gp.run(gp.load(tmp_path / "both"), {"x": np.array([1, 2], np.float32)}, backend="tract")
     np.testing.assert_array_equal(found["y"], [2, 6])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _runtime: Any = tract  # it has no types
 _SUPPORTED = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
-"""The three element types that NNEF's tensors have."""
+"""The three element types that NNEF's tensors have; of its own tract has double precision, too."""
 _NUMBERED = re.compile(r"^\d+: ")
 
 
@@ -32,12 +32,17 @@ class _Runnable:
             self._model = _loaded(Path(path))
             self.inputs = [Port(str(self._model.input_name(index))) for index in range(self._model.input_count())]
             self.outputs = [Port(str(self._model.output_name(index))) for index in range(self._model.output_count())]
+            facts = [str(self._model.input_fact(index)) for index in range(self._model.input_count())]
+            self._is_double = [fact.rpartition(",")[2].strip().lower() == "f64" for fact in facts]
             self._runnable = self._model.into_runnable()
         except Exception as error:
             raise RefusedError(_words(error)) from error
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        given = [np.ascontiguousarray(value.astype(_SUPPORTED[value.dtype.kind])) for value in inputs]
+        given = [
+            np.ascontiguousarray(value.astype(np.float64 if is_double else _SUPPORTED[value.dtype.kind]))
+            for value, is_double in zip(inputs, self._is_double, strict=True)
+        ]
         try:
             return [np.array(tensor.to_numpy()) for tensor in self._runnable.run(given)], states
         except Exception as error:
