@@ -13,7 +13,7 @@ import random
 import statistics
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from benchmarks.test_expressions import SHAPES, TEXTS, folded, peers
@@ -58,7 +58,7 @@ def plain(expression: Expression, operands: Sequence[Array], out: Array) -> Run:
             case Action.LOAD:
                 stack.append(operands[step.index])
             case Action.PUSH:
-                stack.append(np.float32(step.value))
+                stack.append(np.float32(cast("float", step.value)))
             case _:
                 taken = stack[len(stack) - step.arity :]
                 del stack[len(stack) - step.arity :]

@@ -23,9 +23,9 @@ _EACH = 0.1
 
 def make(given: argparse.Namespace) -> None:
     """Export a decoder of Llama's kind: RMS norms, rotary positions, gated products, heads that share keys."""
-    import torch
-    from torch import nn
-    from torch.nn import functional
+    import torch  # pyright: ignore[reportMissingImports]
+    from torch import nn  # pyright: ignore[reportMissingImports]
+    from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
     width, hidden, heads, shared = given.width, given.hidden, given.heads, given.shared
     each = width // heads
@@ -34,7 +34,7 @@ def make(given: argparse.Namespace) -> None:
     def linear(of: int, to: int) -> Any:
         return nn.Linear(of, to, bias=False)
 
-    class Norm(nn.Module):
+    class Norm(nn.Module):  # pyright: ignore[reportUntypedBaseClass]
         def __init__(self) -> None:
             super().__init__()
             self.weight = nn.Parameter(torch.ones(width))
@@ -46,7 +46,7 @@ def make(given: argparse.Namespace) -> None:
         a, b = x.chunk(2, -1)
         return torch.cat([a * c - b * s, b * c + a * s], -1)
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # pyright: ignore[reportUntypedBaseClass]
         def __init__(self) -> None:
             super().__init__()
             self.before, self.between = Norm(), Norm()
@@ -67,7 +67,7 @@ def make(given: argparse.Namespace) -> None:
             h = self.between(x)
             return x + self.down(functional.silu(self.gate(h)) * self.up(h)), k, v
 
-    class Decoder(nn.Module):
+    class Decoder(nn.Module):  # pyright: ignore[reportUntypedBaseClass]
         def __init__(self) -> None:
             super().__init__()
             self.embed = nn.Embedding(given.words, width)
