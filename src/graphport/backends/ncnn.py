@@ -20,7 +20,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
 from graphport.ir import rewrite
-from graphport.ops.dialects.ncnn.told import PLACE, shape_of, stated
+from graphport.ops.dialects.ncnn.told import place_of, shape_of, stated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -133,7 +133,7 @@ def _joined(blobs: Sequence[Any], value: Value, told: Mapping[str, Any]) -> Any:
     fact = value.fact
     dims = [dim for dim in fact.shape or () if isinstance(dim, int)] if isinstance(fact, TensorFact) else []
     is_known = isinstance(fact, TensorFact) and fact.shape is not None and len(dims) == len(fact.shape)
-    place = told.get(PLACE, 0)
+    place = place_of(told)
     items = [np.asarray(blob).reshape(dims if is_known else shape_of(told, np.shape(blob))) for blob in blobs]
     if len(items) > 1 and not 0 <= place < items[0].ndim:
         message = f"{value.name} has no axis for the items of a batch, and a blob is one of them"

@@ -114,7 +114,10 @@ def _numbers(value: Value | None) -> np.ndarray[Any, Any] | None:
 
 
 def _ints(graph: Graph, numbers: Sequence[int] | np.ndarray[Any, Any]) -> Value:
-    storage = storage_of(np.array(numbers, np.int32))
+    told = np.array(numbers, np.int64)
+    # Extents past its integers are left to the writer, which tells of them.
+    is_narrow = told.max(initial=0) <= np.iinfo(np.int32).max
+    storage = storage_of(told.astype(np.int32) if is_narrow else told)
     return graph.add_constant("order", TensorFact.of(storage), storage)
 
 

@@ -55,10 +55,16 @@ def type_of(parameters: Mapping[str, Any]) -> DType | None:
     return _TYPES.get(number) if isinstance(number, int) else None
 
 
+def place_of(parameters: Mapping[str, Any]) -> int:
+    """The axis that a blob lacks, `NO_BATCH` of none."""
+    place = parameters.get(PLACE, 0)
+    return place if isinstance(place, int) else NO_BATCH
+
+
 def shape_of(parameters: Mapping[str, Any], dims: tuple[Any, ...]) -> tuple[Any, ...]:
     """The shape of a value by the lengths of its blob."""
     own = () if parameters.get(BARE) else dims
-    place = parameters.get(PLACE, 0)
-    if not isinstance(place, int) or not 0 <= place <= len(own):
+    place = place_of(parameters)
+    if not 0 <= place <= len(own):
         return own
     return (*own[:place], 1, *own[place:])
