@@ -191,16 +191,23 @@ def test_an_integer_division_by_zero_is_found_on_any_thread(monkeypatch):
         Expression("floor_divide(@0,@1)", tier="fused", threads=3)(x, y)
 
 
-@pytest.mark.parametrize(("operations", "elements", "threads"), [(9, 60, 1), (9, 90, 3), (10, 20, 1), (10, 60, 3)])
-def test_long_programs_are_worth_threads_sooner(operations, elements, threads, monkeypatch):
-    monkeypatch.setattr(kernel, "_WORTH_THREADS", 80)
-    monkeypatch.setattr(kernel, "_WORTH_THREADS_LONG", 40)
-    x, out = np.ones(elements, np.float32), np.empty(elements, np.float32)
-    text = "@0"
-    for _ in range(operations):
-        text = f"add({text},@0)"
-    fused = FusedProgram(program_of(text, Argument(DType.FLOAT32, x.shape)), NUMPY_FUNCTIONS, 3)
-    assert fused._prepared([x, out]).threads == threads
+@pytest.mark.parametrize(
+    ("elements", "threads", "parts"), [(1 << 20, 2, 0), ((1 << 20) + 1, 2, 4), ((1 << 20) + 1, 1, 0)]
+)
+def test_a_million_elements_are_shared_also_where_python_calls_the_code_itself(elements, threads, parts, monkeypatch):
+    seen: list[int] = []
+    share = kernel.share
+
+    def counted(task, count, most):
+        seen.append(count)
+        share(task, count, most)
+
+    monkeypatch.setattr(kernel, "share", counted)
+    x, out = numbers(elements), np.empty(elements, np.float32)
+    made = Expression("mul(@0,add(@0,1))", tier="fused", threads=threads)
+    for given in ({}, {"out": out}):
+        np.testing.assert_array_equal(made(x, **given), x * (x + 1))
+    assert seen == [parts] * (2 if parts else 0)
 
 
 def test_many_threads_of_python_use_one_expression():

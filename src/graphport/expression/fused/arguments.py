@@ -21,7 +21,7 @@ DECLARATIONS = (
 )
 """What it calls of Python."""
 LARGE = 1 << 22
-"""Elements up to which `ENTRY` computes, on one thread; more are worth the preparations for several."""
+"""Elements up to which `ENTRY` computes, if not told otherwise, on one thread; more are worth several."""
 _QUICK = 1 << 14
 """Elements up to which other threads of Python are kept waiting."""
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
@@ -41,7 +41,7 @@ class ObjectLayout:
     flags: int
 
 
-def entry(memories: Sequence[Memory], objects: ObjectLayout, slots: int) -> str:
+def entry(memories: Sequence[Memory], objects: ObjectLayout, slots: int, largest: int = LARGE) -> str:
     """A function of Python for arrays of one shape, one after another in memory, without any conversion.
 
     `object ENTRY(bytes self, object *arguments, i64 count)` takes the operands by index, and the result, which it
@@ -76,7 +76,7 @@ def entry(memories: Sequence[Memory], objects: ObjectLayout, slots: int) -> str:
     lines += _conjunction("same", [f"icmp eq i64 %extent{m.position}, %extent{last}" for m in memories[:-1]])
     lines += ["  br i1 %same, label %next, label %slow", "next:", f"  %n1 = mul i64 %n, %extent{last}"]
     lines += ["  %d1 = add i64 %d, 1", "  br label %size", "sized:", "  %n0 = sub i64 %n, 1"]
-    lines += [f"  %is_small = icmp ult i64 %n0, {LARGE}", "  br i1 %is_small, label %apart, label %slow", "apart:"]
+    lines += [f"  %is_small = icmp ult i64 %n0, {largest}", "  br i1 %is_small, label %apart, label %slow", "apart:"]
     lines += _apart(memories)
     lines += ["  br i1 %fine, label %run, label %slow", "run:"]
     call = "  call void @row(ptr %table, i64 0, i64 %n, ptr null, ptr %constants, ptr %scratch, ptr %flag)"

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
 LONGEST = 4096
 """Operations of a program that is compiled; longer ones take seconds, which NumPy would need for gigabytes."""
-_WORTH_THREADS = LARGE
+_WORTH_THREADS = 1 << 20
 """Elements from which a second thread saves more than waking it costs."""
-_WORTH_THREADS_LONG, _LONG = 1 << 20, 10
-"""The same of a program of so many operations, which is bound by arithmetic rather than by memory."""
 _PART = 1 << 18
 """Elements that a thread takes at once."""
 _MOST_WORKS = 64
@@ -131,7 +129,15 @@ class FusedProgram:
         if known is None:
             target = engine.target()
             objects = object_layout() if set(access.modes) == {"c"} and not access.bypasses_cache else None
-            text = module(self.program, access, self._lanes(target), objects, x86=target.is_x86, scales=target.scales)
+            text = module(
+                self.program,
+                access,
+                self._lanes(target),
+                objects,
+                largest=self._largest_alone(),
+                x86=target.is_x86,
+                scales=target.scales,
+            )
             code = engine.load(text, [KERNEL] if objects is None else [KERNEL, ENTRY])
             known = self._kernels[access] = (_SIGNATURE(code.addresses[KERNEL]), code)
         return known
@@ -146,6 +152,10 @@ class FusedProgram:
         _, code = self.kernel(Access("c" * len(self._sizes)))
         dtypes = [self.program.values[number].dtype for number, _ in self.loads]
         return Entry(code, [*dtypes, self.program.dtype], self._constants)
+
+    def _largest_alone(self) -> int:
+        """Elements up to which one thread computes them all."""
+        return LARGE if (self.threads or processors()) == 1 else _WORTH_THREADS
 
     def _lanes(self, target: engine.Target) -> int:
         """As many elements at a time as registers hold with all operands."""
@@ -187,8 +197,7 @@ class FusedProgram:
         plan = layout(out.shape, arrays)
         is_large = sum(array.nbytes for array in arrays) > 2 * last_level_cache()
         function, code = self.kernel(Access(plan.modes(self._sizes), is_large and plan.inner[-1] == out.itemsize))
-        worth = _WORTH_THREADS_LONG if self.program.operation_count >= _LONG else _WORTH_THREADS
-        threads = (self.threads or processors()) if out.size > worth else 1
+        threads = (self.threads or processors()) if out.size > self._largest_alone() else 1
         return _Work(function, code, [_Part(*part) for part in _parts(plan, out.size, threads)], threads)
 
     def _divides(self, value: Value) -> bool:

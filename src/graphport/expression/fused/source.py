@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphport.expression.fused.arguments import DECLARATIONS, entry
+from graphport.expression.fused.arguments import DECLARATIONS, LARGE, entry
 from graphport.expression.fused.memory import ALIGNMENT, STRIP, Memory, fetched
 from graphport.expression.fused.operators import ELEMENTS, EXTREMES, bounded, convert, divides_integers, emit, nonzero
 from graphport.expression.fused.segments import segments_of
@@ -49,6 +49,7 @@ def module(
     lanes: int,
     objects: ObjectLayout | None = None,
     *,
+    largest: int = LARGE,
     x86: bool,
     scales: bool = False,
 ) -> str:
@@ -57,7 +58,8 @@ def module(
     `i64 KERNEL(ptr pointers, ptr outer strides, ptr extents, i64 rank, i64 length, ptr inner strides, ptr constants)`
     gives 0, or 1 and the number of the value whose computation divides an integer by zero.
 
-    `ENTRY`, where `objects` is given, is a function that Python calls with the arrays themselves (see `entry`).
+    `ENTRY`, where `objects` is given, is a function that Python calls with the arrays themselves, of up to `largest`
+    elements (see `entry`).
     """
     loads = [value for value in program.values if isinstance(value, Load)]
     operands = [
@@ -71,7 +73,7 @@ def module(
     texts = [writer.segment(number) for number in range(len(segments))]
     texts += [writer.part(), writer.row(), writer.kernel(slots, x86=x86)]
     if objects is not None:
-        texts.append(entry([*operands, result], objects, slots))
+        texts.append(entry([*operands, result], objects, slots, largest))
         writer.declarations |= set(DECLARATIONS)
     return "\n".join([*texts, *sorted(writer.declarations), "!0 = !{i32 1}", ""])
 
