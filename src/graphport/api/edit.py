@@ -409,7 +409,9 @@ def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnost
                 sizes[value.name] = [count, *(d if isinstance(d, int) else str(d) for d in value.fact.dims[1:])]
         bind_inputs(twin, sizes)
         Inference().graph(twin)
-        ones = open_axes(twin)[0]
+        ones, others = open_axes(twin)
+        # The lengths of others are drawn: no less than this is needed.
+        ones |= dict.fromkeys(others, 1)
         drawn = sum(memory.nbytes(value, ones) for value in twin.inputs)
         size = memory.size_of(model.graph, model.path)
         reason = memory.shortage(memory.needed(twin, ones)) or memory.excess(twin, ones, size)
