@@ -9,6 +9,7 @@ import pytest
 from benchmarks.files import ir_chain, ir_constants, ncnn_chain, nnef_text, onnx_decoder, pnnx_chain
 
 import graphport as gp
+from graphport.backends import reference
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
 from graphport.conversion.repetition import MOST_READ, Repetition
@@ -18,6 +19,7 @@ from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
+from graphport.ops.dialects.torch_functions import KEYS
 
 
 def nnef(path, count):
@@ -81,6 +83,22 @@ def test_attributes_that_are_nearly_the_same_are_two(pair):
 def test_one_value_read_twice_is_not_two_values():
     first, second, third = two("opset1.Add", {}, {}, {}, operands="xy xx yx")
     assert [each["inputs"] for each in (first, second, third)] == [["x", "y"], ["x", "x"], ["y", "x"]]
+
+
+def test_results_that_are_absent_have_no_facts_to_take():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 4)))
+    for index in range(3):
+        second = Value(graph.fresh(f"second{index}"), TensorFact(DType.FLOAT32, (2, 2)))
+        told = {KEYS: ("self",), "split_size": 2, "dim": 1}
+        graph.append(Node("aten.split.Tensor", [x], [None, second], told, dialect="pytorch"))
+        graph.add_output(second)
+    result, _ = legalize(graph)
+    verify(result)
+    given = np.arange(8, dtype=np.float32).reshape(2, 4)
+    found = reference.prepare(result).run({"x": given})
+    assert all(np.array_equal(each, given[:, 2:]) for each in found.values())
+    assert len(found) == 3
 
 
 def test_results_that_no_node_computes_and_names_stay_where_they_are(tmp_path):

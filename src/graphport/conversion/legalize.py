@@ -197,9 +197,11 @@ class _Legalizer:
         graph.remove(node)
 
     def _claim(self, node: Node, facts: Sequence[Fact], dialect: str) -> None:
-        """Set `facts` of the results of a node that has become canonical, completed by what its file claims of them."""
+        """Set `facts` of the outputs of a node that has become canonical, completed by what its file claims of them."""
         words, agreement = self.inference.words, self.inference.agreement
-        for value, fact in zip(node.results, facts, strict=True):
+        for value, fact in zip(node.outputs, facts, strict=True):
+            if value is None:
+                continue
             claim = value.fact
             found = words.fact(fact, value.name, claim)
             is_claimed = self.check_declared and found is not claim
