@@ -95,7 +95,7 @@ def _fold(graph: Graph, node: Node) -> bool:
     before = node.previous
     try:
         answer = rule(_Fold(graph, node))
-    except (Unknown, ValueError):
+    except (Unknown, ValueError, OverflowError):  # the last of extents past 64 bits
         answer = None
     if answer is None:
         while node.previous is not before and node.previous is not None:

@@ -29,15 +29,24 @@ DIALECT = "tract"
 WIRES = "wires"
 Numbers: TypeAlias = "tuple[int, ...] | Value"
 """An attribute that is a list of integers, or a tensor of them."""
+_STATED = frozenset({"int", "float", "bool", "str", "tuple[int, ...]", "tuple[float, ...]"})
+"""Annotations of attributes that only the text gives."""
 
 
 def word(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a lowering of these words; an attribute that only a run knows is handed over as a tensor."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = inspect.signature(function).parameters.values()
+        stated = {each.name for each in parameters if each.annotation in _STATED}
+
         @wraps(function)
         def lowered(b: Builder, *operands: Value | None, wires: tuple[str, ...] = (), **attributes: Any) -> Any:
             tensors, given = apart(operands, wires)
+            computed = next((name for name in given if name in stated), None)
+            if computed is not None:
+                message = f"{computed} is computed"
+                raise UnsupportedError(message)
             return function(b, *tensors, **attributes, **given)
 
         for name in names:
