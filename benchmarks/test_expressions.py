@@ -131,12 +131,12 @@ def openvino_run(model: bytes, named: Mapping[str, Array], out: Array, threads: 
     return request.infer
 
 
-def best_times(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    """The shortest time of each, in milliseconds; they take turns, in another order every round.
+def turns(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float]) -> dict[str, list[float]]:
+    """The seconds of each run; they take turns, in another order every round.
 
     Whoever always comes behind the one that empties the caches would always pay for it.
     """
-    best = dict.fromkeys(runs, float("inf"))
+    taken: dict[str, list[float]] = {name: [] for name in runs}
     order = random.Random(0)
     for run in runs.values():
         run()
@@ -144,8 +144,13 @@ def best_times(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float])
         for name, run in order.sample(list(runs.items()), len(runs)):
             start = clock()
             run()
-            best[name] = min(best[name], 1e3 * (clock() - start))
-    return best
+            taken[name].append(clock() - start)
+    return taken
+
+
+def best_times(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
+    """The shortest time of each, in milliseconds; see `turns`."""
+    return {name: 1e3 * min(each) for name, each in turns(runs, rounds, clock).items()}
 
 
 def with_ordinary_stores(text: str, threads: int) -> Expression:

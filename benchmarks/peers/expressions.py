@@ -9,14 +9,13 @@ NumPy writes into temporaries that are there.
 
 from __future__ import annotations
 
-import random
 import statistics
 import sys
 import time
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from benchmarks.test_expressions import SHAPES, TEXTS, folded, peers
+from benchmarks.test_expressions import SHAPES, TEXTS, folded, peers, turns
 
 from graphport.expression.expression import Expression
 from graphport.expression.kernels import KERNELS
@@ -95,16 +94,9 @@ def numba_run(expression: Expression, operands: Sequence[Array], out: Array, thr
 
 def times(runs: dict[str, Run], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
     """Milliseconds of each."""
-    taken: dict[str, list[float]] = {name: [] for name in runs}
-    order = random.Random(0)
-    for run in runs.values():
-        run()
-    for _ in range(rounds):
-        for name, run in order.sample(list(runs.items()), len(runs)):
-            start = clock()
-            run()
-            taken[name].append(clock() - start)
-    return {name: 1e3 * statistics.median(sorted(each)[:_QUICKEST]) for name, each in taken.items()}
+    return {
+        name: 1e3 * statistics.median(sorted(each)[:_QUICKEST]) for name, each in turns(runs, rounds, clock).items()
+    }
 
 
 def row(name: str, size: str, threads: int, rounds: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.ncnn.binding import Layer, layer
-from graphport.ops.dialects.ncnn.told import BARE, NO_BATCH, PLACE, type_of
+from graphport.ops.dialects.ncnn.told import BARE, NO_BATCH, PLACE, place_of, type_of
 from graphport.ops.dialects.torch_functions import dtype_of, vector
 from graphport.ops.pages.arithmetic import Cast
 from graphport.ops.pages.reshape import Identity, Squeeze, Transpose, Unsqueeze
@@ -30,10 +30,10 @@ def told_by(at: Layer) -> Value:
 
 def bare(b: Builder, x: Value, parameters: Mapping[str, Any]) -> Value:
     """The other way: of a value, one with a batch in front, as layers take it."""
-    place = parameters.get(PLACE, 0)
+    place = place_of(parameters)
     rank = len(b.dims(x))
     if place == NO_BATCH:
         x = b(Unsqueeze, x, vector(b, [0]))
-    elif isinstance(place, int) and 0 < place < rank:
+    elif 0 < place < rank:
         x = b(Transpose, x, perm=(place, *(axis for axis in range(rank) if axis != place)))
     return b(Unsqueeze, x, vector(b, [1])) if parameters.get(BARE) else b(Identity, x)
