@@ -14,7 +14,7 @@ from graphport.api.verify import proven, reason_to_skip, side, tolerance, writte
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import walk
+from graphport.ir.graph import results_of
 from graphport.quantization.record import note_checks
 
 if TYPE_CHECKING:
@@ -176,8 +176,7 @@ def _narrowed(graph: Graph, kind: Format) -> list[Diagnostic]:
     """A warning where `graph` computes in double precision, and what is written cannot say so."""
     if not kind.has_one_width:
         return []
-    values = (value for inner in walk(graph) for node in inner for value in node.results)
-    wide = [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT64]
+    wide = results_of(graph, DType.FLOAT64)
     if not wide:
         return []
     message = f"{wide[0].name} is float64 ({len(wide)} values are), for which {kind.title} has no type"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dims import Extents
-from graphport.core.facts import UNKNOWN, Fact
+from graphport.core.facts import UNKNOWN, Fact, TensorFact
 from graphport.core.names import unique
 from graphport.ir.nodes import Attribute, Body, Node, Notes, Use, Value
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphport.core.diagnostics import Span
+    from graphport.core.dtypes import DType
     from graphport.core.storage import Storage
     from graphport.ir.nodes import Places
 
@@ -436,6 +437,12 @@ def walk(graph: Graph) -> Iterator[Graph]:
         yield current
         if current.may_have_bodies:
             pending += [body for node in current if node.has_bodies for body in node.bodies()][::-1]
+
+
+def results_of(graph: Graph, dtype: DType) -> list[Value]:
+    """What nodes compute in that element type, in bodies too."""
+    values = (value for inner in walk(graph) for node in inner for value in node.results)
+    return [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is dtype]
 
 
 def _check_free(value: Value) -> None:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.formats.nnef import dialects_with, flavours
 from graphport.formats.nnef.recognition import GRAPH
 from graphport.formats.nnef.tract.fitted import with_common_types
 from graphport.formats.nnef.tract.taken import told
 from graphport.formats.nnef.tract.writer import files_of
 from graphport.formats.nnef.writer import unwritten_inputs
-from graphport.ir.graph import walk
+from graphport.ir.graph import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,11 +64,10 @@ def _standard(stated: Callable[[str], Graph]) -> tuple[Graph | None, list[Diagno
 
 def _double(graph: Graph) -> list[Diagnostic]:
     """A note on the first value in double precision, which tract's flavour keeps and the standard's readers narrow."""
-    values = (value for inner in walk(graph) for node in inner for value in node.results)
-    wide = (value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT64)
-    first = next(wide, None)
-    if first is None:
+    wide = results_of(graph, DType.FLOAT64)
+    if not wide:
         return []
+    first = wide[0]
     message = f"{first.name} is float64, which the standard's readers compute in single precision"
     return [Diagnostic("NNEF0776", message, first.origin, "cast it to float32", Severity.NOTE)]
 
