@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.core.diagnostics import DiagnosticError
-from tests.models import model, node, perceptron, write_onnx
+from tests.models import model, node, perceptron, typed, write_onnx
 
 RANDOM = np.random.default_rng(0)
 
@@ -230,3 +230,11 @@ def test_names_that_are_not_there_are_all_told():
     with pytest.raises(DiagnosticError) as caught:
         gp.edit(gp.from_onnx(perceptron()), attributes={("gemm", "alpha"): 2.0}, weights={"u": np.zeros(3)})
     assert [finding.code for finding in caught.value.diagnostics] == ["EDIT0001", "EDIT0001"]
+
+
+def test_a_batch_whose_other_lengths_are_open_is_not_drawn_when_it_is_large(monkeypatch):
+    """No length is less than 1, so that 65,536 samples of 1,165 numbers are known to be too much."""
+    wide = model([node("Relu", ["x"], ["y"])], [typed("x", [65536, "d", 5, 233])], [typed("y", [65536, "d", 5, 233])])
+    monkeypatch.setattr("graphport.api.edit.random_inputs", lambda *_: pytest.fail("it draws"))
+    found = gp.edit(gp.from_onnx(wide), batch="n").findings
+    assert "EDIT0012" in {finding.code for finding in found}
