@@ -164,7 +164,7 @@ WRITER = (
         f"{_IR} or ncnn",
         "--weights",
         type=Choice(["f32", "f16", "bf16", "int8"]),
-        help="How float32 weights are stored: int8 in OpenVINO IR alone.",
+        help="How float32 weights are stored: int8 in OpenVINO IR alone, bf16 in ncnn alone.",
     ),
     grouped(
         "Written as PNNX",

@@ -38,7 +38,7 @@ class FileOptions(TypedDict, total=False):
     strict: bool
     """NNEF: nothing that a careful reader would refuse."""
     weights: str | None
-    """OpenVINO, ncnn: how weights are stored: `f32`, `f16`, `int8`."""
+    """How weights are stored: `f32`, `f16`, in OpenVINO IR `int8`, in ncnn `bf16`."""
 
 
 class WriteOptions(FileOptions, total=False):

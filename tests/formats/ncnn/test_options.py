@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 
+import ml_dtypes
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from tests.formats.ncnn.test_layers import run_ncnn
 from tests.models import model, node, write_onnx
 
 pytest.importorskip("ncnn")
@@ -66,16 +69,39 @@ def test_items_that_meet_are_refused(tmp_path):
         gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.param", batch=1)
 
 
-def test_weights_take_half_the_bytes(tmp_path):
-    written(tmp_path, convolutions())
+@pytest.mark.parametrize(("kind", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+def test_weights_take_half_the_bytes(tmp_path, kind, dtype):
+    proto, x = convolutions(), numbers(1, 3, 6, 6)
+    written(tmp_path, proto)
     whole = (tmp_path / "net.bin").stat().st_size
-    written(tmp_path, convolutions(), weights="f16")
+    written(tmp_path, proto, weights=kind)
     assert (tmp_path / "net.bin").stat().st_size == (whole - 4) // 2 + 4
+    (found,) = run_ncnn(tmp_path / "net.param", {"x": x[0]}, ["y"]).values()
+    # ncnn has the numbers that a weight of this type is, and so has the file when it is read again.
+    kernel = next(each for each in proto.graph.initializer if each.name == "w")
+    rounded = numpy_helper.to_array(kernel).astype(dtype).astype(np.float32)
+    kernel.CopyFrom(numpy_helper.from_array(rounded, "w"))
+    expected = gp.run(gp.from_onnx(proto), {"x": x}, backend="reference")["y"]
+    np.testing.assert_allclose(found, expected[0], rtol=1e-4, atol=1e-5)
+    again = gp.load(tmp_path / "net.param")
+    np.testing.assert_allclose(gp.run(again, {"x": x}, backend="reference")["y"], expected, rtol=1e-4, atol=1e-5)
+    gp.convert(tmp_path / "net.param", tmp_path / "again.param", verify=False)
+    assert (tmp_path / "again.bin").read_bytes() == (tmp_path / "net.bin").read_bytes()
 
 
-def test_weights_have_no_bfloat16(tmp_path):
+def test_weights_that_a_type_does_not_reach_stay_whole(tmp_path):
+    constants = {"w": np.full((1, 1, 2, 2), 1e5, np.float32)}
+    proto = gp.from_onnx(model([node("Conv", ["x", "w"], ["y"])], [("x", [1, 1, 2, 2])], [("y", None)], constants))
+    for kind, bits, element in (("f16", 32, np.float32(1e5)), ("bf16", 16, ml_dtypes.bfloat16(1e5))):
+        gp.save(proto, tmp_path / "net.param", weights=kind)
+        assert (tmp_path / "net.bin").stat().st_size == 4 + 4 * bits // 8
+        (found,) = run_ncnn(tmp_path / "net.param", {"x": np.eye(2, dtype=np.float32)[None]}, ["y"]).values()
+        assert found.item() == 2 * np.float32(element)
+
+
+def test_reals_are_not_stored_in_eight_bits_by_a_writer(tmp_path):
     with pytest.raises(DiagnosticError, match="NCNN0306"):
-        gp.save(gp.load(write_onnx(tmp_path / "net.onnx", convolutions())), tmp_path / "net.param", weights="bf16")
+        gp.save(gp.load(write_onnx(tmp_path / "net.onnx", convolutions())), tmp_path / "net.param", weights="int8")
 
 
 def test_layers_take_in_activations(tmp_path):

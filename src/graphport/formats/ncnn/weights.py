@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from graphport.formats.ncnn.layers import Weight
 
 _TAG = struct.Struct("<I")
-_HALF, _BYTES, _PLAIN = 0x01306B47, 0x000D4B38, 0
+_PLAIN = 0
+_TAGS = {DType.FLOAT16: 0x01306B47, DType.BFLOAT16: 0x01348B83, DType.INT8: 0x000D4B38}
+_STORED = {tag: dtype for dtype, tag in _TAGS.items()} | {_PLAIN: DType.FLOAT32, 0x0002C056: DType.FLOAT32}
 _TABLE = 256
 _DTYPES = {32: DType.FLOAT32, 16: DType.FLOAT16, 8: DType.INT8}
 
@@ -43,15 +45,8 @@ class WeightReader:
         self._check(4)
         (tag,) = _TAG.unpack(self._file.view(self.position, 4))
         self.position += 4
-        match tag:
-            case 0x01306B47:
-                return self._plain(DType.FLOAT16, weight.length)
-            case 0x000D4B38:
-                return self._plain(DType.INT8, weight.length)
-            case 0 | 0x0002C056:
-                return self._plain(DType.FLOAT32, weight.length)
-            case _:
-                return self._table(weight.length)
+        dtype = _STORED.get(tag)
+        return self._table(weight.length) if dtype is None else self._plain(dtype, weight.length)
 
     def _check(self, length: int) -> None:
         if self.position + length > self._file.size:
@@ -73,22 +68,25 @@ class WeightReader:
         return storage_of(table[indices], DType.FLOAT32)
 
 
-def halved(weight: Weight, storage: Storage) -> Storage:
-    """A weight in half the bytes; one that has no tag to say so, or that float16 does not reach, stays what it is."""
+NARROW = {"f16": DType.FLOAT16, "bf16": DType.BFLOAT16}
+"""Types of 16 bits that weights can be stored in, as they are called where one is asked for."""
+
+
+def narrowed(weight: Weight, storage: Storage, dtype: DType) -> Storage:
+    """A weight in half the bytes; one that has no tag to say so, or that the type does not reach, stays what it is."""
     if not weight.is_tagged or storage.dtype is not DType.FLOAT32:
         return storage
     with np.errstate(over="ignore"):
-        found = storage.numpy().astype(np.float16)
+        found = storage.numpy().astype(dtype.numpy)
     if not np.isfinite(found).all():
         return storage
-    return storage_of(found, DType.FLOAT16)
+    return storage_of(found, dtype)
 
 
 def write_weight(file: BinaryIO, weight: Weight, storage: Storage) -> None:
     """Write one weight, with its tag if it has one."""
     if weight.is_tagged:
-        tags = {DType.FLOAT16: _HALF, DType.INT8: _BYTES}
-        file.write(_TAG.pack(tags.get(storage.dtype, _PLAIN)))
+        file.write(_TAG.pack(_TAGS.get(storage.dtype, _PLAIN)))
     length = 0
     for chunk in storage.chunks():
         file.write(chunk)

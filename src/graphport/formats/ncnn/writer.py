@@ -16,7 +16,7 @@ from graphport.formats.ncnn.layers import Weight, weights_of
 from graphport.formats.ncnn.param import MAGIC, Layer
 from graphport.formats.ncnn.precision import masked, parsed
 from graphport.formats.ncnn.reader import DIALECT
-from graphport.formats.ncnn.weights import halved, write_weight
+from graphport.formats.ncnn.weights import NARROW, narrowed, write_weight
 from graphport.ops.dialects.ncnn.told import LINE, batch_of, stated
 
 if TYPE_CHECKING:
@@ -30,15 +30,14 @@ _SHAPES = frozenset({"0", "1", "2", "11", "30"})
 """Parameters of an input that say its shape."""
 
 
-_LEAST_SNR = 40.0
-"""Decibels that outputs keep where weights are float16: one layer keeps some 70, and depth costs."""
+_LEAST_SNR = {"f16": 40.0, "bf16": 22.0}
+"""Decibels that outputs keep where weights have 16 bits: one layer keeps some 70 or 52, and depth costs."""
 
 
 def least_snr(**options: Any) -> float | None:
     """Decibels that outputs keep where weights are rounded as `options` of `write` say; `None` where none are."""
-    told = options.get("precision") or ()
-    halves = options.get("weights") == "f16" or "f16" in parsed(told, "").values()
-    return _LEAST_SNR if halves else None
+    kinds = {options.get("weights"), *parsed(options.get("precision") or (), "").values()}
+    return min((least for kind, least in _LEAST_SNR.items() if kind in kinds), default=None)
 
 
 def write(
@@ -55,9 +54,9 @@ def write(
     Args:
         graph: in the words of ncnn.
         path: of the text.
-        weights: `f16` stores the weights of layers in half the bytes, but those that float16 does not reach.
+        weights: `f16` or `bf16` stores the weights of layers in half the bytes, but those that the type does not reach.
         precision: `LAYER=TYPE`, layers by name or pattern, and what each may be computed in:
-            `f32` whatever the runtime is told, `f16` or `bf16` only that. Weights are stored in it for `f16`.
+            `f32` whatever the runtime is told, `f16` or `bf16` only that. Weights are stored in it, too.
 
     Raises:
         DiagnosticError: NCNN0301 a node is no layer of ncnn, NCNN0302 the weights are not those that its layer loads,
@@ -65,9 +64,9 @@ def write(
             NCNN0306 weights cannot be stored so, NCNN0307 no layer is called so, NCNN0308 a layer has 8 bits.
     """
     target = Path(path)
-    if weights not in (None, "f16", "f32"):
-        message = f"weights cannot be stored as {weights}: ncnn's files have float32, float16 and 8 bits"
-        remedy = "f16 takes as many bytes as bf16; the runtime makes bfloat16 of either, with opt.use_bf16_storage"
+    if weights not in (None, "f32", *NARROW):
+        message = f"weights cannot be stored as {weights} for reals: ncnn's files have float32, float16 and bfloat16"
+        remedy = "one of f32, f16, bf16; weights of 8 bits are what quantize --target ncnn makes"
         raise DiagnosticError(Diagnostic("NCNN0306", message, Span(Source(str(path))), remedy))
     kinds: dict[str, str] = {}
     if precision:
@@ -81,8 +80,8 @@ def write(
         with together(target) as files:
             stored = files.open(target.with_name(f"{base}.bin"))
             for weight, storage, layer in writer.weights:
-                is_half = kinds.get(layer, weights) == "f16"
-                write_weight(stored, weight, halved(weight, storage) if is_half else storage)
+                dtype = NARROW.get(kinds.get(layer, weights) or "")
+                write_weight(stored, weight, storage if dtype is None else narrowed(weight, storage, dtype))
             files.open(target).write("".join(f"{row}\n" for row in rows).encode())
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
