@@ -224,7 +224,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe", has_one_width=True),
         Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program", "states"), writes=False),
-        Format("tflite", "TFLite", (".tflite",), "tflite", ("program",), streamed=".tflite"),
+        Format("tflite", "TFLite", (".tflite",), "tflite", ("program",), streamed=".tflite", tells=True),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",), ".graphport"),
     )
 }

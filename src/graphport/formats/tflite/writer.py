@@ -17,6 +17,7 @@ from graphport.formats.tflite.encode import MOST, Apart, Data, Encoder, Table, n
 from graphport.formats.tflite.least_version import version_of
 from graphport.formats.tflite.notes import HANDLE, LEAST_RELEASE, METADATA, TENSOR, WRITTEN_BY
 from graphport.formats.tflite.releases import least_release
+from graphport.formats.tflite.rounding import rounding_note
 from graphport.formats.tflite.tensors import Tensor
 from graphport.formats.tflite.unchanged import copy_unchanged
 from graphport.ir.graph import Graph, Node, Value
@@ -38,8 +39,13 @@ _FILLED = {"FULLY_CONNECTED": 3}
 _OPTIONS_2 = frozenset(schema.UNIONS["options_2"])
 
 
-def write(graph: Graph, path: str | Path) -> None:
+def write(graph: Graph, path: str | Path, *, findings: list[Diagnostic] | None = None) -> None:
     """Write a graph in the words of TFLite; one that is as it was read, as the same bytes.
+
+    Args:
+        graph: what is written.
+        path: where to.
+        findings: where to note what is computed otherwise than nodes say it (TFL0306, a note).
 
     Raises:
         DiagnosticError: TFL0301 a node is no operator of TFLite, TFL0302 a tensor has a type or numbers that its files
@@ -52,6 +58,8 @@ def write(graph: Graph, path: str | Path) -> None:
     root = writer.model(graph)
     if writer.findings:
         raise DiagnosticError(*writer.findings)
+    if findings is not None:
+        findings += rounding_note(graph)
     try:
         with replacing(path) as file:
             Encoder().write(root, file)

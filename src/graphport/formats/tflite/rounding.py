@@ -1,0 +1,88 @@
+"""Which operators' kernels for int8 round otherwise than QuantizeLinear, which takes halves to even."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphport.ir.graph import Graph, Node
+
+_HALVES = 256
+"""Parts of a step: what is no multiple of these hardly comes to lie between two steps."""
+
+
+def rounding_note(graph: Graph) -> list[Diagnostic]:
+    """A note (TFL0306) on the nodes of a raw graph whose integers may be a step beside what QuantizeLinear gives.
+
+    As measured in LiteRT 2.3.0, those that all its kernel sets compute so: they take halves away from zero, where
+    numbers do lie between two steps, and a few multiply by numbers of few bits.
+    """
+    nodes = [node for inner in walk(graph) for node in inner if _is_short(node) and _RULES[node.word](node)]
+    if not nodes:
+        return []
+    listed = ", ".join(f"{word} ({count})" for word, count in Counter(node.word for node in nodes).most_common())
+    message = f"LiteRT's kernels round otherwise than QuantizeLinear in {listed}: integers may be one step apart there"
+    remedy = "docs/tflite.md tells how many are; layers behind may move them further"
+    return [Diagnostic("TFL0306", message, nodes[0].origin, remedy, Severity.NOTE)]
+
+
+def _is_short(node: Node) -> bool:
+    results = cast("Any", node.attributes.get("quantized_results")) or (None,)
+    return node.word in _RULES and results[0] is not None and results[0][0] is DType.INT8
+
+
+def _factors(node: Node) -> list[float]:
+    """By what integers of operands are steps of the result."""
+    step = np.float32(cast("Any", node.attributes["quantized_results"])[0][2][0])
+    entries = cast("Any", node.attributes.get("quantized")) or ()
+    return [float(np.float32(told[2][0]) / step) for told in entries if told is not None]
+
+
+def _lie_between(factors: list[float]) -> bool:
+    """Whether sums of integers times factors lie between two steps now and then."""
+    parts = [factor * _HALVES for factor in factors]
+    return all(part == round(part) for part in parts) and any(part % _HALVES for part in parts)
+
+
+def _has_even_window(node: Node) -> bool:
+    cells = [cast("int", node.attributes.get(f"filter_{side}") or 1) for side in ("height", "width")]
+    # With padding (SAME is 0) windows are smaller at the edges.
+    is_cut = not node.attributes.get("padding") and max(cells) > 1
+    return is_cut or cells[0] * cells[1] % 2 == 0
+
+
+def _means_between(node: Node) -> bool:
+    x, axes = (*node.inputs, None, None)[:2]
+    storage = None if axes is None else axes.storage
+    if storage is None or x is None or not isinstance(x.fact, TensorFact):
+        return False
+    extents = dict(enumerate(x.fact.dims))
+    numbers = cast("list[int]", storage.numpy().reshape(-1).tolist())
+    summed = [extents.get(axis % max(len(extents), 1)) for axis in numbers]
+    if not all(isinstance(extent, int) and extent for extent in summed):
+        return False
+    count = math.prod(cast("list[int]", summed))
+    return _lie_between([factor / count for factor in _factors(node)])
+
+
+def _always(_: Node) -> bool:
+    return True
+
+
+_RULES: Mapping[str, Callable[[Node], bool]] = {
+    "AVERAGE_POOL_2D": _has_even_window,
+    "MEAN": _means_between,
+    **dict.fromkeys(("ADD", "SUB"), lambda node: _lie_between(_factors(node))),
+    **dict.fromkeys(("RESIZE_BILINEAR", "LEAKY_RELU", "PRELU", "HARD_SWISH", "RSQRT", "SQUARED_DIFFERENCE"), _always),
+}
