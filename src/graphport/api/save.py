@@ -104,8 +104,19 @@ def stated_for(model: Model, kind: formats.Format, options: Mapping[str, Any]) -
 
     if isinstance(model, QuantizedModel):
         # Its grids are those of the format.
+        options = _with_flavour(model, kind, options)
         return Stated(lifted(kind.dialects_with(**options)[0]), options)
     return Stated(*kind.settled(lifted, options, model.versions if model.format == kind.name else {}))
+
+
+def _with_flavour(model: QuantizedModel, kind: formats.Format, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`options`, with the words that the target of `model` reads where they leave that open."""
+    from graphport.quantization.targets import TARGETS
+
+    target = None if model.report is None else TARGETS.get(model.report.settings.target)
+    if target is None or target.flavour is None or options.get("flavour") or kind.name not in target.formats:
+        return options
+    return {**options, "flavour": target.flavour}
 
 
 @budget.fresh()

@@ -12,6 +12,7 @@ from graphport.core.replacing import obstacle
 
 if TYPE_CHECKING:
     from graphport.formats import Format
+    from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph
 
 _ANY_GRID = ("openvino", "nnef")
@@ -34,6 +35,7 @@ def refuse_destination(graph: Graph, path: Path, format: str | None, target: str
             no words for what the target computes; what the format's writer says of the inputs, such as of free extents.
     """
     from graphport import formats
+    from graphport.quantization.targets import target as find_target
 
     kind = formats.by_name(path, format)
     span = Span(Source(str(path)))
@@ -50,7 +52,20 @@ def refuse_destination(graph: Graph, path: Path, format: str | None, target: str
     if remedy:
         message = f"what is quantized for {target} cannot be written as {kind.title}"
         raise DiagnosticError(Diagnostic("QUANT0014", message, span, remedy))
-    _rehearse(graph, kind, path)
+    _rehearse(graph, kind, path, find_target(target).flavour)
+
+
+def default_target(path: Path, format: str | None, *, weights_only: bool) -> str:
+    """The target of a model that is written to `path`, where nobody names one: who reads such weights there."""
+    from graphport import formats
+    from graphport.quantization.settings import Settings
+    from graphport.quantization.targets import TARGETS
+
+    if not weights_only:
+        return Settings().target
+    name = formats.by_name(path, format).name
+    found = (each.name for each in TARGETS.values() if each.only_weights and each.formats[0] == name)
+    return next(found, Settings().target)
 
 
 def _remedy(kind: Format, target: str) -> str:
@@ -68,7 +83,7 @@ def _remedy(kind: Format, target: str) -> str:
     return f"write {endings}" + (f", or quantize for {others[0]}" if others else "")
 
 
-def _rehearse(graph: Graph, kind: Format, path: Path) -> None:
+def _rehearse(graph: Graph, kind: Format, path: Path, flavour: str | None) -> None:
     """Write a model of the same inputs that does nothing: what is said of it would be said of the whole."""
     import graphport
     from graphport.ir import Graph, Node, Value
@@ -79,9 +94,11 @@ def _rehearse(graph: Graph, kind: Format, path: Path) -> None:
         same = Value(trial.fresh("same"), value.fact)
         trial.append(Node("Identity", [given], [same]))
         trial.add_output(same)
+    said: WriteOptions = {} if flavour is None else {"flavour": flavour}
     with tempfile.TemporaryDirectory(prefix="graphport-") as folder:
+        place = Path(folder) / f"model{kind.endings[0]}"
         try:
-            graphport.save(graphport.QuantizedModel(trial), Path(folder) / f"model{kind.endings[0]}", format=kind.name)
+            graphport.save(graphport.QuantizedModel(trial), place, format=kind.name, **said)
         except DiagnosticError as error:
             raise DiagnosticError(*(_moved(finding, folder, path) for finding in error.diagnostics)) from error
 

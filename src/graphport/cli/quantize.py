@@ -160,7 +160,6 @@ def verb(
     from graphport.api.report import Findings
     from graphport.api.written import Checking, save_proven
     from graphport.cli.destination import refuse_destination
-    from graphport.quantization.settings import Settings
     from graphport.quantization.sizes import first_run
     from graphport.quantization.statistics_file import refuse_place
 
@@ -170,7 +169,8 @@ def verb(
     if resume is not None:
         refuse_place(resume)
     model = graphport.load(src, shapes=bound(shapes), edition=edition, **asked)
-    refuse_destination(model.graph, dst, format, options["target"] or settings.get("target", Settings().target))
+    options["target"] = _target(options, settings, dst, format)
+    refuse_destination(model.graph, dst, format, options["target"])
     if explain is not None:
         _refuse_layer(model, explain)
     source_bytes = _size(src)
@@ -213,6 +213,14 @@ def verb(
         _tell(report, dst, sizes, times, layer, "perplexity" if perplexity is not None else "metric", verbose=verbose)
         print_verification(became.proof, became.skipped, str(dst) if became.written is None else None)
     raise click.exceptions.Exit(0 if report.passed and became.passed and not unknown else 1)
+
+
+def _target(options: dict[str, Any], settings: dict[str, Any], dst: Path, format: str | None) -> str:
+    """The target that was named; else that of weights alone in the format of `dst`."""
+    from graphport.cli.destination import default_target
+
+    named = options["target"] or settings.get("target")
+    return named or default_target(dst, format, weights_only=options["weights_only"])
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

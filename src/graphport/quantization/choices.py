@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Settings
     from graphport.quantization.targets.target import Target
 
+_NO_BLOCK = "leave the setting 'weight_block' out (--block)"
 _SUMMED = 0.1
 """The part of products whose sums may stay unrounded: kernels for that take longer than real ones, in small layers."""
 
@@ -42,6 +43,7 @@ class Choices:
     def of(cls, settings: Settings) -> Choices:
         """Decide everything that can be decided without the graph."""
         target = find_target(settings.target)
+        settings = replace(settings, weight_block=settings.weight_block or target.block)
         eager = settings.preset != "fast"
         activation = _dtype(settings.activation_type, target.activation, settings.activation_bits, "activation_type")
         is_half = settings.weight_type == "float16"
@@ -113,8 +115,14 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
         stated.append(("activations cannot be integers and real", "leave out 'full_integer', or the other"))
     if weight.bits < 4 and (not settings.weights_only or not settings.weight_block or weight not in target.stored):
         stated.append((f"{target.name} has {weight} for weights alone in blocks at most", _remedy_of(weight, target)))
-    if settings.tables and (not target.has_tables or not settings.weights_only or not settings.weight_block):
-        stated.append(("tables get codes where weights alone do, in blocks, for onnxruntime", "leave 'tables' out"))
+    if settings.tables and (target.table is None or not settings.weights_only or not settings.weight_block):
+        stated.append(
+            ("tables get codes where weights alone do, in blocks, for onnxruntime and tract", "leave 'tables' out")
+        )
+    if target.only_weights and not settings.weights_only:
+        stated.append((f"{target.name} has codes for weights alone here", "add weights_only (--weights-only)"))
+    if target.block and settings.weight_block not in (0, target.block):
+        stated.append((f"{target.name} has blocks of {target.block} entries, not {settings.weight_block}", _NO_BLOCK))
     if settings.form == "qoperator" and target.name != "onnxruntime":
         stated.append((f"{target.name} is not told integers by operators", "leave the setting 'form' out"))
     if settings.weight_block and not target.has_blocks:

@@ -101,6 +101,10 @@ def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None
     """Why what has a kernel stays real."""
     if layer.node.word in target.real_biased and _has_constant_added(layer):
         return f"{target.name} adds a constant to sums of {layer.node.word} before it scales them"
+    if target.block and layer.depth % target.block:
+        return f"its {layer.depth} summed entries are no whole blocks of {target.block}, as {target.name} has them"
+    if target.half_scales and not _fits_halves(layer):
+        return "its largest weights need scales that half precision does not hold"
     if layer.kind != "convolution" or layer.groups == 1:
         return None
     results = layer.shape[0] // layer.groups
@@ -113,6 +117,12 @@ def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None
     if target.real_groups and results % target.real_groups == 0:
         return f"{target.name} has no sound integer kernel for groups of {results} results"
     return None
+
+
+def _fits_halves(layer: Layer) -> bool:
+    """Whether scales of half precision reach its weights, in codes of four bits and more."""
+    numbers = layer.numbers()
+    return max(float(numbers.max(initial=0)), -float(numbers.min(initial=0))) <= _MOST_IN_HALVES
 
 
 def _has_constant_added(layer: Layer) -> bool:
@@ -180,6 +190,9 @@ def _unfit(node: Node) -> str:
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return "nothing is known of the shape of what it reads"
     return "its weight is not a plain constant of float32"
+
+
+_MOST_IN_HALVES = 7.0 * 65504
 
 
 class _Walk:

@@ -101,6 +101,7 @@ def quantize(
         raise DiagnosticError(Diagnostic("QUANT0004", message, None, "--metric MODULE:FUNCTION, or metric=… in Python"))
     is_half = settings.weight_type == _HALF
     choices = Choices.of(_whole(settings) if is_planned else settings)
+    settings = replace(settings, weight_block=choices.settings.weight_block)
     if statistics is not None:
         refuse_place(statistics)
     observer = here if distributed is None else find_observer(distributed)

@@ -137,6 +137,7 @@ class Work:
             block=choices.settings.weight_block,
             reach=choices.reach,
             power_of_two=choices.power_of_two,
+            half_scales=choices.target.half_scales,
             least=least_scales(layer, source),
         )
         if choices.target.by_group:
@@ -146,11 +147,13 @@ class Work:
 
     def tables(self, graph: Graph) -> dict[Node, Weight]:
         """Codes of tables, where they are asked for."""
-        settings = self.choices.settings
-        if not settings.tables or not self.choices.target.has_tables:
+        settings, target = self.choices.settings, self.choices.target
+        if not settings.tables or target.table is None:
             return {}
+        block, zeros, halves = settings.weight_block, target.has_zeros, target.half_scales
         found = {
-            node: table_codes(node, DType.INT8, settings.weight_block) for node in tables(graph, settings.weight_block)
+            node: table_codes(node, target.table, block, has_zeros=zeros, half_scales=halves)
+            for node in tables(graph, block)
         }
         return {node: weight for node, weight in found.items() if weight is not None}
 

@@ -13,8 +13,7 @@ from graphport.ir.graph import Node, Value
 from graphport.ops.dialects.com_microsoft.binding import DIALECT
 from graphport.passes.substitution import add_constant
 from graphport.quantization.insert_qdq import Weight
-from graphport.quantization.parameters import Grid, limits, symmetric
-from graphport.quantization.weights import least_squares
+from graphport.quantization.weights import block_grid
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
@@ -42,7 +41,7 @@ def tables(graph: Graph, block: int) -> list[Node]:
     return found
 
 
-def table_codes(node: Node, dtype: DType, block: int) -> Weight | None:
+def table_codes(node: Node, dtype: DType, block: int, *, has_zeros: bool, half_scales: bool = False) -> Weight | None:
     """The table that `node` reads, with a scale (and for few bits a zero point) for each block of a row.
 
     `None` where it holds NaN or infinity.
@@ -51,15 +50,7 @@ def table_codes(node: Node, dtype: DType, block: int) -> Weight | None:
     numbers = np.zeros((0, 0), np.float32) if stored is None else np.asarray(stored.numpy(), np.float32)
     if not np.isfinite(numbers).all():
         return None
-    padded = np.pad(numbers, ((0, 0), (0, -numbers.shape[1] % block)))
-    blocks = padded.reshape(len(numbers), -1, block)
-    if dtype.bits < 8:
-        scale, zeros = least_squares(blocks, dtype)
-        least, most = limits(dtype)
-        grid = Grid(dtype, scale, zeros.astype(dtype.numpy), least, most, 1, block)
-    else:
-        plain = symmetric(np.abs(blocks).max(axis=-1), dtype)
-        grid = Grid(dtype, plain.scale, plain.zero_point, plain.least, plain.most, 1, block)
+    grid = block_grid(numbers, dtype, 1, block, has_zeros=has_zeros, half_scales=half_scales)
     return Weight(grid, grid.codes(numbers), None)
 
 

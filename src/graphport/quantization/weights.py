@@ -20,13 +20,15 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 PAIR = 128
 """Two neighbouring codes of one sign may add up to so much: 255 times it fits in 16 bits."""
 _PARTS_OF_BLOCKS = (15 / 14, 1.0, 0.94, 0.88, 0.82, 0.76, 0.7)
+_LEAST_HALF, _MOST_HALF = np.float16(2.0**-24), np.finfo(np.float16).max
+"""The least and the largest scale of half precision."""
 _FITS = 3
 """Parts of the range of a block that are tried, and how often the scale of each is fitted to its codes."""
 _SHRINKS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8, 0.75, 0.7)
 """Parts of the largest magnitude that are tried for narrow types, whose outliers cost the others much."""
 
 
-def weight_grid(
+def weight_grid(  # noqa: PLR0913  keywords, each documented
     layer: Layer,
     weight: Array,
     dtype: DType,
@@ -35,6 +37,7 @@ def weight_grid(
     block: int = 0,
     reach: str = "full",
     power_of_two: bool = False,
+    half_scales: bool = False,
     least: Array | None = None,
 ) -> Grid:
     """The grid of a layer's weight: a scale for each channel, block, or the tensor; zero points for blocks at most.
@@ -48,6 +51,7 @@ def weight_grid(
         reach: `full`, `reduced` (half of the codes), `pairs` (no two neighbours overflow 16 bits), or `zeros` (blocks
             of few bits have zero points of their own).
         power_of_two: scales are powers of two.
+        half_scales: scales of blocks are numbers of half precision.
         least: for each result the least scale that it may have.
 
     Raises:
@@ -59,7 +63,7 @@ def weight_grid(
         message = f"the {name} of {layer.node.name or layer.node.output.name!r} holds NaN or infinity"
         raise DiagnosticError(Diagnostic("QUANT0015", message, layer.node.origin, "mend the model, or train it again"))
     if block:
-        return _blocked(layer, weight, dtype, block, has_zeros=reach == "zeros")
+        return _blocked(layer, weight, dtype, block, has_zeros=reach == "zeros", half_scales=half_scales)
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
     bound = np.abs(weight).max(axis=others) if per_channel else np.abs(weight).max(initial=0.0)
     is_reduced = reach == "reduced" or (reach == "pairs" and layer.pairs_vary)
@@ -124,13 +128,14 @@ def nearest(grid: Grid, layer: Layer, weight: Array, *, reach: str = "full") -> 
     return layer.unmatrix(matrix).astype(codes.dtype)
 
 
-def _blocked(layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros: bool) -> Grid:
+def _blocked(layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros: bool, half_scales: bool) -> Grid:
     places = parts_of(layer)
     if len(places) > 1:
 
         def part(place: slice) -> Grid:
             numbers = weight[along(layer, place)]
-            return _blocked(part_of(layer, place), numbers, dtype, block, has_zeros=has_zeros)
+            one = part_of(layer, place)
+            return _blocked(one, numbers, dtype, block, has_zeros=has_zeros, half_scales=half_scales)
 
         parts = mapped(part, places)
         scale, zero_point = (
@@ -138,28 +143,33 @@ def _blocked(layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros
             for each in ([part.scale for part in parts], [part.zero_point for part in parts])
         )
         return replace(parts[0], scale=scale, zero_point=zero_point)
-    axis = layer.in_axis
-    pad = -weight.shape[axis] % block
-    padded = np.pad(weight, [(0, pad if i == axis else 0) for i in range(weight.ndim)])
+    return block_grid(weight, dtype, layer.in_axis, block, has_zeros=has_zeros, half_scales=half_scales)
+
+
+def block_grid(
+    numbers: Array, dtype: DType, axis: int, block: int, *, has_zeros: bool = False, half_scales: bool = False
+) -> Grid:
+    """A grid of `numbers` with a scale for each `block` of them along `axis`, and zero points of their own."""
+    padded = np.pad(numbers, [(0, -numbers.shape[axis] % block if i == axis else 0) for i in range(numbers.ndim)])
     moved = np.moveaxis(padded, axis, -1)
     blocks = np.ascontiguousarray(moved.reshape(*moved.shape[:-1], -1, block))
-    if dtype.bits < 8 and dtype.is_integer and has_zeros:
-        scale, zeros = least_squares(blocks, dtype)
+    if dtype.bits < 8 and dtype.is_integer:
+        scale, zeros = least_squares(blocks, dtype, has_zeros=has_zeros)
         least, most = limits(dtype)
-        kind = dtype.numpy
-        return Grid(
-            dtype, np.moveaxis(scale, -1, axis), np.moveaxis(zeros, -1, axis).astype(kind), least, most, axis, block
-        )
-    bound = np.moveaxis(np.abs(blocks).max(axis=-1), -1, axis)
-    plain = symmetric(bound, dtype)
-    return Grid(dtype, plain.scale, plain.zero_point, plain.least, plain.most, axis, block)
+    else:
+        plain = symmetric(np.abs(blocks).max(axis=-1), dtype)
+        scale, zeros, least, most = plain.scale, plain.zero_point, plain.least, plain.most
+    if half_scales:
+        scale = np.clip(scale.astype(np.float16), _LEAST_HALF, _MOST_HALF).astype(np.float32)
+    scale, zeros = np.moveaxis(scale, -1, axis), np.moveaxis(zeros, -1, axis).astype(dtype.numpy)
+    return Grid(dtype, scale, zeros, least, most, axis, block)
 
 
-def least_squares(blocks: Array, dtype: DType) -> tuple[Array, Array]:
+def least_squares(blocks: Array, dtype: DType, *, has_zeros: bool = True) -> tuple[Array, Array]:
     """For each block a scale and a zero point with nearly the least squared error: [..., blocks] each.
 
-    Ranges from the least to the largest entry, and parts of them, are tried, and those around zero; each scale is then
-    fitted to the codes that it gives, as often as that helps.
+    Ranges around zero, and parts of them, are tried, and with zero points those from the least to the largest entry;
+    each scale is then fitted to the codes that it gives, as often as that helps.
     """
     least, most = limits(dtype)
     low, high = np.minimum(blocks.min(axis=-1), 0.0), np.maximum(blocks.max(axis=-1), 0.0)
@@ -173,7 +183,7 @@ def least_squares(blocks: Array, dtype: DType) -> tuple[Array, Array]:
         wide = np.maximum((high - low) * (part / (most - least)), TINY)
         # What is cut off is cut off at both ends alike.
         offset = np.clip(np.rint(least - (low + (1 - part) / 2 * (high - low)) / wide), least, most)
-        starts += [(around, np.full(bound.shape, middle, bound.dtype)), (wide, offset)]
+        starts += [(around, np.full(bound.shape, middle, bound.dtype)), *([(wide, offset)] if has_zeros else [])]
     gap = np.empty_like(blocks)
     for scale, zero in starts:
         for _ in range(_FITS):

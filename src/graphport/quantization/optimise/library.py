@@ -97,16 +97,18 @@ def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
         made.ways[name] = ways
     if not work.choices.settings.weights_only:
         _add_integers(work, base, made, timed)
-    if work.choices.target.has_tables and work.choices.settings.tables is None:
+    if work.choices.target.table is not None and work.choices.settings.tables is None:
         _add_tables(work, reference, made)
     return made
 
 
 def _add_tables(work: Work, of: Candidate, made: Library) -> None:
-    """Ways of tables: real, in blocks of eight and of four bits."""
-    block = work.choices.settings.weight_block or _BLOCK
+    """Ways of tables: real, in blocks of eight and of four bits, where the target has those."""
+    block, target = work.choices.settings.weight_block or _BLOCK, work.choices.target
+    types = [dtype for dtype in (DType.INT8, DType.INT4) if dtype in target.stored]
+    zeros, halves = target.has_zeros, target.half_scales
     for node in tables(of.graph, block):
-        codes = {bits: table_codes(node, DType.of(f"int{bits}"), block) for bits in (8, 4)}
+        codes = {dtype: table_codes(node, dtype, block, has_zeros=zeros, half_scales=halves) for dtype in types}
         stored = node.operands[0].storage
         if stored is None:
             continue

@@ -13,6 +13,7 @@ from graphport.quantization.targets.onnxruntime import ONNXRUNTIME
 from graphport.quantization.targets.openvino import OPENVINO
 from graphport.quantization.targets.tensorrt import TENSORRT
 from graphport.quantization.targets.tflite import TFLITE
+from graphport.quantization.targets.tract import TRACT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         target.name: target
-        for target in (ONNXRUNTIME, OPENVINO, TENSORRT, NCNN, NNEF, TFLITE, TENSORRT_CACHE, QNN, RKNN, MNN)
+        for target in (ONNXRUNTIME, OPENVINO, TENSORRT, NCNN, NNEF, TRACT, TFLITE, TENSORRT_CACHE, QNN, RKNN, MNN)
     }
 )
 

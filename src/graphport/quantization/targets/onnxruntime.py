@@ -23,7 +23,7 @@ ONNXRUNTIME = Target(
     pairs=True,
     is_simulated=False,
     is_dynamic=True,
-    has_tables=True,
+    table=DType.INT8,
     stored=frozenset({DType.FLOAT16, DType.INT8, DType.INT4, DType.INT2}),
     guarded=frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", "AveragePool", "Resize"}),
     # QLinearAveragePool has no dilations, and divides by the size of windows that lie beyond the padding.

@@ -54,6 +54,9 @@ class Target:
         activations: the element types that activations may have; none for all.
         weights: the same for weights.
         has_blocks: whether entries along the summed axis may have scales of their own.
+        block: how many entries share a scale, where there is one way only; 0 for any number.
+        half_scales: scales of blocks are of half precision.
+        only_weights: activations stay real: it has codes for weights alone.
         has_zeros: whether blocks of few bits have zero points of their own in its fast kernels.
         block_weights: element types of weights that may have them beside activations of eight bits; none for all.
         symmetric: whether zero is the middle of their range.
@@ -82,7 +85,7 @@ class Target:
         is_dynamic: it has kernels for products whose activations are rounded while they run.
         rounds_rows: they round each row by itself.
         stored: element types in which it reads weights that it multiplies as real numbers.
-        has_tables: it picks rows out of tables of codes.
+        table: the element type of codes in tables that it picks rows out of, where it does that.
         encodings: the form of a text beside a real model that tells its grids; none where roundings stand in the graph.
         is_whole: who reads the result may compute on integers only: no layer stays real because it is cheap.
         has_whole: a model may compute on integers alone there, from its inputs to its outputs (`full_integer`).
@@ -93,6 +96,7 @@ class Target:
         halves: weights may be stored in half precision, and are taken back before they are used.
         short_factors: element types of activations in which kernels of convolutions multiply sums by 15 bits of the
             quotient of all scales.
+        flavour: of the words that its format has, those that it reads, where there are several.
         rates: what its kernels take, where that is known: it decides which layers are cheap enough to stay real.
     """
 
@@ -111,6 +115,9 @@ class Target:
     activations: frozenset[DType] = frozenset()
     weights: frozenset[DType] = frozenset()
     has_blocks: bool = True
+    block: int = 0
+    half_scales: bool = False
+    only_weights: bool = False
     has_zeros: bool = False
     block_weights: frozenset[DType] = frozenset()
     products: bool = False
@@ -135,7 +142,7 @@ class Target:
     is_dynamic: bool = False
     rounds_rows: bool = False
     stored: frozenset[DType] = frozenset()
-    has_tables: bool = False
+    table: DType | None = None
     encodings: str = ""
     is_whole: bool = False
     has_whole: bool = False
@@ -145,6 +152,7 @@ class Target:
     bytes_only: frozenset[str] = frozenset()
     halves: bool = False
     short_factors: frozenset[DType] = frozenset()
+    flavour: str | None = None
     rates: Rates | None = None
 
     def fixed_grid(self, op: str, dtype: DType) -> tuple[float, int] | None:

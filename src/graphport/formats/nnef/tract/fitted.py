@@ -20,7 +20,10 @@ from graphport.ops.dialects.tract.types import datum_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from graphport.core.dims import Dim
+
 _ENTRIES_OF_A_NODE = 256
+_OURS = ("nnef", "tract")
 _WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack", "pad", "deconv"])
 """Operations that other readers lack, and tract has, or that are fitted here."""
 
@@ -218,14 +221,35 @@ def _matmul(graph: Graph, node: Node) -> None:
     del graph
     for place, name in enumerate(("transposeA", "transposeB")):
         value = node.operands[place]
-        made = value.producer
-        if made is None or made.word != "transpose" or made.dialect != "nnef" or value.graph is not node.graph:
+        lead, made = _behind_leading(value), value.producer
+        if lead is not None:
+            made = lead.operands[0].producer
+        if made is None or made.word != "transpose" or made.dialect not in _OURS or value.graph is not node.graph:
             continue
         axes = cast("tuple[int, ...]", made.attributes["axes"])
         rank = len(axes)
-        if axes == (*range(rank - 2), rank - 1, rank - 2):
+        if axes != (*range(rank - 2), rank - 1, rank - 2):
+            continue
+        if lead is None:
             node.set_input(place, made.operands[0])
-            node.set_attribute(name, not node.attributes.get(name, False))
+        else:
+            lead.set_input(0, made.operands[0])
+            fact = cast("TensorFact", value.fact)
+            shape = cast("tuple[Dim, ...]", fact.shape)
+            value.fact = TensorFact(fact.dtype, (*shape[:-2], shape[-1], shape[-2]))
+        node.set_attribute(name, not node.attributes.get(name, False))
+
+
+def _behind_leading(value: Value) -> Node | None:
+    """What makes `value`, for one reader, by putting axes of one before the others; `None` of anything else."""
+    made = value.producer
+    if made is None or made.word != "unsqueeze" or made.dialect not in _OURS:
+        return None
+    if len(value.uses) > 1 or value.is_output or value.graph is not made.graph:
+        return None
+    axes = cast("tuple[int, ...]", made.attributes["axes"])
+    has_shape = isinstance(value.fact, TensorFact) and value.fact.shape is not None
+    return made if has_shape and sorted(axes) == list(range(len(axes))) else None
 
 
 def _slice(graph: Graph, node: Node) -> None:

@@ -60,12 +60,20 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Any:
     return b.word("tract_core_cast", y, facts=[TensorFact(target, fact.shape)], to=name)
 
 
-def _blocks(x: Value, scale: Value, zero: Value | None, axis: int, size: int) -> Storage | None:
-    stored = [None if each is None or not each.is_constant else each.storage for each in (x, scale, zero)]
+def _blocks(op: DequantizeLinearView, rank: int) -> Storage | None:
+    """What a matrix of codes stands for, in blocks along rows, which are its columns if these have the scales."""
+    given = (op.x, op.x_scale, op.x_zero_point)
+    stored = [None if each is None or not each.is_constant else each.storage for each in given]
     codes, scales, zeros = stored
-    if codes is None or scales is None or (zeros is None and zero is not None):
+    if codes is None or scales is None or (zeros is None and op.x_zero_point is not None):
         return None
-    return in_blocks(codes, scales, zeros, axis, size)
+    if rank == 2 and op.axis % rank == 0:
+        codes, scales, zeros = _transposed(codes), _transposed(scales), None if zeros is None else _transposed(zeros)
+    return in_blocks(codes, scales, zeros, 1, op.block_size) if rank == 2 else None
+
+
+def _transposed(stored: Storage) -> Storage:
+    return Computed(np.transpose, (stored,), stored.dtype, stored.shape[::-1])
 
 
 _HALF_BYTES = frozenset((DType.INT4, DType.UINT4, DType.INT2, DType.UINT2))
@@ -116,8 +124,14 @@ def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     scale = _spread(b, op.x_scale, rank, op.axis)
     zero = None if op.x_zero_point is None else _spread(b, op.x_zero_point, rank, op.axis)
     own = dtype_of(op.x)
-    if op.block_size and (found := _blocks(op.x, op.x_scale, op.x_zero_point, op.axis, op.block_size)) is not None:
-        return b.constant(found, name=op.x.name)
+    if op.block_size and (found := _blocks(op, rank)) is not None:
+        blocks = b.constant(found, name=op.x.name)
+        # Blocks lie along rows; who reads columns takes them transposed, as the word for products can.
+        return (
+            blocks
+            if op.axis % rank
+            else b.word("transpose", blocks, facts=[fact_like(op.x, DType.FLOAT32)], axes=(1, 0))
+        )
     x = op.x if own is None or own not in _HALF_BYTES else _bytes(b, op.x)
     if op.block_size and x is not None:
         return _of_blocks(b, op, x)
