@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -377,10 +377,8 @@ def _fuse(graph: Graph, quantize: Node) -> None:
 
 def _limits(x: Value, quantize: Node, dequantize: Node) -> tuple[tuple[str, Storage], ...] | None:
     """The least and the greatest number that a pair lets through."""
-    axis, fact = quantize.attributes.get("axis", 1), x.fact
-    if dict(quantize.attributes) | {"axis": axis} != dict(dequantize.attributes) | {"axis": axis}:
-        return None
-    if not set(quantize.attributes) <= {"axis"} or not isinstance(axis, int) or not isinstance(fact, TensorFact):
+    fact, both = x.fact, (quantize, dequantize)
+    if not isinstance(fact, TensorFact) or not all(set(node.attributes) <= {"axis"} for node in both):
         return None
     scale, zero = _array(quantize.operand(1)), _array(quantize.operand(2))
     same = [_array(dequantize.operand(place)) for place in (1, 2)]
@@ -395,7 +393,10 @@ def _limits(x: Value, quantize: Node, dequantize: Node) -> tuple[tuple[str, Stor
         if fact.shape is None or scale.ndim != 1:
             return None
         rank = len(fact.shape)
-        scale, zero = (each.reshape([-1, *[1] * (rank - 1 - axis % rank)]) for each in (scale, zero))
+        axis, other = (cast("int", node.attributes.get("axis", 1)) % rank for node in both)
+        if axis != other:
+            return None
+        scale, zero = (each.reshape([-1, *[1] * (rank - 1 - axis)]) for each in (scale, zero))
     wide = scale.astype(np.float64)
     ends = ((info.min - zero.astype(np.int64)) * wide, (info.max - zero.astype(np.int64)) * wide)
     low, high = (ArrayStorage(np.asarray(end, np.float32)) for end in ends)
