@@ -148,16 +148,28 @@ def _state(graph: Graph, name: str, begins: Storage, like: Value) -> Value:
 
 
 def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> None:
-    outputs = graph.outputs
+    settled: dict[Value, Value] = {}
     for name, value in inputs.items():
-        last = held[name]
-        if last is value:
+        if held[name] is value:
             # Nobody sets it.
-            value.replace_uses(graph.add_constant(value.name, value.fact, value.storage, origin=value.origin))
+            settled[value] = graph.add_constant(value.name, value.fact, value.storage, origin=value.origin)
+            value.replace_uses(settled[value])
             graph.remove_input(value)
-            outputs = graph.outputs
-            continue
-        mark(value, State(last.name, name.rpartition("/")[2] or name, is_returned=last in outputs))
+    outputs = graph.outputs
+    variables = _told_apart([name for name, value in inputs.items() if value not in settled])
+    for name, variable in variables.items():
+        last = settled.get(held[name], held[name])
+        mark(inputs[name], State(last.name, variable, is_returned=last in outputs))
         if last not in outputs:
             outputs.append(last)
     graph.set_outputs(outputs)
+
+
+def _told_apart(names: list[str]) -> dict[str, str]:
+    """What variables are called: the end of their names, or as much more as tells them apart."""
+    found: dict[str, str] = {}
+    for shortened in (lambda name: name.rpartition("/")[2], lambda name: name.removeprefix("/"), str):
+        found = {name: shortened(name) or "state" for name in names}
+        if len(set(found.values())) == len(names):
+            break
+    return found
