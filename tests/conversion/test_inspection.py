@@ -233,3 +233,32 @@ def test_opaque_operators_have_their_own_name():
     assert found.operators == {"com.example.Foo": 1}
     assert found.unsupported["nnef"] == {"com.example.Foo": 1}
     assert found.unsupported["onnx"] == {}
+
+
+def test_weights_that_nodes_hold_are_counted_where_somebody_reads_them():
+    held = helper.make_tensor("t", TensorProto.FLOAT, [3, 4], np.zeros(12, np.float32))
+    other = helper.make_tensor("u", TensorProto.DOUBLE, [5], np.zeros(5))
+    shape = helper.make_tensor("s", TensorProto.INT64, [2], np.array([2, 3]))
+    nodes = [
+        node("Made", [], ["w"], domain="com.example", value=held, first=other, alpha=2.0),
+        node("Made", [], ["unread"], domain="com.example", value=held),
+        node("Made", [], ["s"], domain="com.example", value=shape),
+        node("Held", ["x"], ["v"], domain="com.example", value=held),
+        node("Reshape", ["x", "s"], ["r"]),
+        node("MatMul", ["r", "w"], ["h"]),
+        node("Add", ["h", "w"], ["y"]),
+    ]
+    found = inspected(model(nodes, [("x", [6])], [("y", None), ("v", None)], domains={"com.example": 1}))
+    assert (found.parameters, found.weight_bytes) == (12 + 5, 12 * 4 + 5 * 8)
+
+
+def test_rows_and_the_caption_tell_formulas_as_text():
+    nodes = [node("MatMul", ["x", "w"], ["h"]), node("MatMul", ["z", "w"], ["y"]), node("Relu", ["h"], ["r"])]
+    outputs = [("r", None), ("y", None)]
+    found = inspected(model(nodes, [("x", ["N", 3]), ("z", None)], outputs, {"w": ones(3, 4)}))
+    assert found.to_rows() == [
+        {"operator": "MatMul", "nodes": 2, "macs": "12*N", "of_unknown_shape": 1},
+        {"operator": "Relu", "nodes": 1, "macs": None, "of_unknown_shape": 0},
+    ]
+    assert found.caption.endswith("; 12 parameters in 48 bytes, 12*N MACs")
+    assert found.caption.startswith("x: float32[N, 3], z: ")

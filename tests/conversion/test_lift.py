@@ -169,3 +169,23 @@ def test_of_lengths_that_nothing_said_reads_only_their_readers_are_told():
     assert unsupported(graph, "madeup") == {"Shape": 1, "Expand": 1}
     graph = graph_of([*nodes, node("Cast", ["s"], ["z"], to=1)], [("y", None), ("z", None)])
     assert unsupported(graph, "madeup") == {"Expand": 1, "Cast": 1}
+
+
+def test_a_rule_is_asked_once_for_nodes_that_are_alike_unless_it_looks_around(say):
+    for looks, is_canonical in ((False, False), (True, False), (False, True)):
+        asked = []
+
+        def relu(b, x, looks=looks, is_canonical=is_canonical, asked=asked):
+            asked.append(b)
+            b.looks_around = looks
+            return (b(Abs, x),) if is_canonical else b.word("relu", x)
+
+        say("Relu", relu)
+        say("Abs", lambda b, x: b.word("abs", x))
+        names = [f"y{place}" for place in range(4)]
+        graph = graph_of([node("Relu", ["x"], [name]) for name in names], [(name, [2, 3]) for name in names])
+        lifted, findings = lift(graph, "madeup")
+        verify(lifted)
+        assert (findings, [value.name for value in lifted.outputs]) == ([], names)
+        assert [each.word for each in lifted] == ["abs" if is_canonical else "relu"] * 4
+        assert len(asked) == (4 if looks or is_canonical else 1), (looks, is_canonical)

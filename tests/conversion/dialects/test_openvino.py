@@ -339,9 +339,7 @@ def test_a_half_that_is_widened_is_marked_where_readers_would_fold_it():
                     storage = storage_of(np.zeros(count, dtype.numpy))
                     fact = TensorFact.of(storage)
                     value = graph.add_input("c", fact) if is_fed else graph.add_constant("c", fact, storage)
-                    node = Node(
-                        "opset1.Convert", [value], [Value("y")], {"destination_type": to}, dialect="openvino"
-                    )
+                    node = Node("opset1.Convert", [value], [Value("y")], {"destination_type": to}, dialect="openvino")
                     graph.add_output(graph.append(node).output)
                     after_lifting(graph)
                     is_half = dtype in (DType.FLOAT16, DType.BFLOAT16)

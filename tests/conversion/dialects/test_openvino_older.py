@@ -248,7 +248,9 @@ def test_older_words_of_a_file_compute_the_same_or_stay(word, operands, attribut
             fact = TensorFact.of(storage)
             is_fed = not place or word == "opset4.Swish"
             values.append(graph.add_input(f"i{place}", fact) if is_fed else graph.add_constant("c", fact, storage))
-        node = Node(word, values, [Value(f"o{n}") for n in range(results)], completed(word, attributes), dialect="openvino")
+        node = Node(
+            word, values, [Value(f"o{n}") for n in range(results)], completed(word, attributes), dialect="openvino"
+        )
         graph.append(node)
         graph.set_outputs(node.results[:are_read])
         found, findings = lift(graph, "openvino", newest=newest)

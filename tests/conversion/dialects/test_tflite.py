@@ -148,7 +148,9 @@ def test_runs_go_on_where_the_last_one_ended():
         assert graph.first.word == "CALL_ONCE"
         assert len(graph.outputs) == count
         before(graph)
-        assert {state.variable for value in graph.inputs if (state := state_of(value))} == {s.variable for s in told if s}
+        assert {state.variable for value in graph.inputs if (state := state_of(value))} == {
+            s.variable for s in told if s
+        }
         by_name = {state.variable: place for state, place in zip(told, kept, strict=True) if state}
         begins = [program.begins[by_name[s.variable]] for value in graph.inputs if (s := state_of(value))]
         for found, wanted in zip(runs(graph, begins), expected, strict=True):

@@ -179,3 +179,22 @@ def test_weights_of_another_type_or_rank_stay():
     products_of_rows(graph)
     assert "FULLY_CONNECTED" not in [each.word for each in graph]
     assert storage_of(W).dtype is DType.INT8
+
+
+def test_what_is_added_that_is_no_bias_is_added_behind():
+    for kind in ("bias", "scalar", "one", "rows", "given", "in front", "read twice", "returned"):
+        net = Net()
+        value = product(net)
+        other: Any = {"scalar": np.float32(1), "one": B[:1], "rows": np.ones((5, 3), np.float32)}.get(kind, B)
+        other = net.graph.add_input("b", TensorFact(DType.FLOAT32, (3,))) if kind == "given" else net.constant(other)
+        total = net.put("Add", *([other, value] if kind == "in front" else [value, other]))
+        more = {
+            "read twice": lambda value=value, net=net: [net.put("Neg", value)],
+            "returned": lambda value=value: [value],
+        }
+        graph = net.returning(total, *more.get(kind, list)())
+        products_of_rows(graph)
+        found = [each.word for each in graph]
+        assert found[0] == "FULLY_CONNECTED"
+        assert ("Add" not in found) is (kind == "bias"), kind
+        np.testing.assert_array_equal(graph.first.operands[2].storage.numpy(), B if kind == "bias" else np.zeros(3))

@@ -164,3 +164,44 @@ def test_steps_of_the_whole_tensor_are_no_steps_of_an_axis():
     graph = net.returned(net.put("TRANSPOSE", value, ints(0, 2, 3, 1), shape=SHAPE, dtype=DType.INT8))
     assert same(net, X) == ["QUANTIZE"]
     assert graph.outputs[0].fact.dtype is DType.INT8
+
+
+def test_what_no_option_says_is_zero():
+    """Of an axis, and of the ends that masks leave open."""
+    for word in ("CONCATENATION", "GATHER"):
+        for order in ((1, 0, 2, 3), (3, 1, 0, 2)):
+            net, results = net_of(word, order, 0)
+            next(each for each in net.graph if each.word == word).remove_attribute("axis")
+            net.graph.set_outputs(results)
+            assert [each for each in same(net, reals(EVEN_SHAPE)) if each != "TRANSPOSE"] == [word]
+    for axis in range(4):
+        net, results = net_of("STRIDED_SLICE", (0, 3, 1, 2), axis)
+        node = next(each for each in net.graph if each.word == "STRIDED_SLICE")
+        node.remove_attribute("begin_mask")
+        node.remove_attribute("end_mask")
+        net.graph.set_outputs(results)
+        assert same(net, reals(EVEN_SHAPE)) == ["STRIDED_SLICE"]
+
+
+def test_a_shape_that_a_run_tells_stays():
+    for kind in ("stored", "given", "unknown", "by axis", "custom"):
+        net = Net()
+        turned = net.put("TRANSPOSE", net.x, ints(0, 3, 1, 2), shape=(1, 4, 5, 5))
+        target = ints(1, 4, 25)
+        shape = net.graph.add_input("shape", TensorFact(DType.INT32, (3,))) if kind == "given" else target
+        value = net.put("RESHAPE", turned, shape, shape=None if kind == "unknown" else (1, 4, 25))
+        if kind == "by axis":
+            made = value.producer
+            assert made is not None
+            made.set_attribute("quantized", ((DType.INT8, 1, (0.1,) * 4, (0,) * 4), None))
+        elif kind == "custom":
+            value.producer.dialect = "custom"  # pyright: ignore[reportOptionalMemberAccess]
+        net.returned(net.put("TRANSPOSE", value, ints(0, 2, 1), shape=(1, 25, 4)))
+        turn(net.graph)
+        found = words(net.graph)
+        if kind == "stored":
+            assert found == ["RESHAPE"]
+            assert net.graph.first.operands[0] is net.x
+            np.testing.assert_array_equal(net.graph.first.operands[1].storage.numpy(), [1, 25, 4])
+        else:
+            assert found == ["TRANSPOSE", "RESHAPE", "TRANSPOSE"], kind

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphport.conversion.dialects import tflite_weights
-from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_stored
+from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_filled, turn_stored
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -165,3 +165,48 @@ def test_an_activation_that_stays():
         assert len(words(**kept)) == 2 + (kept.get("readers", 1) - 1), kept
     net = Net()
     assert net.after(clamp_results, net.put("RELU", net.x)) == ["RELU"]
+
+
+def test_what_is_filled_is_filled_in_the_turned_shape():
+    for kind in (
+        "alone",
+        "read twice",
+        "returned",
+        "given shape",
+        "given order",
+        "other maker",
+        "custom",
+        "custom maker",
+    ):
+        net = Net()
+        shape = (
+            net.graph.add_input("s", TensorFact(DType.INT32, (3,)))
+            if kind == "given shape"
+            else net.constant([2, 3, 4])
+        )
+        order = (
+            net.graph.add_input("o", TensorFact(DType.INT32, (3,)))
+            if kind == "given order"
+            else net.constant([2, 0, 1])
+        )
+        number = net.constant(np.float32(7))
+        maker = "BROADCAST_TO" if kind == "other maker" else "FILL"
+        dialect = "custom" if kind == "custom maker" else "tflite"
+        filled = net.put(maker, shape, number, shape=(2, 3, 4), dialect=dialect)
+        turned_ = net.put(
+            "TRANSPOSE", filled, order, shape=(4, 2, 3), dialect="custom" if kind == "custom" else "tflite"
+        )
+        others = [filled] if kind == "returned" else []
+        if kind == "read twice":
+            others.append(net.put("RELU", filled, shape=(2, 3, 4)))
+        found = net.after(turn_filled, turned_, *others)
+        if kind not in ("alone", "read twice", "returned"):
+            assert found == [maker, "TRANSPOSE"], kind
+            continue
+        assert sorted(found) == sorted(
+            ["FILL", *(["FILL"] if others else []), *(["RELU"] if kind == "read twice" else [])]
+        )
+        node = turned_.producer
+        np.testing.assert_array_equal(node.operands[0].storage.numpy(), [4, 2, 3])
+        assert node.operands[1] is number
+        assert node.output.fact.shape == (4, 2, 3)

@@ -40,8 +40,8 @@ class Kernel:
     shift: int = 0
 
 
-def _at(byte: tuple[float, int], short: tuple[float, int]) -> Mapping[DType, tuple[float, int]]:
-    return MappingProxyType({DType.INT8: byte, DType.INT16: short})
+def _at(byte: tuple[float, int], short: tuple[float, int] | None = None) -> Mapping[DType, tuple[float, int]]:
+    return MappingProxyType({DType.INT8: byte} if short is None else {DType.INT8: byte, DType.INT16: short})
 
 
 _MOVE = Kernel(is_same=True, moves=True)
@@ -71,9 +71,9 @@ _ROWS: tuple[tuple[str, Kernel], ...] = (
     ("MEAN LEAKY_RELU RELU RELU6 ABS", _ANY),
     ("HARD_SWISH ELU GELU RELU_N1_TO_1 EXP RSQRT", _ANY_BYTES),
     ("PRELU SQUARED_DIFFERENCE", Kernel(_BYTES, numbers=())),
-    ("L2_NORMALIZATION", Kernel(_BYTES, fixed=_at((1 / 128, 0), (0, 0)))),
+    ("L2_NORMALIZATION", Kernel(_BYTES, fixed=_at((1 / 128, 0)))),
     ("LOGISTIC SOFTMAX", Kernel(fixed=_POSITIVE)),
     ("TANH", Kernel(fixed=_at((1 / 128, 0), (1 / 32768, 0)))),
-    ("LOG_SOFTMAX", Kernel(_BYTES, fixed=_at((16 / 256, 127), (0, 0)))),
+    ("LOG_SOFTMAX", Kernel(_BYTES, fixed=_at((16 / 256, 127)))),
 )
 KERNELS: Mapping[str, Kernel] = MappingProxyType({word: kernel for words, kernel in _ROWS for word in words.split()})

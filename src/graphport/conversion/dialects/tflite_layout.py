@@ -73,7 +73,7 @@ class _Words:
             place = _PARTS[kind][0]
             told = _numbers(node.inputs[place])
             if told is not None:
-                node.set_input(place, _ints(graph, np.array(order[int(told.reshape(-1)[0])]).reshape(told.shape)))
+                node.set_input(place, _ints(graph, np.array(order[int(told.item())]).reshape(told.shape)))
             return
         if kind == _STRIDES:
             for name in _MASKS:
@@ -100,8 +100,7 @@ class _Words:
         if node.word != "RESHAPE" or node.dialect != _DIALECT or _is_by_axis(node) or len(node.inputs) < 2:
             return None
         fact = node.results[0].fact
-        is_known = _numbers(node.inputs[1]) is not None and isinstance(fact, TensorFact)
-        return fact.shape if is_known and isinstance(fact, TensorFact) else None
+        return fact.shape if isinstance(fact, TensorFact) and _numbers(node.inputs[1]) is not None else None
 
     def set_shape(self, graph: Graph, node: Node, shape: Sequence[int]) -> None:
         node.set_input(1, _ints(graph, shape))

@@ -1,0 +1,78 @@
+"""Convolutions with dilation have stated padding, whatever `auto_pad` said of it; what is not known stays."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from graphport.conversion.dialects.onnx import after
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.ir.graph import Graph, Node, Value
+
+
+def convolution(x: Any, w: Any, **told: Any) -> tuple[Graph, Node]:
+    graph = Graph()
+    operands = [graph.add_input(name, fact) for name, fact in (("x", x), ("w", w))]
+    node = graph.append(Node("Conv", operands, [Value("y", UNKNOWN)], told))
+    graph.add_output(node.output)
+    return graph, node
+
+
+def test_padding_is_what_keeps_the_extents_over_the_steps():
+    rng = np.random.default_rng(0)
+    for auto_pad, rank, has_strides in product(("SAME_UPPER", "SAME_LOWER"), (1, 2, 3), (False, True)):
+        for _ in range(8):
+            n, k, d, s = (rng.integers(low, high, rank) for low, high in ((1, 15), (1, 5), (1, 4), (1, 4)))
+            d[int(rng.integers(rank))] = 2
+            s = s if has_strides else np.ones(rank, int)
+            told: dict[str, Any] = {"auto_pad": auto_pad, "dilations": tuple(map(int, d)), "group": 1}
+            if has_strides:
+                told["strides"] = tuple(map(int, s))
+            fact = TensorFact(DType.FLOAT32, (2, 3, *map(int, n)))
+            graph, node = convolution(fact, TensorFact(DType.FLOAT32, (4, 3, *map(int, k))), **told)
+            after(graph)
+            whole = np.maximum((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+            less, more = whole // 2, whole - whole // 2
+            begins, ends = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
+            del told["auto_pad"]
+            assert node.attributes == told | {"pads": (*map(int, begins), *map(int, ends))}
+
+
+def test_what_is_no_padding_beside_dilation_or_not_known_stays():
+    x, w = (TensorFact(DType.FLOAT32, shape) for shape in ((1, 3, 9, 9), (4, 3, 3, 3)))
+    told: Any = {"auto_pad": "SAME_UPPER", "dilations": (2, 1)}
+    for first, second, changed, is_stated in (
+        (x, w, {}, True),
+        (x, w, {"dilations": (1, 1)}, False),
+        (x, w, {"dilations": None}, False),
+        (x, w, {"auto_pad": "VALID"}, False),
+        (x, w, {"auto_pad": None, "pads": (1, 1, 1, 1)}, False),
+        (UNKNOWN, w, {}, False),
+        (x, UNKNOWN, {}, False),
+        (TensorFact(DType.FLOAT32, None), w, {}, False),
+        (x, TensorFact(DType.FLOAT32, None), {}, False),
+        (TensorFact(DType.FLOAT32, (1, 3, 9, Symbol("n"))), w, {"strides": (1, 2)}, False),
+        (TensorFact(DType.FLOAT32, (Symbol("n"), 3, 9, 9)), w, {}, True),
+    ):
+        given = {name: value for name, value in (told | changed).items() if value is not None}
+        graph, node = convolution(first, second, **given)
+        after(graph)
+        assert (node.attributes != given) is is_stated, changed
+    graph, node = convolution(x, w, **told)
+    node.word = "ConvTranspose"
+    after(graph)
+    assert node.attributes == told
+
+
+def test_bodies_are_looked_at_too():
+    x, w = (TensorFact(DType.FLOAT32, shape) for shape in ((1, 3, 9, 9), (4, 3, 3, 3)))
+    body, node = convolution(x, w, auto_pad="SAME_UPPER", dilations=(2, 2))
+    graph = Graph()
+    c = graph.add_input("c", TensorFact(DType.BOOL, ()))
+    graph.append(Node("If", [c], [Value("z", UNKNOWN)], {"then_branch": body}))
+    after(graph)
+    assert node.attributes == {"dilations": (2, 2), "pads": (2, 2, 2, 2)}
