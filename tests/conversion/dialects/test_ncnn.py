@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from graphport.conversion.dialects.ncnn import before, before_lifting
+from graphport.conversion.dialects.ncnn import after_lifting, before, before_lifting
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
+from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.verify import verify
 from graphport.ops.dialects.ncnn.told import BATCH
 from tests.every import every
+from tests.laws import canonical as as_canonical
+from tests.laws import computed
 
 
 def numbers(count):
@@ -161,3 +165,74 @@ def test_results_that_nobody_reads_are_dropped_from_the_end():
     graph = canonical("Split", (1, 4), outputs=2, axis=1, num_outputs=2)
     before_lifting(graph)
     assert len(graph.first.outputs) == 2  # how many there are says what each is
+
+
+# ── what blobs are read by ────────────────────────────────────────────────────────────────────────────────────────────
+
+ROW = TensorFact(F, (1, 3))
+X = np.array([[-1, 2, -3]], np.float32)
+
+
+def random_layers(rng):
+    """Layers and operators on constants that read each other at random, and what each value is."""
+    graph: Any = Graph()
+    x = graph.add_input("x", ROW)
+    found = {x: X}
+    constants = []
+    for place in range(int(rng.integers(1, 3))):
+        array = rng.integers(-3, 4, (1, 3)).astype(np.float32)
+        storage = storage_of(array)
+        constants.append(graph.add_constant(f"c{place}", TensorFact.of(storage), storage))
+        found[constants[-1]] = array
+
+    def put(word, *operands, dialect="ncnn", results=1, **told):
+        made = [Value(graph.fresh("v"), ROW) for _ in range(results)]
+        return graph.append(Node(word, list(operands), made, told, dialect=dialect, name=f"l{len(graph)}")).results
+
+    for _ in range(int(rng.integers(1, 8))):
+        layers = [value for value in found if not value.is_constant]
+        one, other = (layers[int(rng.integers(len(layers)))] for _ in range(2))
+        kind = str(rng.choice(["ReLU", "Noop", "BinaryOp", "Split", "constant"]))
+        if kind == "ReLU":
+            found[put(kind, one)[0]] = np.maximum(found[one], 0)
+        elif kind == "Noop":
+            found[put(kind, one)[0]] = found[one]
+        elif kind == "Split":
+            found |= dict.fromkeys(put(kind, one, results=2), found[one])
+        elif kind == "BinaryOp":
+            found[put(kind, one, other, **{"0": 0})[0]] = found[one] + found[other]
+        else:
+            place = constants[int(rng.integers(len(constants)))]
+            array = found[put("Neg", place, dialect="")[0]] = -found[place]
+            (negative,) = graph.last.results
+            found[put("BinaryOp", one, negative, **{"0": 0})[0]] = found[one] + array
+            del found[negative]
+    values = [value for value in found if not value.is_constant or rng.random() < 0.5]
+    chosen = [values[place] for place in rng.integers(len(values), size=int(rng.integers(1, 5)))]
+    graph.set_outputs(chosen)
+    return graph, [value.name for value in chosen], [found[value] for value in chosen]
+
+
+def test_every_blob_has_one_reader_and_results_stand_in_their_order():
+    rng = np.random.default_rng(5)
+    for case in range(50):
+        graph, names, expected = random_layers(rng)
+        returned = {node.name for node in graph if node.word == "Noop" and node.output.is_output}
+        after_lifting(graph)
+        verify(graph)
+        assert {node.dialect for node in graph} <= {"ncnn"}, case
+        assert {node.name for node in graph if node.word == "Noop" and node.name.startswith("l")} == returned
+        for value in graph.values():
+            assert len(value.uses) < 2 or value.is_constant
+            assert not (value.is_input and value.returns)
+        called = [value.name for value in graph.outputs]
+        for place, name in enumerate(names):
+            assert name == "x" or called.count(name) == 1
+            assert name == "x" or names.count(name) > 1 or called[place] == name
+        order = {result: place for place, result in enumerate(result for node in graph for result in node.results)}
+        places = [order[value] for value in graph.outputs]
+        assert places == sorted(places), case
+        layers = [node.name for node in graph if node.name]
+        assert len(layers) == len(set(layers))
+        for found, wanted in zip(computed(as_canonical(rewrite.copy(graph)), {"x": X}), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
