@@ -13,7 +13,8 @@ from graphport.core.storage import storage_of
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
-from graphport.ops.dialects.ncnn.told import BATCH
+from graphport.ops.dialects.ncnn.integers import BITS
+from graphport.ops.dialects.ncnn.told import BATCH, LINE
 from tests.every import every
 from tests.laws import canonical as as_canonical
 from tests.laws import computed
@@ -39,6 +40,8 @@ def layers(*rows, inputs=1) -> Any:
 def told(graph, place=0):
     before(graph)
     fact = graph.inputs[place].fact
+    for dim in fact.shape or ():
+        assert isinstance(dim, int) or dim.bounds[0] == 1
     return fact.dtype, None if fact.shape is None else [str(dim) for dim in fact.shape]
 
 
@@ -236,3 +239,130 @@ def test_every_blob_has_one_reader_and_results_stand_in_their_order():
         assert len(layers) == len(set(layers))
         for found, wanted in zip(computed(as_canonical(rewrite.copy(graph)), {"x": X}), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_result_that_is_a_constant_is_a_layer_where_a_blob_has_its_numbers():
+    for array, is_layer in (
+        (np.array([[1.5, -2]], np.float32), True),
+        (np.array([[1.5, -2]], np.float64), True),
+        (np.array([[True, False]]), True),
+        (np.array([[1 << 23, -(1 << 23)]], np.int64), True),
+        (np.array([[1, 1 << 24]], np.int64), False),
+        (np.zeros((1, 0), np.float32), False),
+        (np.array([["a"]], object), False),
+        (None, False),
+    ):
+        graph = Graph()
+        x = graph.add_input("x", ROW)
+        if array is None:
+            constant = graph.add_constant("c", TensorFact(F, None), storage_of(np.zeros((1, 2), np.float32)))
+        else:
+            storage = storage_of(array)
+            constant = graph.add_constant("c", TensorFact.of(storage), storage)
+        y = graph.append(Node("ReLU", [x], [Value("y", ROW)], dialect="ncnn", name="y")).output
+        graph.set_outputs([constant, y, constant])
+        after_lifting(graph)
+        verify(graph)
+        assert graph.outputs[0].name == "c", array
+        assert (graph.outputs[0] is not constant) is is_layer
+        assert {node.dialect for node in graph} == {"ncnn"}
+        assert ("MemoryData" in [node.word for node in graph]) is is_layer
+        if is_layer:
+            assert [value.fact for value in graph.outputs] == [constant.fact, ROW, constant.fact]
+
+
+def test_results_tell_what_their_blobs_do_not():
+    for dtype, is_read, words in (
+        (F, False, ["Flatten"]),
+        (I, False, ["Flatten", "Dequantize", "Noop"]),
+        (DType.INT64, True, ["Flatten", "Split", "Dequantize", "Noop", "ReLU"]),
+    ):
+        graph: Any = Graph()
+        fact = TensorFact(dtype, (1, 3))
+        x = graph.add_input("x", fact)
+        y = graph.append(Node("Flatten", [x], [Value("y", fact)], dialect="ncnn", name="f")).output
+        if dtype is not F:
+            y.notes[BITS] = 1
+        shown = [y]
+        if is_read:
+            shown.append(graph.append(Node("ReLU", [y], [Value("z", ROW)], dialect="ncnn", name="z")).output)
+        graph.set_outputs(shown)
+        after_lifting(graph)
+        verify(graph)
+        assert sorted(node.word for node in graph) == sorted(words)
+        assert [value.name for value in graph.outputs] == ["y", "z"][: len(shown)]
+        if dtype is not F:
+            told_, numbers_ = (next(node for node in graph if node.word == word) for word in ("Noop", "Dequantize"))
+            assert told_.attributes == {"15": 6 if dtype is I else 7}
+            assert told_.operands == numbers_.results
+            assert {**numbers_.attributes, "@0": numbers_.attributes["@0"].numpy().tolist()} == {
+                "0": 1,
+                "1": 0,
+                "@0": [1],
+            }
+            assert graph.outputs[0].fact == fact
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(F, (2, 3)))
+    y = graph.append(Node("ReLU", [x], [Value("y", x.fact)], dialect="ncnn", name="y")).output
+    y.notes[BATCH] = -1
+    graph.set_outputs([y])
+    after_lifting(graph)
+    assert [(node.word, node.attributes) for node in graph] == [("ReLU", {}), ("Noop", {"13": 233})]
+
+
+def test_what_rounding_cuts_off_anyway_is_taken_out():
+    for floor, step, zero, dtype, is_gone in (
+        (-1.27, 0.01, 0, np.int8, True),
+        (-1.28, 0.01, 0, np.int8, False),
+        (-1.27, 0.02, 0, np.int8, False),
+        (-1.27, 0.01, 1, np.int8, False),
+        (-1.27, 0.01, 0, np.uint8, False),
+        ([-1.27, -1.27, -1.27], 0.01, 0, np.int8, False),
+        (-1.27, [0.01, 0.01, 0.01], [0, 0, 0], np.int8, False),
+    ):
+        for is_read in (False, True):
+            graph: Any = Graph()
+
+            def stored(array, graph=graph):
+                storage = storage_of(np.asarray(array))
+                return graph.add_constant("c", TensorFact.of(storage), storage)
+
+            x = graph.add_input("x", ROW)
+            cut = graph.append(Node("Max", [x, stored(np.float32(floor))], [Value("m", ROW)])).output
+            rounding = [stored(np.float32(step)), stored(np.array(zero, dtype))]
+            q = graph.append(Node("QuantizeLinear", [cut, *rounding], [Value("q")], {"axis": 1})).output
+            y = graph.append(Node("DequantizeLinear", [q, *rounding], [Value("y", ROW)], {"axis": 1})).output
+            graph.set_outputs([y, cut] if is_read else [y])
+            before_lifting(graph)
+            verify(graph)
+            assert ("Max" not in [node.word for node in graph]) is (is_gone and not is_read), (floor, step, zero)
+            assert (graph.first.operands[0] is x) is True
+
+
+def test_what_inputs_tell_of_themselves_is_put_in_front_of_their_readers():
+    class Line:
+        parameters: Any
+
+    for word, parameters, shape, dtype, expected in (
+        ("ReLU", {"13": 233}, (4, 3), F, ["Unsqueeze"]),
+        ("Embed", {"13": 233}, (3,), I, ["Unsqueeze"]),
+        ("Embed", {"13": 233, "15": 7}, (3,), F, ["Unsqueeze"]),
+        ("ReLU", {"13": 1}, (4, 1, 3), F, ["Transpose"]),
+        ("ReLU", {"13": 0, "14": 1}, (1,), F, ["Unsqueeze"]),
+        ("ReLU", {"15": 7}, (1, 3), F, []),
+        ("ReLU", {}, (1, 3), F, []),
+    ):
+        graph = layers((word, "x"), (word, "x"))
+        line = Line()
+        line.parameters = parameters
+        x = graph.inputs[0]
+        x.fact = TensorFact(F, shape)
+        x.notes[LINE] = line
+        before(graph)
+        verify(graph)
+        assert x.fact == TensorFact(dtype, shape), (word, parameters)
+        front = [node.word for node in graph if not node.dialect]
+        assert [each for each in front if each != "Identity"] == expected
+        readers = {node.operands[0] for node in graph if node.dialect}
+        assert len(readers) == 1
+        assert (readers == {x}) is not bool(expected)
