@@ -167,9 +167,9 @@ def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> N
 
 def _told_apart(names: list[str]) -> dict[str, str]:
     """What variables are called: the end of their names, or as much more as tells them apart."""
-    found: dict[str, str] = {}
-    for shortened in (lambda name: name.rpartition("/")[2], lambda name: name.removeprefix("/"), str):
-        found = {name: shortened(name) or "state" for name in names}
-        if len(set(found.values())) == len(names):
+    found = names
+    for told in ([name.rpartition("/")[2] for name in names], [name.removeprefix("/") for name in names], names):
+        found = [each or "state" for each in told]
+        if len(set(found)) == len(names):
             break
-    return found
+    return dict(zip(names, found, strict=True))
