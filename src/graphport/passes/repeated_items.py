@@ -11,6 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage, storage_of
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
+from graphport.ops.shapes import Broadcasting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +61,7 @@ def _places(node: Node, was: int) -> list[int]:
     ):
         return []
     is_joined = node.word == "Concat" and int(str(node.attributes["axis"])) % rank != 0
-    if not is_joined and page.role != "pointwise":
+    if not is_joined and page.role != "pointwise" and not isinstance(page.shape, Broadcasting):
         return []
     return [
         index
