@@ -71,13 +71,21 @@ def _absorb(node: Node, value: Value, affine: Affine, journal: Journal) -> str |
 
 
 def _is_scaled_by_all(weight: Value, node: Node, weighted: Node) -> bool:
-    """Whether everybody who reads `weight` of `weighted` has the same product as `node` behind it."""
+    """Whether everybody who reads `weight` of `weighted` has the same product as `node` behind it.
+
+    So have the readers of what these read beside it: one that has no room for its own weight keeps a shared bias, too.
+    """
     given = [value for value in node.operands if value is not weighted.output]
-    for use in weight.uses:
-        reader = use.user
-        behind = sole_reader(reader.output) if isinstance(reader, Node) and reader.op == weighted.op else None
-        if behind is None or behind.op != node.op:
-            return False
-        if [value for value in behind.operands if value.producer is not reader] != given:
-            return False
+    open_values, seen = [weight], {weight}
+    while open_values:
+        for use in open_values.pop().uses:
+            reader = use.user
+            behind = sole_reader(reader.output) if isinstance(reader, Node) and reader.op == weighted.op else None
+            if behind is None or behind.op != node.op or not isinstance(reader, Node):
+                return False
+            if [value for value in behind.operands if value.producer is not reader] != given:
+                return False
+            beside = [value for value in reader.operands if value.is_constant and value not in seen]
+            seen.update(beside)
+            open_values += beside
     return True
