@@ -31,7 +31,7 @@ def parted(nodes, shape=(2, 7, 3), feeds=None, more=(), outputs=("y",), **consta
 
 @st.composite
 def readings(draw: st.DrawFn):
-    """An axis, sizes along it (or one for all, or none) and places, of which each counts from either end."""
+    """An axis, sizes along it (or one for all, or none), whether items keep it, and places that count from either end."""
     axis = draw(st.integers(-3, 2))
     extent = X.shape[axis]
     form = draw(st.sampled_from(["sizes", "one", "none"]))
@@ -42,25 +42,34 @@ def readings(draw: st.DrawFn):
     else:
         sizes = draw(st.integers(1, extent)) if form == "one" else None
         count = extent if sizes is None else -(-extent // sizes)
-    return axis, sizes, draw(st.lists(st.integers(-count, count - 1), min_size=1, max_size=3))
+    return (
+        axis,
+        sizes,
+        draw(st.sampled_from([None, 0, 1])),
+        draw(st.lists(st.integers(-count, count - 1), min_size=1, max_size=3)),
+    )
 
 
 @settings(max_examples=25)
 @given(readings())
 def test_every_way_to_part_computes_the_same(reading):
-    axis, sizes, places = reading
+    axis, sizes, keepdims, places = reading
     constants = {f"p{index}": place for index, place in enumerate(places)}
     if sizes is not None:
         constants["sizes"] = sizes
-    split = node("SplitToSequence", "x" if sizes is None else "x sizes", "s", axis=axis)
+    told = {} if keepdims is None else {"keepdims": keepdims}
+    told |= {"axis": axis} if axis else {}  # 0 where nothing is said
+    split = node("SplitToSequence", "x" if sizes is None else "x sizes", "s", **told)
     reads = [node("SequenceAt", f"s p{index}", f"y{index}") for index in range(len(places))]
     names = [f"y{index}" for index in range(len(places))]
     ops, _ = parted([split, *reads], outputs=names, **constants)
     count = X.shape[axis] if sizes is None else len(np.atleast_1d(sizes))
     again = len(places) - len({place % count for place in places}) if not isinstance(sizes, int) else None
+    squeezed = len({place % count for place in places}) if sizes is None and keepdims == 0 else 0
     assert ops[0] == "Split"
-    assert set(ops[1:]) <= {"Identity"}
-    assert again is None or len(ops) == 1 + again
+    assert set(ops[1:]) <= {"Identity", "Squeeze"}
+    assert ops.count("Squeeze") == squeezed
+    assert again is None or len(ops) == 1 + again + squeezed
 
 
 @st.composite
