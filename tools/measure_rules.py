@@ -19,12 +19,14 @@ from graphport.ops.declare import LIFTINGS, LOWERINGS
 for dialect in (*registry.dialects(), *(name.replace("_", ".") for name in registry.dialects())):
     registry.load(dialect)
 pages = registry.pages()
-rows = sum(len(texts) for page in pages.values() for texts in page.spellings.values())
-keys = [*LOWERINGS, *LIFTINGS]
-functions = {id(rule.function) for table in (LOWERINGS, LIFTINGS) for rules in table.values() for rule in rules}
-print("rows", rows)
-print("words and operators with functions", len(keys))
-print("functions that are rules", len(functions))
+patterns = sum(len(texts) for page in pages.values() for texts in page.spellings.values())
+rules = [rule.function for table in (LOWERINGS, LIFTINGS) for found in table.values() for rule in found]
+row = getattr(registry, "row", lambda rule: rule)
+said = [each for each in map(row, rules) if type(each).__module__ == "graphport.ops.rows.rule"]
+print("rules, one for each word or operator of a dialect", patterns + len(rules))
+print(f"of which rows {patterns + len(said)}, {(patterns + len(said)) / (patterns + len(rules)):.1%}: "
+      f"patterns of pages {patterns}, of tables {len(said)} in {len({id(each) for each in said})} rows")
+print("rules that are functions", len({id(each) for each, own in zip(rules, map(row, rules)) if own not in said}))
 print(" ".join(pages))
 """
 

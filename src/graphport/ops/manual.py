@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.ops import registry
 from graphport.ops.declare import LIFTINGS, LOWERINGS, Page
+from graphport.ops.rows.rule import Lowering
 
 if TYPE_CHECKING:
     from graphport.ops.declare import Keyword, Operand
@@ -135,6 +136,16 @@ def _emitted(kind: str, dialect: str, word: str) -> Emitted | None:
     return Emitted(tuple(sorted(row["emits"], key=lambda name: (name not in always, name))), always, row["test"])
 
 
+def _of_row(dialect: str, word: str) -> Emitted | None:
+    """The operators that the row of a word names, where no test has been seen to read it."""
+    rules = LOWERINGS.get((dialect, word), ())
+    found = registry.row(rules[0].function) if rules else None
+    if not isinstance(found, Lowering):
+        return None
+    names = tuple(name for name in found.operators if name in registry.pages())
+    return Emitted(names, frozenset(names if found.is_certain else ()), "") if names else None
+
+
 @cache
 def reads(dialect: str) -> Mapping[str, Emitted]:
     """Every word of a dialect that is read, with the operators that its rule emits."""
@@ -149,7 +160,7 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
     words = [*_seen()["lower"].get(dialect, ()), *(word for language, word in LOWERINGS if language == dialect)]
     for word in words:
         if word not in found:
-            found[word] = _emitted("lower", dialect, word) or Emitted((), frozenset(), "")
+            found[word] = _emitted("lower", dialect, word) or _of_row(dialect, word) or Emitted((), frozenset(), "")
     return MappingProxyType({word: found[word] for word in sorted(found)})
 
 

@@ -288,6 +288,13 @@ def _in_parent(parent: str, rule: Callable[..., Any], builder: Builder, node: No
     return rule(builder, node)
 
 
+def row(rule: Callable[..., Any]) -> Any:
+    """The row, or else the function, that a rule calls, however its dialect has wrapped it."""
+    while (inner := getattr(rule, "__wrapped__", None)) is not None:
+        rule = inner
+    return rule
+
+
 def results(answer: Any) -> Sequence[Value | None]:
     """What a rule returned as a sequence."""
     return answer if is_sequence(answer) else (answer,)

@@ -103,6 +103,10 @@ class _Bound:
     ignores: frozenset[str]
 
     @property
+    def __wrapped__(self) -> Function:
+        return self.function
+
+    @property
     def takes(self) -> _Parameters:
         """What it takes."""
         return _parameters(self.function)

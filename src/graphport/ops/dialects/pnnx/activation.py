@@ -21,64 +21,55 @@ from graphport.ops.dialects.torch_functions import (
     number,
     vector,
 )
-from graphport.ops.dialects.torch_promotion import cast, floating, promoted
+from graphport.ops.dialects.torch_promotion import cast, promoted
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import (
-    Celu,
     Clip,
     Dropout,
-    Elu,
-    Gelu,
     Hardmax,
     HardSigmoid,
-    HardSwish,
-    LeakyRelu,
     LogSoftmax,
-    Mish,
     PRelu,
-    Relu,
     Selu,
-    Shrink,
     Sigmoid,
     Softmax,
     Softplus,
-    Softsign,
-    Swish,
-    Tanh,
-    ThresholdedRelu,
 )
-from graphport.ops.pages.arithmetic import Max, Min, Mul, Neg, Sub
+from graphport.ops.pages.arithmetic import Max, Min, Mul, Neg
 from graphport.ops.pages.comparison import Greater, Where
 from graphport.ops.pages.reshape import Reshape, Split
 
-
-@emits("aten::relu", "torch.relu", "aten::relu_")
-def relu(b: Builder, input: Value) -> Value:
-    return b(Relu, input)
-
-
-@emits("aten::sigmoid", "torch.sigmoid")
-def sigmoid(b: Builder, input: Value) -> Value:
-    return b(Sigmoid, floating(b, input))
-
-
-@emits("nn.CELU", "F.celu", "aten::celu")
-def celu(b: Builder, input: Value, alpha: Any = 1.0) -> Value:
-    return b(Celu, input, alpha=float(number(alpha)))
-
-
-@emits("nn.ELU", "F.elu")
-def elu(b: Builder, input: Value, alpha: Any = 1.0) -> Value:
-    return b(Elu, input, alpha=float(number(alpha)))
-
-
-@emits("nn.SELU", "F.selu", "aten::selu")
-def selu(b: Builder, input: Value) -> Value:
-    return b(Selu, input)
-
-
-@emits("nn.GELU", "F.gelu", "aten::gelu")
-def gelu(b: Builder, input: Value, approximate: str = "none") -> Value:
-    return b(Gelu, input, approximate=None if approximate == "none" else approximate)
+PNNX.lower("""
+aten::relu, torch.relu, aten::relu_(input) -> Relu(input)
+aten::sigmoid, torch.sigmoid(input) -> Sigmoid(floating(input))
+aten::silu, torch.silu(input) -> Swish(input)
+aten::mish(input) -> Mish(input)
+aten::hardswish(input) -> HardSwish(input)
+aten::leaky_relu(input, negative_slope=0.01) -> LeakyRelu(input, alpha=negative_slope)
+nn.CELU, F.celu, aten::celu(input, alpha=1.0) -> Celu(input, alpha=alpha)
+nn.ELU, F.elu(input, alpha=1.0) -> Elu(input, alpha=alpha)
+nn.SELU, F.selu, aten::selu(input) -> Selu(input)
+nn.GELU, F.gelu, aten::gelu(input, approximate="none")
+    -> approximate == "none": Gelu(input)
+    -> Gelu(input, approximate=approximate)
+nn.Hardshrink, F.hardshrink, aten::hardshrink(input, lambd=0.5) -> Shrink(input, lambd=lambd)
+nn.Softshrink, F.softshrink, aten::softshrink(input, lambd=0.5) -> Shrink(input, lambd=lambd, bias=lambd)
+nn.Hardsigmoid, F.hardsigmoid, aten::hardsigmoid(input) -> HardSigmoid(input, alpha=1 / 6, beta=0.5)
+nn.Hardtanh, F.hardtanh, aten::hardtanh(input, min_val=-1.0, max_val=1.0) -> Clip(input, min_val, max_val)
+nn.ReLU6, F.relu6, aten::relu6(input) -> Clip(input, 0, 6)
+# Linear where `beta * x` is above the threshold.
+nn.Softplus, F.softplus, aten::softplus(input, beta: float = 1, threshold: float = 20)
+    -> beta == 1: Where(Greater(input, threshold), input, Softplus(input))
+    -> Where(Greater(scaled := Mul(input, beta), threshold), input, Mul(Softplus(scaled), 1 / beta))
+nn.Softsign, F.softsign(input) -> Softsign(input)
+nn.Tanhshrink, F.tanhshrink(input) -> Sub(input, Tanh(input))
+nn.Threshold, F.threshold, aten::threshold(input, threshold: number, value: number)
+    -> Where(Greater(input, threshold), input, value)
+nn.Softmax2d(input) -> Softmax(input, axis=-3)
+nn.Softmin, F.softmin(input, dim=None, dtype=None) -> F.softmax(Neg(input), dim=dim, dtype=dtype)
+torch.clamp_min, aten::clamp_min(input, min) -> torch.clamp(input, min=min)
+torch.clamp_max, aten::clamp_max(input, max) -> torch.clamp(input, max=max)
+""")
 
 
 @emits("nn.GLU", "F.glu", "aten::glu")
@@ -88,31 +79,6 @@ def glu(b: Builder, input: Value, dim: Any = -1) -> Value:
     half = length(dims, axis) // 2
     left, right = b.results(Split, 2, input, vector(b, [half, half]), axis=axis)
     return b(Mul, left, b(Sigmoid, right))
-
-
-@emits("nn.Hardshrink", "F.hardshrink", "aten::hardshrink")
-def hardshrink(b: Builder, input: Value, lambd: Any = 0.5) -> Value:
-    return b(Shrink, input, lambd=float(number(lambd)))
-
-
-@emits("nn.Softshrink", "F.softshrink", "aten::softshrink")
-def softshrink(b: Builder, input: Value, lambd: Any = 0.5) -> Value:
-    return b(Shrink, input, lambd=float(number(lambd)), bias=float(number(lambd)))
-
-
-@emits("nn.Hardsigmoid", "F.hardsigmoid", "aten::hardsigmoid")
-def hardsigmoid(b: Builder, input: Value) -> Value:
-    return b(HardSigmoid, input, alpha=1 / 6, beta=0.5)
-
-
-@emits("nn.Hardtanh", "F.hardtanh", "aten::hardtanh")
-def hardtanh(b: Builder, input: Value, min_val: Any = -1.0, max_val: Any = 1.0) -> Value:
-    return b(Clip, input, b.like(input, number(min_val)), b.like(input, number(max_val)))
-
-
-@emits("nn.ReLU6", "F.relu6", "aten::relu6")
-def relu6(b: Builder, input: Value) -> Value:
-    return b(Clip, input, b.like(input, 0), b.like(input, 6))
 
 
 @emits("nn.LogSigmoid", "F.logsigmoid", "aten::log_sigmoid")
@@ -129,31 +95,6 @@ def rrelu(b: Builder, input: Value, lower: float = 0.125, upper: float = 1 / 3) 
 def _sloped(b: Builder, x: Value, slope: float) -> Value:
     zero = b.like(x, 0)
     return b(Where, b(Greater, x, zero), x, b(Mul, x, b.like(x, slope)))
-
-
-@emits("nn.Softplus", "F.softplus", "aten::softplus")
-def softplus(b: Builder, input: Value, beta: Any = 1, threshold: Any = 20) -> Value:
-    """Linear where `beta * x` is above the threshold."""
-    beta, threshold = float(number(beta)), float(number(threshold))
-    scaled = input if beta == 1 else b(Mul, input, b.like(input, beta))
-    soft = b(Softplus, scaled)
-    soft = soft if beta == 1 else b(Mul, soft, b.like(input, 1 / beta))
-    return b(Where, b(Greater, scaled, b.like(input, threshold)), input, soft)
-
-
-@emits("nn.Softsign", "F.softsign")
-def softsign(b: Builder, input: Value) -> Value:
-    return b(Softsign, input)
-
-
-@emits("nn.Tanhshrink", "F.tanhshrink")
-def tanhshrink(b: Builder, input: Value) -> Value:
-    return b(Sub, input, b(Tanh, input))
-
-
-@emits("nn.Threshold", "F.threshold", "aten::threshold")
-def threshold(b: Builder, input: Value, threshold: Any, value: Any) -> Value:
-    return b(Where, b(Greater, input, b.like(input, number(threshold))), input, b.like(input, number(value)))
 
 
 @emits("nn.PReLU", "F.prelu", "aten::prelu", ignores=("num_parameters",))
@@ -182,16 +123,6 @@ def _implicit_axis(dim: Any, rank: int) -> int:
 def softmax(b: Builder, input: Value, dim: Any = None, dtype: Any = None) -> Value:
     x = _converted(b, input, dtype)
     return b(Softmax, x, axis=_implicit_axis(dim, len(b.dims(x))))
-
-
-@emits("nn.Softmax2d")
-def softmax2d(b: Builder, input: Value) -> Value:
-    return b(Softmax, input, axis=-3)
-
-
-@emits("nn.Softmin", "F.softmin")
-def softmin(b: Builder, input: Value, dim: Any = None, dtype: Any = None) -> Value:
-    return softmax(b, b(Neg, input), dim, dtype)
 
 
 @emits("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax", "aten::log_softmax", "aten::_log_softmax")
@@ -223,61 +154,34 @@ def clamp(b: Builder, input: Value, min: Any = None, max: Any = None) -> Value:
     return x if high is None else b(Min, x, high)
 
 
-@emits("torch.clamp_min", "aten::clamp_min")
-def clamp_min(b: Builder, input: Value, min: Any) -> Value:
-    return clamp(b, input, min)
-
-
-@emits("torch.clamp_max", "aten::clamp_max")
-def clamp_max(b: Builder, input: Value, max: Any) -> Value:
-    return clamp(b, input, None, max)
-
-
-@emits(
-    *("nn.Dropout", "nn.Dropout1d", "nn.Dropout2d", "nn.Dropout3d", "nn.AlphaDropout", "nn.FeatureAlphaDropout"),
-    *("F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "F.feature_alpha_dropout"),
-    *("aten::dropout", "aten::feature_dropout"),
+PNNX.lower(
+    """
+nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
+    F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout,
+    aten::dropout, aten::feature_dropout(input, training: any = False)
+    -> training is True: unsupported("a dropout that is training")
+    -> input
+""",
     ignores=("p", "inplace"),
 )
-def dropout(b: Builder, input: Value, training: Any = False) -> Value:
-    del b
-    if training is True:
-        message = "a dropout that is training"
-        raise UnsupportedError(message)
-    return input
-
-
-@emits("aten::silu", "torch.silu")
-def silu(b: Builder, input: Value) -> Value:
-    return b(Swish, input)
-
-
-@emits("aten::leaky_relu")
-def leaky_relu(b: Builder, input: Value, negative_slope: Any = 0.01) -> Value:
-    return b(LeakyRelu, input, alpha=float(number(negative_slope)))
-
-
-@emits("aten::hardswish")
-def hardswish(b: Builder, input: Value) -> Value:
-    return b(HardSwish, input)
-
-
-@emits("aten::mish")
-def mish(b: Builder, input: Value) -> Value:
-    return b(Mish, input)
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Celu.lift(DIALECT)
-def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    return called(b, "F.celu", input=x, alpha=alpha)
-
-
-@Elu.lift(DIALECT)
-def lift_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    return called(b, "F.elu", input=x, alpha=alpha)
+PNNX.lift("""
+Celu -> F.celu(input=x, alpha=alpha)
+Elu -> F.elu(input=x, alpha=alpha)
+Gelu -> F.gelu(input=x, approximate=approximate)
+Softplus -> F.softplus(input=x, beta=1, threshold=20)
+Softsign -> F.softsign(input=input)
+Softmax -> F.softmax(input=input, dim=axis)
+LogSoftmax -> F.log_softmax(input=input, dim=axis)
+Shrink
+    -> lambd >= 0 and bias == 0 and is_floating(input): F.hardshrink(input=input, lambd=lambd)
+    -> lambd >= 0 and bias == lambd and is_floating(input): F.softshrink(input=input, lambd=lambd)
+ThresholdedRelu -> F.threshold(input=x, threshold=alpha, value=0.0)
+""")
 
 
 @Selu.lift(DIALECT)
@@ -289,33 +193,11 @@ def lift_selu(
     return expressed(b, f"mul(@0,{gamma!r})", called(b, "F.elu", input=x, alpha=alpha))
 
 
-@Gelu.lift(DIALECT)
-def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Value:
-    return called(b, "F.gelu", input=x, approximate=approximate)
-
-
 @HardSigmoid.lift(DIALECT)
 def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value | None:
     if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
         return called(b, "F.hardsigmoid", input=x)
     return expressed(b, f"minimum(maximum(add(mul(@0,{alpha!r}),{beta!r}),0.0),1.0)", x)
-
-
-@Softplus.lift(DIALECT)
-def lift_softplus(b: Builder, x: Value) -> Value:
-    return called(b, "F.softplus", input=x, beta=1, threshold=20)
-
-
-@Softsign.lift(DIALECT)
-def lift_softsign(b: Builder, input: Value) -> Value:
-    return called(b, "F.softsign", input=input)
-
-
-@Shrink.lift(DIALECT)
-def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value | None:
-    if bias not in (0.0, lambd) or lambd < 0 or not dtype_of(input).is_floating:
-        return None
-    return called(b, "F.softshrink" if bias else "F.hardshrink", input=input, lambd=lambd)
 
 
 @PRelu.lift(DIALECT)
@@ -327,11 +209,6 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     if is_wide and slope.storage is not None and all(n == 1 for axis, n in enumerate(aligned) if axis != 1):
         return called(b, "F.prelu", input=x, weight=b.reshaped(slope, [length(aligned, 1)]))
     return expressed(b, "add(maximum(@0,0),mul(@1,minimum(@0,0)))", x, slope)
-
-
-@ThresholdedRelu.lift(DIALECT)
-def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    return called(b, "F.threshold", input=x, threshold=alpha, value=0.0)
 
 
 @Hardmax.lift(DIALECT)
@@ -350,16 +227,6 @@ def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
     return called(
         b, "Tensor.to", TensorFact(dtype_of(input), dims), input=moved, copy=False, dtype=NAMES[dtype_of(input)]
     )
-
-
-@Softmax.lift(DIALECT)
-def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
-    return called(b, "F.softmax", input=input, dim=axis)
-
-
-@LogSoftmax.lift(DIALECT)
-def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
-    return called(b, "F.log_softmax", input=input, dim=axis)
 
 
 @Clip.lift(DIALECT)

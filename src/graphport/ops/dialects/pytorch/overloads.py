@@ -95,6 +95,10 @@ class _Plain:
 
     rule: Callable[..., Any]
 
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return self.rule
+
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         if attributes.get("layout", _DENSE) not in (_DENSE, None):
             message = f"the result has the layout {attributes['layout']}"

@@ -1,0 +1,38 @@
+"""Rows of PyTorch: words of PNNX, whose arguments have PyTorch's names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.ops.dialects.torch_functions import DIALECT, called, emits, named_dtype
+from graphport.ops.dialects.torch_promotion import cast, computed, floating, kernel, promoted
+from graphport.ops.rows.table import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def _called(b: Builder, word: str, _is_last: bool, _operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
+    """Every argument has its name."""
+    return called(b, word, **attributes)
+
+
+def _typed(b: Builder, x: Value, dtype: str | None) -> Value:
+    """`x` in the element type that PyTorch calls so; itself where none is named."""
+    wanted = named_dtype(dtype)
+    return x if wanted is None else cast(b, x, wanted)
+
+
+FUNCTIONS = {
+    "cast": cast,
+    "computed": computed,
+    "floating": floating,
+    "kernel": kernel,
+    "promoted": promoted,
+    "typed": _typed,
+}
+"""What PyTorch does to operands of several types (`torch_promotion`), as rows say it."""
+PNNX = Rows(DIALECT, FUNCTIONS, emit=_called, register=emits)

@@ -1,0 +1,215 @@
+"""The rules that rows are: called as functions would be, compiled when they are first needed."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.rows.terms import Reader, number, real
+from graphport.ops.rows.text import RowError, parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+    from graphport.ops.rows.terms import Function, Names, Term, Words
+    from graphport.ops.rows.text import Parameter, Row
+
+_FORMS = {"float": real, "number": number}
+_ABSENT: Any = object()
+
+
+class _Meaning(NamedTuple):
+    """What is behind the arrows of a row: terms with their guards, and the operators and names in them."""
+
+    ways: tuple[tuple[Term | None, Term], ...]
+    operators: tuple[str, ...]
+    used: frozenset[str]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all operators are made in every case."""
+        return len(self.ways) == 1 and self.ways[0][0] is None
+
+    def answer(self, b: Builder, names: Names) -> Any:
+        """What the first alternative makes whose guard holds."""
+        for guard, way in self.ways:
+            if guard is None or number(guard(b, names)):
+                return way(b, names)
+        return _ABSENT
+
+
+def _meaning(row: Row, names: set[str], functions: Mapping[str, Function], words: Words | None = None) -> _Meaning:
+    used: set[str] = set()
+    operators: list[str] = []
+    ways: list[tuple[Term | None, Term]] = []
+    for each in row.alternatives:
+        reader = Reader(row, set(names), functions, words)
+        guard = None if each.guard is None else reader.term(each.guard)
+        ways.append((guard, reader.term(each.meaning, is_last=True)))
+        used |= reader.used
+        operators += reader.operators
+    return _Meaning(tuple(ways), tuple(dict.fromkeys(operators)), frozenset(used))
+
+
+class Lowering:
+    """A row that says words of a dialect in operators."""
+
+    def __init__(self, row: Row, functions: Mapping[str, Function], words: Words | None = None) -> None:
+        """A row, the small words that it may use, and other words of the dialect."""
+        self.row = row
+        self._functions = functions
+        self._words = words
+
+    def __repr__(self) -> str:
+        return self.row.text
+
+    @cached_property
+    def _parameters(self) -> tuple[Parameter, ...]:
+        return parameters(self.row)
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        return {each.name: _ABSENT if each.is_required else each.default for each in self._parameters}
+
+    @cached_property
+    def _places(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self._parameters if not each.is_keyword and not each.is_variadic)
+
+    @cached_property
+    def _variadic(self) -> str | None:
+        return next((each.name for each in self._parameters if each.is_variadic), None)
+
+    @cached_property
+    def _numbers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+        return tuple((each.name, _FORMS[each.kind]) for each in self._parameters if each.kind in _FORMS)
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        """That of a function that does the same."""
+        kinds = inspect.Parameter
+        found = [kinds("b", kinds.POSITIONAL_ONLY)]
+        for each in self._parameters:
+            kind = kinds.VAR_POSITIONAL if each.is_variadic else kinds.POSITIONAL_OR_KEYWORD
+            default = kinds.empty if each.is_required or each.is_variadic else each.default
+            annotation = each.kind if each.kind in _FORMS else kinds.empty
+            kind = kinds.KEYWORD_ONLY if each.is_keyword else kind
+            found.append(kinds(each.name, kind, default=default, annotation=annotation))
+        return inspect.Signature(found)
+
+    @cached_property
+    def _meaning(self) -> _Meaning:
+        """The row, held against the pages.
+
+        Raises:
+            RowError: it is malformed, does not fit them, or takes what is of no account.
+        """
+        found = _meaning(self.row, set(self._defaults), self._functions, self._words)
+        kept = {each.name for each in self._parameters if each.kind != "ignored"}
+        if dropped := sorted(kept - found.used):
+            message = f"{', '.join(dropped)} is taken and not used; where it is of no account: `{dropped[0]}: ignored`"
+            raise RowError(self.row.text, message)
+        return found
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that it is made of; raises `RowError` where the row is wrong."""
+        return self._meaning.operators
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it makes all of them in every case."""
+        return self._meaning.is_certain
+
+    def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+        """The results in operators.
+
+        Raises:
+            UnsupportedError: none of the guards holds.
+            TypeError: operands or attributes are not those of the row.
+        """
+        meaning, names = self._meaning, self._bound(b, operands, attributes)
+        for name, form in self._numbers:
+            names[name] = form(names[name])
+        answer = meaning.answer(b, names)
+        if answer is _ABSENT:
+            guards = " or ".join(each.guard[1] for each in self.row.alternatives if each.guard is not None)
+            message = f"there is a rule for it where {guards}"
+            raise UnsupportedError(message)
+        return answer
+
+    def _bound(self, b: Builder, operands: tuple[Value | None, ...], attributes: Mapping[str, Any]) -> Names:
+        names, places = dict(self._defaults), self._places
+        first, rest = operands[: len(places)], operands[len(places) :]
+        names.update(zip(places, first, strict=False))
+        is_known = attributes.keys() <= names.keys() and not attributes.keys() & set(places[: len(first)])
+        names.update(attributes)
+        if self._variadic is not None:
+            names[self._variadic] = rest
+        elif rest:
+            is_known = False
+        if not is_known or any(value is _ABSENT for value in names.values()):
+            # Python's own words for what is wrong.
+            self.__signature__.bind(b, *operands, **attributes)
+        return names
+
+
+class Lifting:
+    """A row that says an operator in words of a dialect, or in other operators, where a guard holds.
+
+    The names in it are those of the operator's page. What a row does not name has to be absent, or as it is by default.
+    """
+
+    def __init__(self, row: Row, page: Page, functions: Mapping[str, Function], words: Words | None = None) -> None:
+        """A row of a page; `words` makes words of a dialect, without which there are operators alone."""
+        self.row = row
+        self.page = page
+        self._functions = functions
+        self._words = words
+
+    def __repr__(self) -> str:
+        return self.row.text
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        signature = self.page.signature
+        found: dict[str, Any] = {each.name: () if each.is_variadic else None for each in signature.operands}
+        return found | {name: each.default for name, each in signature.keywords.items()}
+
+    @cached_property
+    def _meaning(self) -> _Meaning:
+        if self.row.parameters is not None:
+            raise RowError(self.row.text, f"what {self.page.name} takes its page says", self.row.parameters[0] - 1)
+        return _meaning(self.row, set(self._defaults), self._functions, self._words)
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The words and operators that it is made of; raises `RowError` where the row is wrong."""
+        return self._meaning.operators
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it makes all of them in every case."""
+        return self._meaning.is_certain
+
+    def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+        """The results, or `None` where no guard holds or the node says more than the row."""
+        meaning, names = self._meaning, dict(self._defaults)
+        signature = self.page.signature
+        for place, value in enumerate(operands):
+            own = signature.operand(place)
+            if own is None:
+                return None
+            names[own.name] = operands[place:] if own.is_variadic else value
+            if own.is_variadic:
+                break
+        names.update(attributes)
+        for name, value in names.items():
+            if name not in meaning.used and not (value is self._defaults[name] or value == self._defaults[name]):
+                return None
+        answer = meaning.answer(b, names)
+        return None if answer is _ABSENT else answer

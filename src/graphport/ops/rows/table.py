@@ -1,0 +1,72 @@
+"""Tables of rows, as the modules of a dialect have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from graphport.ops import registry
+from graphport.ops.declare import PAGES, lift, lower
+from graphport.ops.rows.rule import Lifting, Lowering
+from graphport.ops.rows.text import RowError, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphport.ops.rows.terms import Function
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the rows of a dialect have in common."""
+
+    dialect: str
+    functions: Mapping[str, Function] = field(default_factory=dict[str, "Function"])
+    """Small words of its own: `(builder, *arguments)` by name."""
+    emit: Callable[..., Any] | None = None
+    """`(builder, word, is_last, operands, attributes)` makes a word while an operator is written."""
+    register: Callable[..., Any] | None = None
+    """`(*words, **options)` gives what registers a rule of these words, where `lower` does not."""
+
+    def having(self, **functions: Function) -> Rows:
+        """The same with more small words, those of a module."""
+        return replace(self, functions={**self.functions, **functions})
+
+    def lower(self, table: str, **options: Any) -> None:
+        """Register rows that say words of the dialect in operators: `word, other(x, alpha=1.0) -> Operator(…)`.
+
+        Raises:
+            RowError: a row is malformed as far as that is seen without its terms, which are read when they are needed.
+        """
+        for row in rows(table):
+            rule = Lowering(row, self.functions, self._read)
+            if self.register is not None:
+                self.register(*row.words, **options)(rule)
+                continue
+            for word in row.words:
+                lower(self.dialect, word, **options)(rule)
+
+    def lift(self, table: str, *, until: int | None = None) -> None:
+        """Register rows that say operators in words of the dialect: `Operator -> alpha > 0: word(x, alpha)`.
+
+        Raises:
+            RowError: as `lower`; or there is no such operator.
+        """
+        for row in rows(table):
+            for name in row.words:
+                if name not in PAGES:
+                    raise RowError(row.text, f"{name} has no page", row.text.find(name))
+                lift(self.dialect, name, until=until)(Lifting(row, PAGES[name], self.functions, self._emitted))
+
+    def _read(self, word: str) -> Callable[..., Any] | None:
+        """Another word of the dialect, which is said in operators by its own rule."""
+        rule = registry.lowering(self.dialect, word)
+        if rule is None:
+            return None
+        return lambda b, _is_last, operands, attributes: rule(b, *operands, **attributes)
+
+    def _emitted(self, word: str) -> Callable[..., Any] | None:
+        emit = self.emit
+        if emit is None:
+            return None
+        return lambda b, is_last, operands, attributes: emit(b, word, is_last, operands, attributes)

@@ -1,0 +1,393 @@
+"""What stands right of an arrow as a function: operators nested, names bound, numbers computed, guards.
+
+Mul(d := Sub(x, y), d)          operators by their ONNX names; a name is bound where it first stands
+Clip(x, 0, max=2 * scale)       a number is a constant of the type that the operand has, or an attribute
+cast(floating(x), int64)        small letters: a function of the dialect or one of `FUNCTIONS`; an element type
+Concat(*inputs, axis=-1)        all that is left
+(Sin(x), Cos(x))                several results
+
+Nothing here is run as Python: the tree is walked, and what is not in it raises `RowError` with its place.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact, Unknown
+from graphport.core.sequences import is_sequence
+from graphport.ir.graph import Value
+from graphport.ops.declare import PAGES, ShapeError, UnsupportedError
+from graphport.ops.pattern import constant_numbers
+from graphport.ops.rows.text import RowError
+
+if TYPE_CHECKING:
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Keyword, Operand, Page
+    from graphport.ops.rows.text import Row
+
+Names: TypeAlias = "dict[str, Any]"
+Term: TypeAlias = "Callable[[Builder, Names], Any]"
+Function: TypeAlias = Callable[..., Any]
+"""`(builder, *arguments)` of a small word in rows."""
+Words: TypeAlias = Callable[[str], "Callable[[Builder, bool, list[Any], dict[str, Any]], Any] | None"]
+"""What makes a word of operands and attributes, in the end or on the way; `None` where there is no such word."""
+
+
+def number(value: Any) -> Any:
+    """A number that is given as such or as a constant tensor; anything else as it is.
+
+    Raises:
+        UnsupportedError: it is computed.
+    """
+    if not isinstance(value, Value):
+        return value
+    found = constant_numbers(value)
+    if found is None or len(found) != 1:
+        message = f"{value.name} is computed, and a number is needed"
+        raise UnsupportedError(message)
+    return found[0]
+
+
+def real(value: Any) -> Any:
+    """As `number`, and a float where it is one; `None` stays."""
+    found = number(value)
+    if found is not None and not isinstance(found, bool | int | float):
+        message = f"{found!r} is no number"
+        raise ShapeError(message)
+    return found if found is None else float(found)
+
+
+def dtype(b: Builder, x: Value) -> DType:
+    """The element type of a tensor; raises `Unknown` where it is not known."""
+    del b
+    found = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    if found is None:
+        raise Unknown
+    return found
+
+
+def cast(b: Builder, x: Value, to: DType) -> Value:
+    """A tensor in an element type; itself if it has that."""
+    return x if isinstance(x.fact, TensorFact) and x.fact.dtype is to else b(PAGES["Cast"], x, to=to)
+
+
+def rank(b: Builder, x: Value) -> int:
+    """The number of axes; raises `Unknown` where it is not known."""
+    return len(b.dims(x))
+
+
+def axis(b: Builder, place: Any, x: Value) -> int:
+    """An axis of `x`, which may count from the end, counted from 0.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    count, found = max(rank(b, x), 1), int(number(place))
+    if not -count <= found < count:
+        message = f"axis {found} is outside of a tensor of rank {rank(b, x)}"
+        raise ShapeError(message)
+    return found % count
+
+
+def like(b: Builder, x: Value, data: Any) -> Value:
+    """A constant of the element type of `x`."""
+    return b.like(x, number(data))
+
+
+def const(b: Builder, x: Value) -> Any:
+    """The number or numbers of a constant.
+
+    Raises:
+        UnsupportedError: they are computed.
+    """
+    del b
+    found = constant_numbers(x)
+    if found is None:
+        message = f"{x.name} is computed, and must be a constant"
+        raise UnsupportedError(message)
+    return found if isinstance(x.fact, TensorFact) and x.fact.shape != () else found[0]
+
+
+def unsupported(b: Builder, message: str) -> Any:
+    """Give up on a form of a word, and say which."""
+    del b
+    raise UnsupportedError(message)
+
+
+def is_floating(b: Builder, x: Value) -> bool:
+    """Whether the elements of a tensor are real numbers."""
+    return dtype(b, x).is_floating
+
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {
+        "axis": axis,
+        "cast": cast,
+        "const": const,
+        "dtype": dtype,
+        "is_floating": is_floating,
+        "like": like,
+        "rank": rank,
+        "unsupported": unsupported,
+    }
+)
+"""Small words that the rows of every dialect have."""
+
+_TYPES = MappingProxyType({each.text: each for each in DType})
+_BINARY: Mapping[type[ast.AST], Function] = MappingProxyType(
+    {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.Div: operator.truediv,
+        ast.FloorDiv: operator.floordiv,
+        ast.Mod: operator.mod,
+    }
+)
+_COMPARED: Mapping[type[ast.AST], Function] = MappingProxyType(
+    {
+        ast.Eq: operator.eq,
+        ast.NotEq: operator.ne,
+        ast.Lt: operator.lt,
+        ast.LtE: operator.le,
+        ast.Gt: operator.gt,
+        ast.GtE: operator.ge,
+        ast.Is: operator.is_,
+        ast.IsNot: operator.is_not,
+        ast.In: lambda x, many: x in many,
+        ast.NotIn: lambda x, many: x not in many,
+    }
+)
+
+
+@dataclass(slots=True)
+class Reader:
+    """Makes functions of the terms of one row, and holds them against pages while it does.
+
+    `words` has the words of a dialect beside the pages; `None` where there are pages alone.
+    """
+
+    row: Row
+    names: set[str]
+    functions: Mapping[str, Function]
+    words: Words | None = None
+    begin: int = 0
+    text: str = ""
+    used: set[str] = field(default_factory=set[str])
+    operators: list[str] = field(default_factory=list[str])
+    """The operators or words that it names."""
+
+    def term(self, place: tuple[int, str], *, is_last: bool = False) -> Term:
+        """The function of a term that stands at a place of the row.
+
+        Raises:
+            RowError: it is malformed, or does not fit the operators that it names.
+        """
+        self.begin, self.text = place
+        try:
+            # Only names have `::` in them, and are read from the text as it is.
+            tree = ast.parse(self.text.replace("::", "__"), mode="eval").body
+        except (SyntaxError, ValueError) as error:
+            at = self.begin + max((getattr(error, "offset", None) or 1) - 1, 0)
+            raise RowError(self.row.text, "this is no term", at) from error
+        if is_last and isinstance(tree, ast.Tuple):
+            return self._results(tree)
+        return self._term(tree, is_last=is_last)
+
+    def _fault(self, node: ast.expr, message: str) -> RowError:
+        return RowError(self.row.text, message, self.begin + node.col_offset)
+
+    def _results(self, tree: ast.Tuple) -> Term:
+        parts = [self._term(each) for each in tree.elts]
+        return lambda b, names: tuple(part(b, names) for part in parts)
+
+    def _term(self, node: ast.expr, *, is_last: bool = False) -> Term:
+        match node:
+            case ast.Constant(value=value):
+                return lambda _b, _names: value
+            case ast.Name(id=name):
+                return self._name(node, name)
+            case ast.NamedExpr(target=ast.Name(id=name), value=value):
+                return self._bound(name, self._term(value))
+            case ast.Call():
+                return self._call(node, is_last=is_last)
+            case ast.IfExp():
+                test = self._term(node.test)
+                then, other = (self._term(each, is_last=is_last) for each in (node.body, node.orelse))
+                return lambda b, names: (then if number(test(b, names)) else other)(b, names)
+            case ast.Tuple() | ast.List():
+                items = [self._term(each) for each in node.elts]
+                return lambda b, names: tuple(number(item(b, names)) for item in items)
+            case _:
+                return self._number(node)
+
+    def _name(self, node: ast.expr, name: str) -> Term:
+        if name in self.names:
+            self.used.add(name)
+            return lambda _b, names: names[name]
+        found = _TYPES.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.names)) or "none"
+            raise self._fault(node, f"{name} is no name of the row, which has {known}")
+        return lambda _b, _names: found
+
+    def _bound(self, name: str, value: Term) -> Term:
+        self.names.add(name)
+        self.used.add(name)
+
+        def bound(b: Builder, names: Names) -> Any:
+            found = names[name] = value(b, names)
+            return found
+
+        return bound
+
+    def _number(self, node: ast.expr) -> Term:
+        """Arithmetic on numbers, and what is true of them."""
+        match node:
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                term = self._term(inner)
+                return lambda b, names: -number(term(b, names))
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                term = self._term(inner)
+                return lambda b, names: not number(term(b, names))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                function, x, y = _BINARY[type(op)], self._term(left), self._term(right)
+                return lambda b, names: function(number(x(b, names)), number(y(b, names)))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARED:
+                return self._compared(type(op), self._term(left), self._term(right))
+            case ast.BoolOp(op=op, values=values):
+                parts, decided = [self._term(each) for each in values], isinstance(op, ast.Or)
+                holds = any if decided else all
+                return lambda b, names: holds(bool(number(part(b, names))) for part in parts)
+            case _:
+                raise self._fault(node, f"{ast.unparse(node)} is nothing that a row can say")
+
+    def _compared(self, op: type[ast.AST], x: Term, y: Term) -> Term:
+        function = _COMPARED[op]
+        if op in (ast.Is, ast.IsNot):
+            return lambda b, names: function(x(b, names), y(b, names))
+        return lambda b, names: function(number(x(b, names)), number(y(b, names)))
+
+    def _call(self, node: ast.Call, *, is_last: bool) -> Term:
+        name = self.text[node.func.col_offset : node.func.end_col_offset]
+        operands = [self._operand(each) for each in node.args]
+        attributes = {each.arg: self._term(each.value) for each in node.keywords if each.arg is not None}
+        if len(attributes) < len(node.keywords):
+            raise self._fault(node, "attributes have names")
+        if name in PAGES:
+            self.operators.append(name)
+            return self._page(node, PAGES[name], operands, attributes, is_last=is_last)
+        function = self.functions.get(name) or FUNCTIONS.get(name)
+        if function is not None:
+            return lambda b, names: function(b, *_flat(operands, b, names), **_named(attributes, b, names))
+        word = None if self.words is None else self.words(name)
+        if word is None:
+            raise self._fault(node, f"{name} is no operator, no word, and no function of these rows")
+        self.operators.append(name)
+        return lambda b, names: word(b, is_last, _flat(operands, b, names), _named(attributes, b, names))
+
+    def _operand(self, node: ast.expr) -> tuple[bool, Term]:
+        if isinstance(node, ast.Starred):
+            return True, self._term(node.value)
+        return False, self._term(node)
+
+    def _page(
+        self,
+        node: ast.Call,
+        page: Page,
+        operands: list[tuple[bool, Term]],
+        attributes: dict[str, Term],
+        *,
+        is_last: bool,
+    ) -> Term:
+        signature = page.signature
+        if any(is_run for is_run, _ in operands[:-1]):
+            raise self._fault(node, "nothing can stand behind all that is left")
+        is_run = bool(operands) and operands[-1][0]
+        if not is_run and not signature.least <= len(operands):
+            raise self._fault(node, f"{page.name} has {signature.least} operands at least")
+        if signature.variadic is None and len(operands) > len(signature.operands):
+            at = node.args[len(signature.operands)]
+            raise self._fault(at, f"{page.name} has {len(signature.operands)} operands at most")
+        for each in node.keywords:
+            if each.arg not in signature.keywords:
+                known = ", ".join(signature.keywords) or "none"
+                raise self._fault(each.value, f"{each.arg} is no attribute of {page.name}, which has {known}")
+        missing = [key for key, each in signature.keywords.items() if each.is_required and key not in attributes]
+        if missing:
+            raise self._fault(node, f"{page.name} needs {', '.join(missing)}")
+        stated = {key: (signature.keywords[key], term) for key, term in attributes.items()}
+        gives_all = is_last and (len(page.outputs) > 1 or page.is_variadic_output)
+
+        def made(b: Builder, names: Names) -> Any:
+            given = _operands(b, page, _flat(operands, b, names))
+            named = {key: _attribute(b, term(b, names), keyword) for key, (keyword, term) in stated.items()}
+            if not gives_all:
+                return b(page, *given, **named)
+            count = b.count if page.is_variadic_output else min(b.count, len(page.outputs))
+            return b.results(page, count, *given, **named)
+
+        return made
+
+
+def _named(attributes: Mapping[str, Term], b: Builder, names: Names) -> dict[str, Any]:
+    return {key: term(b, names) for key, term in attributes.items()}
+
+
+def _flat(operands: Sequence[tuple[bool, Term]], b: Builder, names: Names) -> list[Any]:
+    found: list[Any] = []
+    for is_run, term in operands:
+        value = term(b, names)
+        if is_run:
+            found += value
+        else:
+            found.append(value)
+    return found
+
+
+def _operands(b: Builder, page: Page, given: list[Any]) -> list[Value | None]:
+    """Operands of a page: numbers as constants of the type that the operand has."""
+    if all(value is None or isinstance(value, Value) for value in given):
+        return given
+    signature = page.signature
+    places = [signature.operand(place) for place in range(len(given))]
+    return [
+        value if value is None or isinstance(value, Value) else _constant(b, value, place, given, places)
+        for value, place in zip(given, places, strict=True)
+    ]
+
+
+def _constant(
+    b: Builder, data: Any, place: Operand | None, given: Sequence[Any], places: Sequence[Operand | None]
+) -> Value:
+    types = None if place is None else place.types
+    if types is not None and len(types.dtypes) == 1:
+        (only,) = types.dtypes
+        return b.constant(np.array(data, only.numpy), only)
+    if is_sequence(data) and all(isinstance(each, int) for each in data):
+        return b.constant(np.array(data, np.int64))
+    tensors = [(x, own) for x, own in zip(given, places, strict=True) if isinstance(x, Value)]
+    alike = [x for x, own in tensors if own is not None and own.types is not None and own.types == types]
+    if not tensors:
+        message = f"there is no tensor whose type {data} could have"
+        raise UnsupportedError(message)
+    return b.like(alike[0] if alike else tensors[0][0], data)
+
+
+def _attribute(b: Builder, value: Any, keyword: Keyword) -> Any:
+    """An attribute: the numbers of a constant, in the kind that the page has."""
+    if isinstance(value, Value):
+        value = const(b, value)
+    if value is None:
+        return value
+    if keyword.annotation is float:
+        return real(value)
+    return int(value) if keyword.annotation is int and isinstance(value, bool) else value

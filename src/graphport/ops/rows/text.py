@@ -1,0 +1,191 @@
+"""Tables of rows as text: heads, parameters, and the alternatives behind arrows.
+
+A row begins at the margin; what is further in belongs to it. Lines that begin with `#` are remarks.
+
+    word, other word(x, y=None, *, alpha: float = 1.0) -> guard: meaning
+        -> meaning where no guard above holds
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ARROW = "->"
+_WORD = re.compile(r"[A-Za-z_][\w.:\-]*")
+_KINDS = ("float", "number", "any", "ignored")
+
+Kind = Literal["float", "number", "any", "ignored"]
+"""What a parameter is: a float or any number, also where a constant tensor has it; anything; of no account."""
+
+
+class RowError(ValueError):
+    """A row is malformed, or does not fit the operators that it names."""
+
+    def __init__(self, row: str, message: str, at: int = 0) -> None:
+        """A fault at place `at` of the text of a row."""
+        super().__init__(f"{message}\n    {row}\n    {' ' * at}^")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a row takes under a name."""
+
+    name: str
+    kind: Kind = "any"
+    default: Any = None
+    is_required: bool = True
+    is_keyword: bool = False
+    is_variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A meaning, and when it holds; `None` for always. The numbers are places in the text of the row."""
+
+    guard: tuple[int, str] | None
+    meaning: tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its text in one line, the words in front of the parameters, and what is behind each arrow."""
+
+    text: str
+    words: tuple[str, ...]
+    parameters: tuple[int, str] | None
+    alternatives: tuple[Alternative, ...]
+
+
+def rows(table: str) -> Iterator[Row]:
+    """The rows of a table.
+
+    Raises:
+        RowError: one has no word, no arrow, or nothing behind an arrow.
+    """
+    whole: list[str] = []
+    for line in table.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if whole and not line[0].isspace():
+            yield _row(" ".join(whole))
+            whole = []
+        whole.append(line.strip())
+    if whole:
+        yield _row(" ".join(whole))
+
+
+def _row(text: str) -> Row:
+    head, *meanings = _parts(text, ARROW)
+    if not meanings:
+        raise RowError(text, f"there is no {ARROW} behind the word", len(text))
+    words, opened, rest = head[1].partition("(")
+    names = tuple(word.strip() for word in words.split(","))
+    for name in names:
+        if not _WORD.fullmatch(name):
+            raise RowError(text, f"{name!r} is no word", max(text.find(name), 0))
+    if opened and not rest.rstrip().endswith(")"):
+        raise RowError(text, "the parameters are not closed", len(head[1].rstrip()))
+    parameters = (len(words) + 1, rest.rstrip()[:-1]) if opened else None
+    return Row(text, names, parameters, tuple(_alternative(text, *meaning) for meaning in meanings))
+
+
+def _alternative(text: str, at: int, meaning: str) -> Alternative:
+    guard, *rest = _parts(meaning, ":")
+    if not (rest[-1][1] if rest else guard[1]).strip():
+        raise RowError(text, f"nothing is behind the {ARROW if not rest else ':'}", _stripped(at, meaning)[0])
+    if not rest:
+        return Alternative(None, _stripped(at, meaning))
+    if len(rest) > 1:
+        raise RowError(text, "a second guard", at + rest[1][0] - 1)
+    return Alternative(_stripped(at, guard[1]), _stripped(at + rest[0][0], rest[0][1]))
+
+
+def _stripped(at: int, text: str) -> tuple[int, str]:
+    return at + len(text) - len(text.lstrip()), text.strip()
+
+
+def _parts(text: str, mark: str) -> list[tuple[int, str]]:
+    """What is between the marks outside of brackets and quotes, each with its place; `:=` and `::` are no `:`."""
+    found: list[tuple[int, str]] = []
+    depth, quoted, begin, at = 0, "", 0, 0
+    while at < len(text):
+        sign = text[at]
+        if quoted:
+            quoted = "" if sign == quoted else quoted
+        elif sign in "'\"":
+            quoted = sign
+        elif sign in "([":
+            depth += 1
+        elif sign in ")]":
+            depth -= 1
+        elif not depth and text.startswith(mark, at) and not _is_other(text, at):
+            found.append((begin, text[begin:at]))
+            at += len(mark)
+            begin = at
+            continue
+        at += 1
+    found.append((begin, text[begin:]))
+    return found
+
+
+def _is_other(text: str, at: int) -> bool:
+    return text[at] == ":" and (text[at + 1 : at + 2] in ("=", ":") or text[at - 1 : at] == ":")
+
+
+def parameters(row: Row) -> tuple[Parameter, ...]:
+    """The parameters of a row: positional ones, then, behind `*`, those that have no place.
+
+    A default that is a number says that the parameter is one.
+
+    Raises:
+        RowError: they are no list of parameters, or one has a kind or default that there is not.
+    """
+    if row.parameters is None:
+        return ()
+    begin, text = row.parameters
+    prefix = "def f("
+    try:
+        (parsed,) = ast.parse(f"{prefix}{text}): pass").body
+    except (SyntaxError, ValueError) as error:
+        offset = getattr(error, "offset", None) or len(prefix)
+        raise RowError(row.text, "these are no parameters", begin + max(offset - 1 - len(prefix), 0)) from error
+    if not isinstance(parsed, ast.FunctionDef) or parsed.args.kwarg is not None or parsed.args.posonlyargs:
+        raise RowError(row.text, "these are no parameters", begin)
+    given = parsed.args
+    absent: list[ast.expr | None] = [None] * (len(given.args) - len(given.defaults))
+    pairs = [(each, default, False) for each, default in zip(given.args, [*absent, *given.defaults], strict=True)]
+    pairs += [(each, default, True) for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    found = [_parameter(row, begin - len(prefix), *pair) for pair in pairs]
+    if given.vararg is not None:
+        places = len(given.args)
+        found.insert(places, Parameter(given.vararg.arg, is_required=False, is_variadic=True))
+    return tuple(found)
+
+
+def _parameter(row: Row, begin: int, argument: ast.arg, default: ast.expr | None, is_keyword: bool) -> Parameter:
+    kind: Any = None if argument.annotation is None else ast.unparse(argument.annotation)
+    if kind is not None and kind not in _KINDS:
+        at = begin + argument.col_offset
+        raise RowError(row.text, f"{kind} is no kind of parameter: {', '.join(_KINDS)}", at)
+    if default is None:
+        return Parameter(argument.arg, kind or "any", is_keyword=is_keyword)
+    try:
+        value = _literal(default)
+    except ValueError as error:
+        raise RowError(row.text, f"the default of {argument.arg} is no literal", begin + default.col_offset) from error
+    if kind is None:
+        kind = "float" if isinstance(value, float) else "number" if isinstance(value, int) else "any"
+    return Parameter(argument.arg, kind, value, is_required=False, is_keyword=is_keyword)
+
+
+def _literal(node: ast.expr) -> Any:
+    """A literal, or a quotient of two numbers."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return ast.literal_eval(node.left) / ast.literal_eval(node.right)
+    return ast.literal_eval(node)

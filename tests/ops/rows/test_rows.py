@@ -1,0 +1,274 @@
+"""Rows: every construct in both directions, what is held against the pages, and faults with their places."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir import Graph, Node, Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import LIFTINGS, LOWERINGS, UnsupportedError
+from graphport.ops.infer import Inference
+from graphport.ops.rows.rule import Lifting, Lowering
+from graphport.ops.rows.text import Parameter, RowError, parameters, rows
+
+PAGES = registry.pages()
+
+
+def row_of(text):
+    (row,) = rows(text)
+    return row
+
+
+def lowering(text, functions=None, words=None):
+    return Lowering(row_of(text), functions or {}, words)
+
+
+def lifting(text, words=None):
+    row = row_of(text)
+    return Lifting(row, PAGES[row.words[0]], {}, words)
+
+
+class Scene:
+    """A graph with inputs x and y, in which a rule makes nodes."""
+
+    def __init__(self, dtype=DType.FLOAT32):
+        self.graph = Graph()
+        self.x, self.y = (self.graph.add_input(name, TensorFact(dtype, (2, 3))) for name in "xy")
+        self.b = Builder(Inference(), self.graph)
+
+    def constant(self, data, dtype):
+        array = np.array(data, dtype)
+        fact = TensorFact(DType.of(array.dtype), array.shape, tuple(array.reshape(-1).tolist()))
+        return self.graph.add_constant("c", fact, storage_of(array))
+
+    def text(self, value):
+        """A value as a term of operators, with constants as numbers."""
+        if value.producer is None:
+            return value.name if value.storage is None else str(value.storage.numpy().tolist())
+        node = value.producer
+        operands = ["" if x is None else self.text(x) for x in node.inputs]
+        return f"{node.word}({', '.join([*operands, *(f'{k}={v}' for k, v in node.attributes.items())])})"
+
+
+@pytest.mark.parametrize(
+    ("text", "attributes", "expected"),
+    [
+        pytest.param("w(x) -> Relu(x)", {}, "Relu(x)", id="operand"),
+        pytest.param("w(x) -> Sub(x, Tanh(x))", {}, "Sub(x, Tanh(x))", id="nested"),
+        pytest.param("w(x) -> Mul(d := Neg(x), d)", {}, "Mul(Neg(x), Neg(x))", id="bound"),
+        pytest.param("w(x, a=0.5) -> Shrink(x, lambd=a, bias=-a)", {}, "Shrink(x, lambd=0.5, bias=-0.5)", id="default"),
+        pytest.param("w(x, *, a) -> Elu(x, alpha=2 * (a + 1) / 4 - 1)", {"a": 3}, "Elu(x, alpha=1.0)", id="arithmetic"),
+        pytest.param("w(x, a: float) -> Mul(x, a)", {"a": 2}, "Mul(x, 2.0)", id="number as an operand"),
+        pytest.param("w(x) -> Unsqueeze(x, [0, -1])", {}, "Unsqueeze(x, [0, -1])", id="list as an operand"),
+        pytest.param("w(x) -> Transpose(x, perm=(1, 0))", {}, "Transpose(x, perm=(1, 0))", id="list as an attribute"),
+        pytest.param("w(x, a=1) -> a > 0: Relu(x)\n    -> Neg(x)", {"a": 0}, "Neg(x)", id="guard that does not hold"),
+        pytest.param("w(x, a=1) -> a > 0: Relu(x)\n    -> Neg(x)", {}, "Relu(x)", id="guard that holds"),
+        pytest.param("w(x, m='a') -> m in ('a', 'b') and not m == 'c': Relu(x)", {}, "Relu(x)", id="guard of texts"),
+        pytest.param("w(x, a=None) -> Neg(x) if a is None else Relu(x)", {}, "Neg(x)", id="choice"),
+        pytest.param("w(x, dim=0) -> Softmax(x, axis=axis(dim, x))", {"dim": -1}, "Softmax(x, axis=1)", id="axis"),
+        pytest.param("w(x) -> Cast(x, to=int64)", {}, "Cast(x, to=int64)", id="element type"),
+        pytest.param("w(x) -> cast(x, float32)", {}, "x", id="function of rows"),
+        pytest.param(
+            "w(x, keep=True) -> ReduceSum(x, [1], keepdims=keep)", {}, "ReduceSum(x, [1], keepdims=1)", id="flag"
+        ),
+        pytest.param("w(x, old: ignored = 3) -> Relu(x)", {"old": 4}, "Relu(x)", id="of no account"),
+        pytest.param("w(*x) -> Concat(*x, axis=-1)", {}, "Concat(x, axis=-1)", id="all that is left"),
+        pytest.param("w(x) -> Max(Relu(x), twice(x))", {}, "Max(Relu(x), Add(x, x))", id="function of a dialect"),
+        pytest.param("w(x) -> Neg(aten::w(x, a=1))", {}, "Neg(Relu(x))", id="other word"),
+        pytest.param("w(x)\n    # a remark\n    -> Relu(x)", {}, "Relu(x)", id="two lines"),
+    ],
+)
+def test_a_row_makes_operators_of_a_word(text, attributes, expected):
+    scene = Scene()
+    functions = {"twice": lambda b, x: b(PAGES["Add"], x, x)}
+    words = {"aten::w": lambda b, _is_last, operands, _attributes: b(PAGES["Relu"], *operands)}
+    answer = lowering(text, functions, words.get)(scene.b, scene.x, **attributes)
+    assert scene.text(registry.results(answer)[0]).replace("True", "1") == expected
+
+
+def test_a_number_has_the_type_of_the_operand_that_it_stands_beside():
+    scene = Scene()
+    condition = scene.graph.add_input("c", TensorFact(DType.BOOL, (2, 3)))
+    answer = lowering("w(c, x) -> Where(c, x, 0)")(scene.b, condition, scene.x)
+    assert answer.producer.inputs[2].fact.dtype is DType.FLOAT32
+    counted = lowering("w(x) -> ReduceSum(x, 1)")(scene.b, scene.x)
+    assert counted.producer.inputs[1].fact.dtype is DType.INT64
+
+
+def test_a_number_may_be_a_constant_tensor_and_not_one_that_is_computed():
+    scene = Scene()
+    rule = lowering("w(x, alpha=1.0) -> Elu(x, alpha=alpha)")
+    answer = rule(scene.b, scene.x, alpha=scene.constant(2, np.int64))
+    assert answer.producer.attributes == {"alpha": 2.0}
+    with pytest.raises(UnsupportedError, match="y is computed"):
+        rule(scene.b, scene.x, alpha=scene.y)
+
+
+def test_several_results():
+    scene = Scene()
+    first, second = lowering("w(x) -> (Sin(x), Cos(x))")(scene.b, scene.x)
+    assert (scene.text(first), scene.text(second)) == ("Sin(x)", "Cos(x)")
+    scene.b.count = 2
+    values, places = lowering("w(x) -> TopK(x, [1])")(scene.b, scene.x)
+    assert values.producer is places.producer
+
+
+def test_a_word_is_refused_where_no_guard_holds():
+    scene = Scene()
+    with pytest.raises(UnsupportedError, match=r"where alpha > 0 or alpha < -9"):
+        lowering("w(x, alpha) -> alpha > 0: Relu(x)\n    -> alpha < -9: Neg(x)")(scene.b, scene.x, -1)
+
+
+@pytest.mark.parametrize(
+    ("operands", "attributes"),
+    [((), {}), (2, {}), (1, {"b": 1}), (1, {"x": 1}), (1, {"alpha": 1, "beta": 2})],
+)
+def test_a_row_is_called_as_a_function_is(operands, attributes):
+    scene = Scene()
+    rule = lowering("w(x, *, alpha=1.0) -> Elu(x, alpha=alpha)")
+    given = (scene.x,) * (operands or 0)
+    with pytest.raises(TypeError) as told:
+        rule(scene.b, *given, **attributes)
+    with pytest.raises(TypeError) as expected:
+        inspect.signature(rule).bind(scene.b, *given, **attributes)
+    assert str(told.value) == str(expected.value)
+
+
+def test_the_signature_is_that_of_a_function():
+    assert str(inspect.signature(lowering("w(x, y=None, *z, k: float = 2) -> f(x, y, *z, k)"))) == (
+        "(b, /, x, y=None, *z, k: 'float' = 2)"
+    )
+
+
+# ── on the way back ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def emitted(word):
+    return lambda b, _is_last, operands, attributes: b.word(word, *operands, **attributes)[0]
+
+
+def lifted(text, node, scene):
+    scene.graph.append(node)
+    rule = lifting(text, emitted)
+    return rule(Builder(Inference(), scene.graph, node, dialect="d"), *node.inputs, **node.attributes)
+
+
+def test_a_row_says_an_operator_in_words_with_the_defaults_of_its_page():
+    scene = Scene()
+    answer = lifted("Celu -> alpha > 0: mul(elu(x, a=alpha), x)", Node("Celu", [scene.x], [Value("z")]), scene)
+    assert scene.text(answer) == "mul(elu(x, a=1.0), x)"
+
+
+def test_a_row_says_an_operator_in_others():
+    scene = Scene()
+    answer = lifted("Mish -> Mul(x, Tanh(Softplus(x)))", Node("Mish", [scene.x], [Value("z")]), scene)
+    assert scene.text(answer) == "Mul(x, Tanh(Softplus(x)))"
+
+
+@pytest.mark.parametrize(
+    ("text", "attributes"),
+    [
+        pytest.param("Celu -> alpha > 0: celu(x, alpha)", {"alpha": -1.0}, id="a guard that does not hold"),
+        pytest.param("Celu -> celu(x)", {"alpha": 2.0}, id="an attribute that the row does not name"),
+    ],
+)
+def test_a_row_that_cannot_say_all_says_nothing(text, attributes):
+    scene = Scene()
+    assert lifted(text, Node("Celu", [scene.x], [Value("z")], attributes), scene) is None
+
+
+def test_an_operand_that_the_row_does_not_name_has_to_be_absent():
+    scene = Scene()
+    bound = scene.constant(1, np.float32)
+    assert lifted("Clip -> max(input, min)", Node("Clip", [scene.x, bound], [Value("z")]), scene) is not None
+    assert lifted("Clip -> max(input, min)", Node("Clip", [scene.x, bound, bound], [Value("u")]), scene) is None
+
+
+# ── faults ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        pytest.param("w(x)", "", id="no arrow"),
+        pytest.param("w(x) -> ", "", id="nothing behind the arrow"),
+        pytest.param("w(x) -> x > 0: ", "x > 0", id="nothing behind the guard"),
+        pytest.param("w(x) -> a: b: Relu(x)", ": Relu", id="two guards"),
+        pytest.param("w, (x) -> Relu(x)", "", id="no word"),
+        pytest.param("w(x -> Relu(x)", "", id="open parameters"),
+    ],
+)
+def test_a_malformed_row_is_refused_when_it_is_registered(text, at):
+    with pytest.raises(RowError) as told:
+        list(rows(text))
+    assert_points(told.value, at)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "reason"),
+    [
+        pytest.param("w(x) -> Relu(z)", "z)", "no name of the row, which has x", id="unknown name"),
+        pytest.param("w(x) -> Mul(d, d := Neg(x))", "d, d", "no name", id="bound too late"),
+        pytest.param("w(x) -> Relux(x)", "Relux", "no operator", id="unknown operator"),
+        pytest.param("w(x) -> Elu(x, beta=1)", "1)", "no attribute of Elu, which has alpha", id="unknown attribute"),
+        pytest.param("w(x) -> Concat(x)", "Concat", "needs axis", id="attribute missing"),
+        pytest.param("w(x) -> Neg(Add(x))", "Add", "2 operands at least", id="operand missing"),
+        pytest.param("w(x) -> Neg(Relu(x, x))", "x))", "1 operands at most", id="operand too many"),
+        pytest.param("w(x) -> Relu(x", "", "no term", id="open bracket"),
+        pytest.param("w(x) -> Relu(x.y)", "x.y", "nothing that a row can say", id="attribute of a value"),
+        pytest.param("w(x) -> [Relu(i) for i in x]", "[", "nothing that a row can say", id="loop"),
+        pytest.param("w(x, y) -> Relu(x)", "", "y is taken and not used", id="dropped"),
+        pytest.param("w(x, y: str) -> Add(x, y)", "y: str", "no kind of parameter", id="kind"),
+        pytest.param("w(x, y=z) -> Add(x, y)", "z)", "no literal", id="default"),
+        pytest.param("w(x, 1) -> Relu(x)", "1)", "no parameters", id="parameters"),
+        pytest.param("w(x, **y) -> Relu(x)", "x, **", "no parameters", id="all attributes"),
+        pytest.param("w(*x) -> Concat(*x, x, axis=0)", "Concat", "behind all that is left", id="behind a run"),
+    ],
+)
+def test_a_row_that_does_not_fit_says_where(text, at, reason):
+    with pytest.raises(RowError, match=reason) as told:
+        _ = lowering(text).operators
+    assert_points(told.value, at)
+
+
+def test_a_row_of_an_operator_takes_what_its_page_says():
+    with pytest.raises(RowError, match="Relu takes its page says"):
+        _ = lifting("Relu(x) -> relu(x)", emitted).operators
+
+
+def assert_points(error, at):
+    _, row, mark = str(error).split("\n")
+    if at:
+        assert row[mark.index("^") :].startswith(at)
+    assert row.strip()
+
+
+def test_parameters():
+    assert parameters(row_of("w(x, a: number, b=1 / 4, *, c='d', e: ignored = None) -> x")) == (
+        Parameter("x"),
+        Parameter("a", "number"),
+        Parameter("b", "float", 0.25, is_required=False),
+        Parameter("c", "any", "d", is_required=False, is_keyword=True),
+        Parameter("e", "ignored", None, is_required=False, is_keyword=True),
+    )
+
+
+def test_remarks_and_lines_further_in():
+    found = list(rows("# of no account\na, b(x)\n    -> p: Relu(x)\n    -> Neg(x)\n\nc(x) -> Relu(x)\n"))
+    assert [row.words for row in found] == [("a", "b"), ("c",)]
+    assert [each.meaning[1] for each in found[0].alternatives] == ["Relu(x)", "Neg(x)"]
+
+
+def test_every_row_of_every_dialect_fits_the_pages():
+    for dialect in registry.names():
+        registry.load(dialect)
+    rules = [rule.function for table in (LOWERINGS, LIFTINGS) for found in table.values() for rule in found]
+    found = {rule for each in rules if isinstance(rule := registry.row(each), Lowering | Lifting)}
+    assert len(found) > 30
+    for rule in found:
+        assert rule.operators is not None
