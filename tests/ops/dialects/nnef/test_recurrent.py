@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.dialects.nnef.recurrent import MOST_STEPS
+from graphport.ops.dialects.recurrent_in_steps import MOST_STEPS
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from tests.ops.oracle import there_and_back
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +26,11 @@ from graphport.ops.dialects.ncnn.binding import (
     stretched,
 )
 from graphport.ops.dialects.projected_lstm import projected_lstm
+from graphport.ops.dialects.recurrent_in_steps import RESETS_STATE, Recurrent, beyond_plain, in_steps
 from graphport.ops.dialects.torch_functions import dtype_of, vector
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.pages.reshape import Concat, Reshape, Split, Transpose
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
-
-Recurrent: TypeAlias = GRUView | LSTMView | RNNView
 
 _WAYS = (None, "reverse", "bidirectional")
 
@@ -205,42 +204,24 @@ def _lifted(
     return settled(b, apart, 0 if layout else 2), *finals
 
 
-def _check(op: Recurrent, activations: Sequence[str], **operands: Value | None) -> None:
-    """Refuse what the layer has no parameter for.
-
-    Raises:
-        UnsupportedError: something of that kind is said.
-    """
-    usual = [name.lower() for name in activations] * (2 if op.direction == "bidirectional" else 1)
-    if op.activations is not None and [name.lower() for name in op.activations][: len(usual)] != usual:
-        message = f"the activations {', '.join(op.activations)}: the layer has {', '.join(activations)}"
-        raise UnsupportedError(message)
-    more = ("activation_alpha", "activation_beta", "clip", "input_forget")
-    given = [name for name in more if getattr(op, name, None)]
-    given += [name for name, value in operands.items() if value is not None]
-    if given:
-        message = f"the layer has no {', '.join(given)}"
-        raise UnsupportedError(message)
-
-
 @LSTMView.lift("ncnn")
 def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
-    _check(op, ("Sigmoid", "Tanh", "Tanh"), sequence_lens=op.sequence_lens, peepholes=op.p)
+    if reason := beyond_plain(op, ("Sigmoid", "Tanh", "Tanh")):
+        return in_steps(b, op, reason)
     return _lifted(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, (0, 2, 1, 3)))
 
 
 @GRUView.lift("ncnn")
 def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
-    _check(op, ("Sigmoid", "Tanh"), sequence_lens=op.sequence_lens)
-    if not op.linear_before_reset:
-        message = "the reset gate before the product: the layer has PyTorch's kind (linear_before_reset)"
-        raise UnsupportedError(message)
+    if reason := beyond_plain(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
+        return in_steps(b, op, reason)
     return _lifted(b, "GRU", op, (op.initial_h,), _weights(op, (1, 0, 2), extra=2))
 
 
 @RNNView.lift("ncnn")
 def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
-    _check(op, ("Tanh",), sequence_lens=op.sequence_lens)
+    if reason := beyond_plain(op, ("Tanh",)):
+        return in_steps(b, op, reason)
     return _lifted(b, "RNN", op, (op.initial_h,), _weights(op, (0,)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.pnnx.computed_lengths import computed_list
+from graphport.ops.dialects.recurrent_in_steps import RESETS_STATE, Recurrent, beyond_plain, in_steps
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, weight_of
 from graphport.ops.folded import Computed
+from graphport.ops.pages.recurrent.sequences import DIRECTIONS
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
-Recurrent: TypeAlias = GRUView | LSTMView | RNNView
-
-_WAYS = {"forward": 1, "bidirectional": 2}
 _LSTM, _GRU, _RNN = (0, 2, 3, 1), (1, 0, 2), (0,)
 """Where each of PyTorch's gates stands among ONNX's."""
 
@@ -38,27 +38,32 @@ def _part(storage: Storage, way: int, order: Sequence[int], half: int | None = N
 
 def _lifted(
     b: Builder, word: str, order: Sequence[int], op: Recurrent, states: Sequence[Value | None], **more: Any
-) -> tuple[Value, ...] | None:
-    """A layer of one module."""
-    x, ways = op.x, _WAYS.get(op.direction, 0)
+) -> tuple[Value, ...]:
+    """A layer of one module; where that has no word for something of it, its steps."""
     known = [None if value is None else weight_of(value) for value in (op.w, op.r, op.b)]
-    if known[0] is None or known[1] is None or (op.b is not None and known[2] is None):
-        return None
-    time, batch, size = b.dims(x)
-    if not (isinstance(time, int) and isinstance(batch, int) and isinstance(size, int)):
-        return None
-    hidden = known[1].shape[2] if op.hidden_size is None else op.hidden_size
-    if not ways or any(state is None for state in states) != all(state is None for state in states):
-        return None
-    if dtype_of(x) is not DType.FLOAT32:
-        return None
+    w, r, bias = known
+    size = b.dims(op.x)[2]
+    are_given = [state is not None for state in states]
+    if w is None or r is None or (op.b is not None and bias is None) or not isinstance(size, int):
+        return in_steps(b, op, "its weights are computed")
+    if op.layout or any(are_given) != all(are_given):
+        return in_steps(b, op, "the batch is in front" if op.layout else "one of two states is given")
+    if dtype_of(op.x) is not DType.FLOAT32:
+        return in_steps(b, op, "weights of modules are float32")
+    ways = len(DIRECTIONS[op.direction])
+    hidden = r.shape[2] if op.hidden_size is None else op.hidden_size
+    x = _turned(b, op, op.x)
+    time, batch, _ = b.dims(x)
+    lengths = computed_list(b, (time, batch, ways, hidden), x)
+    if lengths is None:
+        return in_steps(b, op, "its lengths are no expressions of those of inputs")
     weights: dict[str, Any] = {}
     for way, end in enumerate(("", "_reverse")[:ways]):
-        weights[f"@weight_ih_l0{end}"] = _part(known[0], way, order)
-        weights[f"@weight_hh_l0{end}"] = _part(known[1], way, order)
-        if known[2] is not None:
-            weights[f"@bias_ih_l0{end}"] = _part(known[2], way, order, 0)
-            weights[f"@bias_hh_l0{end}"] = _part(known[2], way, order, 1)
+        weights[f"@weight_ih_l0{end}"] = _part(w, way, order)
+        weights[f"@weight_hh_l0{end}"] = _part(r, way, order)
+        if bias is not None:
+            weights[f"@bias_ih_l0{end}"] = _part(bias, way, order, 0)
+            weights[f"@bias_hh_l0{end}"] = _part(bias, way, order, 1)
     given = [state for state in states if state is not None]
     last = TensorFact(DType.FLOAT32, (ways, batch, hidden))
     found = b.word(
@@ -69,44 +74,40 @@ def _lifted(
         input_size=size,
         hidden_size=hidden,
         num_layers=1,
-        bias=known[2] is not None,
+        bias=bias is not None,
         batch_first=False,
         bidirectional=ways == 2,
         **more,
         **weights,
     )
     apart = TensorFact(DType.FLOAT32, (time, batch, ways, hidden))
-    y = called(b, "Tensor.reshape", apart, input=found[0], shape=(time, batch, ways, hidden))
+    y = called(b, "Tensor.reshape", apart, input=_turned(b, op, found[0]), shape=lengths)
     turned = TensorFact(DType.FLOAT32, (time, ways, batch, hidden))
     return called(b, "Tensor.permute", turned, input=y, dims=(0, 2, 1, 3)), *found[1:]
 
 
-def _is_plain(op: Recurrent, activations: Sequence[str]) -> bool:
-    """Whether nothing is said that PyTorch has no word for."""
-    usual = [name.lower() for name in activations] * _WAYS.get(op.direction, 0)
-    # ONNX has one activation of a plain recurrence for each direction, and two by default.
-    is_usual = not op.activations or [name.lower() for name in op.activations][: len(usual)] == usual
-    couples = isinstance(op, LSTMView) and op.input_forget
-    return is_usual and not any((op.activation_alpha, op.activation_beta, op.clip, couples, op.layout))
+def _turned(b: Builder, op: Recurrent, x: Value) -> Value:
+    """A sequence with its steps in the order in which a module takes them: from the first to the last."""
+    return called(b, "torch.flip", x.fact, input=x, dims=(0,)) if op.direction == "reverse" else x
 
 
 @LSTMView.lift(DIALECT)
-def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...] | None:
-    if op.sequence_lens is not None or op.p is not None or not _is_plain(op, ("Sigmoid", "Tanh", "Tanh")):
-        return None
+def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
+    if reason := beyond_plain(op, ("Sigmoid", "Tanh", "Tanh")):
+        return in_steps(b, op, reason)
     return _lifted(b, "nn.LSTM", _LSTM, op, (op.initial_h, op.initial_c))
 
 
 @GRUView.lift(DIALECT)
-def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...] | None:
-    if op.sequence_lens is not None or not op.linear_before_reset or not _is_plain(op, ("Sigmoid", "Tanh")):
-        return None
+def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
+    if reason := beyond_plain(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
+        return in_steps(b, op, reason)
     return _lifted(b, "nn.GRU", _GRU, op, (op.initial_h,))
 
 
 @RNNView.lift(DIALECT)
-def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...] | None:
-    name = op.activations[0].lower() if op.activations else "tanh"
-    if op.sequence_lens is not None or name not in ("tanh", "relu") or not _is_plain(op, (name,)):
-        return None
+def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
+    name = "relu" if op.activations and op.activations[0].lower() == "relu" else "tanh"
+    if reason := beyond_plain(op, (name,)):
+        return in_steps(b, op, reason)
     return _lifted(b, "nn.RNN", _RNN, op, (op.initial_h,), nonlinearity=name)

@@ -8,8 +8,8 @@ import numpy as np
 
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.nnef import recurrent as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.recurrent_in_steps import gru_in_steps, lstm_in_steps, rnn_in_steps
 from graphport.ops.dialects.tract.binding import DIALECT, word
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
@@ -77,6 +77,6 @@ def gru_seq(
 
 # Lifting: loops, where the standard has steps one behind the other.
 
-LSTMView.lift(DIALECT)(nnef.lift_lstm)
-GRUView.lift(DIALECT)(nnef.lift_gru)
-RNNView.lift(DIALECT)(nnef.lift_rnn)
+LSTMView.lift(DIALECT)(lstm_in_steps)
+GRUView.lift(DIALECT)(gru_in_steps)
+RNNView.lift(DIALECT)(rnn_in_steps)
