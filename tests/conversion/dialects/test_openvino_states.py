@@ -1,12 +1,19 @@
 """Variables of OpenVINO's models as inputs and outputs, and as variables again, whatever was in between."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.ir.states import KEPT, State, state_of
+from graphport.conversion.dialects.openvino_states import expose_states, hide_states
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.states import KEPT, State, mark, state_of
+from graphport.ir.verify import verify
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 DATA = Path(__file__).parents[2] / "formats" / "openvino" / "data"
@@ -258,3 +265,185 @@ def test_variables_stay_when_the_model_is_rewritten(tmp_path, rewritten, name):
     made = gp.load(tmp_path / name)
     assert list(made.inputs) == ["x", "var1"]
     np.testing.assert_array_equal(runs(made, 3), [X, 2 * X, 3 * X])
+
+
+# ── what is known of variables, node by node ──────────────────────────────────────────────────────────────────────────
+
+F32, I64 = DType.FLOAT32, DType.INT64
+
+
+class Net:
+    """`y = x + v` of OpenVINO's words, and v is y in the next run."""
+
+    def __init__(self, dtype: Any = F32, start: Any = None, *, claim: Any = None, **told: Any) -> None:
+        self.graph: Any = Graph()
+        self.x = self.graph.add_input("x", TensorFact(dtype, (1, 4)))
+        told = {"variable_id": "v", **told}
+        first = start(self) if callable(start) else None if start is None else self.constant(start)
+        read = self.put("opset6.ReadValue", *([] if first is None else [first]), name="v_read", fact=claim, **told)
+        self.y = self.put("opset1.Add", self.x, read, name="y", fact=self.x.fact)
+        self.put("opset6.Assign", self.y, name="v_set", variable_id="v")
+        self.graph.set_outputs([self.y])
+
+    def constant(self, array: Any) -> Value:
+        storage = storage_of(np.asarray(array))
+        return self.graph.add_constant("start", TensorFact.of(storage), storage)
+
+    def put(self, word: str, *operands: Value, name="h", fact: Any = None, dialect="openvino", **told: Any) -> Any:
+        made = Value(self.graph.fresh(name), UNKNOWN if fact is None else fact)
+        return self.graph.append(Node(word, list(operands), [made], told, dialect=dialect)).output
+
+    def exposed(self) -> Any:
+        expose_states(self.graph)
+        verify(self.graph)
+        return self.graph.inputs[1]
+
+
+def test_what_a_variable_is_is_told_by_itself_then_its_start_then_its_port():
+    stored = np.zeros((1, 4), np.int32)
+    declared = {"variable_type": I64, "variable_shape": "2,?"}
+    for told, start, claim, dtype, shape in (
+        (declared, stored, TensorFact(F32, (5,)), I64, "[2, v_1]"),
+        ({"variable_type": I64}, stored, TensorFact(F32, (5,)), I64, "[1, 4]"),
+        ({"variable_shape": "2,3"}, stored, TensorFact(F32, (5,)), DType.INT32, "[2, 3]"),
+        ({"variable_shape": "a,b"}, stored, None, DType.INT32, "[1, 4]"),
+        ({"variable_shape": ""}, stored, None, DType.INT32, "[1, 4]"),
+        ({}, stored, TensorFact(F32, (5,)), DType.INT32, "[1, 4]"),
+        ({}, None, TensorFact(F32, (5,)), F32, "[5]"),
+        ({"variable_type": I64}, None, TensorFact(F32, (5,)), I64, "[5]"),
+        ({"variable_shape": "7"}, None, TensorFact(F32, (5,)), F32, "[7]"),
+        ({}, lambda net: net.put("opset1.Tanh", net.x), TensorFact(F32, (5,)), F32, "[5]"),
+        (
+            {},
+            lambda net: net.put("opset1.Tanh", net.x, fact=TensorFact(None, (1, 4))),
+            TensorFact(F32, (5,)),
+            F32,
+            "[1, 4]",
+        ),
+        (declared, None, None, I64, "[2, v_1]"),
+    ):
+        fact = Net(start=start, claim=claim, **told).exposed().fact
+        assert fact.dtype is dtype, told
+        dims = [dim if isinstance(dim, int) else dim.bounds[0] for dim in fact.shape]
+        assert dims == ([2, 0] if "v_1" in shape else [int(n) for n in shape[1:-1].split(",")]), told
+    assert Net().exposed().fact == TensorFact(None, None)
+
+
+def test_a_variable_begins_with_what_is_known_before_a_run():
+    def chain(count, word="opset1.Abs"):
+        def made(net):
+            value = net.constant(-X)
+            for _ in range(count):
+                value = net.put(word, value, fact=TensorFact(F32, (1, 4)))
+            return value
+
+        return made
+
+    state = Net(start=X).exposed()
+    np.testing.assert_array_equal(state.storage.numpy(), X)
+    assert state_of(state) == State("v_next", "v")
+
+    def sums(count):
+        """As many sums, in a tree that is not deep."""
+
+        def made(net):
+            values = [net.constant(X / (count + 1)) for _ in range(count + 1)]
+            while len(values) > 1:
+                one, other, *values = values
+                values.append(net.put("opset1.Add", one, other, fact=TensorFact(F32, (1, 4))))
+            return values[0]
+
+        return made
+
+    for count in (1, 5, 64):
+        np.testing.assert_array_equal(Net(start=chain(min(count, 9))).exposed().storage.numpy(), X)
+        np.testing.assert_allclose(Net(start=sums(count)).exposed().storage.numpy(), X, rtol=1e-5)
+    for start in (sums(65), chain(1, "opset1.Unknown"), lambda net: net.put("opset1.Add", net.constant(X), net.x)):
+        net = Net(start=start)
+        state = net.exposed()
+        assert state.storage is None or not state.storage.numpy().any()
+        assert "If" in [node.word for node in net.graph]
+    for shape, zeros in (("3,4", (3, 4)), ("?,4", (0, 4)), ("4096,4096", (4096, 4096)), ("4096,4097", None)):
+        state = Net(variable_type=F32, variable_shape=shape).exposed()
+        assert (None if state.storage is None else state.storage.shape) == zeros, shape
+        assert (state_of(state) is not None) is True
+    state = Net(variable_type=F32).exposed()
+    assert state.storage is None
+
+
+def test_names_of_a_variable_are_its_own_and_others_stay():
+    net = Net(start=X)
+    for node in net.graph:
+        if node.word == "opset6.ReadValue":
+            net.graph.rename(node.output, "v")
+        elif node.word == "opset6.Assign":
+            net.graph.rename(node.output, "v_next")
+    assert net.exposed().name == "v"
+    assert [value.name for value in net.graph.outputs] == ["y", "v_next"]
+    net = Net(start=X)
+    net.graph.rename(net.y, "v")
+    assert net.exposed().name == "v_1"
+    assert [value.name for value in net.graph.outputs] == ["v", "v_next"]
+    assert [node.word for node in net.graph] == ["opset1.Add", "Identity"]
+
+
+def test_a_variable_that_nobody_assigns_or_reads_stays():
+    for gone in ("opset6.ReadValue", "opset6.Assign"):
+        net = Net(start=X)
+        node = next(each for each in net.graph if each.word == gone)
+        node.set_attribute("variable_id", "other")
+        words = [each.word for each in net.graph]
+        expose_states(net.graph)
+        assert ([each.word for each in net.graph], net.graph.inputs) == (words, [net.x])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+def test_variables_begin_with_their_numbers_in_every_type(dtype, tmp_path):
+    x = X.astype(dtype)
+    for is_returned in (False, True):
+        graph: Any = Graph()
+        fact = TensorFact(DType.of(dtype), (1, 4))
+        given, state = graph.add_input("x", fact), graph.add_input("s", fact)
+        state.storage = storage_of(3 * x)
+        total = graph.append(Node("Add", [given, state], [Value("y", fact)])).output
+        after = graph.append(Node("Add", [total, given], [Value("after", fact)])).output
+        graph.set_outputs([total, after])
+        mark(state, State("after", "v", is_returned=is_returned))
+        path = tmp_path / f"{is_returned}.xml"
+        gp.save(gp.Model(graph), path)
+        raw = gp.load(path, raw=True).graph
+        assert ([value.name for value in raw.inputs], len(raw.outputs)) == (["x"], 1 + is_returned)
+        (read,) = (node for node in raw if node.word == "opset6.ReadValue")
+        own = DType.INT32 if dtype == "int64" else DType.of(dtype)
+        assert (read.attributes["variable_type"], read.attributes["variable_shape"]) == (own, "1,4")
+        np.testing.assert_array_equal(read.operands[0].storage.numpy(), 3 * x)
+        assert read.operands[0].storage.dtype is own
+        assert [node.word for node in raw].count("opset1.Convert") == 2 * (dtype == "int64")
+        np.testing.assert_array_equal(in_openvino(path, [x], 3), [(4 + 2 * k) * x for k in range(3)])
+
+
+def test_what_is_assigned_is_read_past_its_copy_where_nobody_else_reads_it():
+    fact = TensorFact(F32, (1, 4))
+    for kind in ("identity", "convert", "read", "returned", "other type", "word", "none"):
+        graph: Any = Graph()
+        x, state = graph.add_input("x", fact), graph.add_input("s", fact)
+        state.storage = storage_of(X)
+        total = graph.append(Node("opset1.Add", [x, state], [Value("y", fact)], dialect="openvino")).output
+        word = {"convert": "opset1.Convert", "word": "opset1.Abs"}.get(kind, "opset16.Identity")
+        copy = total
+        if kind != "none":
+            other = TensorFact(DType.FLOAT16, (1, 4)) if kind == "other type" else fact
+            copy = graph.append(Node(word, [total], [Value("after", other)], dialect="openvino")).output
+        shown = [total] if kind != "none" else []
+        if kind == "read":
+            shown.append(graph.append(Node("opset1.Abs", [copy], [Value("z", fact)], dialect="openvino")).output)
+        graph.set_outputs([*shown, copy])
+        mark(state, State(copy.name, "v", is_returned=kind == "returned"))
+        hide_states(graph)
+        verify(graph)
+        words = [node.word for node in graph]
+        assert words[0] == "opset6.ReadValue"
+        assert words[-1] == "opset6.Assign"
+        assert (word in words[1:-1]) is (kind not in ("identity", "convert", "none")), kind
+        assert graph.last.attributes == {"variable_id": "v"}
+        assert graph.inputs == [x]
