@@ -67,3 +67,22 @@ def test_one_small_thing_after_another_is_looked_through():
         assert gc.get_stats()[1]["collections"] > before
     finally:
         gc.set_threshold(*thresholds)
+
+
+def test_much_that_was_made_is_old_at_once():
+    thresholds = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    try:
+        gc.collect()
+        for count, is_old in ((1000, False), (120_000, True)):
+            gc.unfreeze()
+            gc.collect()
+            with paused_collection():
+                rings: list[list[object]] = [[] for _ in range(count)]
+                assert gc.get_count()[0] >= count
+            assert any(each is rings for each in gc.get_objects(2)) is is_old, count
+            assert gc.get_freeze_count() == 0
+            assert len(rings) == count
+            del rings
+    finally:
+        gc.set_threshold(*thresholds)

@@ -128,3 +128,17 @@ def test_numpy_passes_undecided_on(function):
 def test_numpy_cannot_make_unknown_numbers_integers():
     with pytest.raises(Undecided):
         array(N, 3).astype(np.int64)
+
+
+def test_elements_read_as_what_they_stand_for():
+    assert (str(Element(N + 1)), repr(Element(N + 1))) == ("N+1", "Element(N+1)")
+    assert dim_of(+Element(N)) == N
+    assert +N is N
+
+
+def test_what_is_divided_by_0_is_said_otherwise_by_every_runtime():
+    for divided in (lambda n: n // 0, lambda n: n % 0, lambda n: 3 // (n - n)):
+        with pytest.raises((Undecided, ZeroDivisionError)):
+            divided(Element(N))
+    with pytest.raises(Undecided, match="what N divided by 0 is"):
+        Element(N) // 0

@@ -476,3 +476,44 @@ def test_what_turns_out_equal_becomes_a_definition_that_is_short():
     assert extents.definitions == {"long": long_sum(), "short": rows, "same": long_sum() + 1}
     assert extents.settled(short + 1) == rows + 1
     assert [extents.settled(dim) for dim in (long, same)] == [long, same]
+
+
+def sum_of(name, count):
+    total = 0
+    for number in range(count):
+        total = total + Symbol(f"{name}{number}")
+    return total
+
+
+def test_what_is_too_long_to_compare_or_to_replace_stays_as_it_is():
+    extents = Extents()
+    # The difference has more terms than an expression may have.
+    assert extents.equate(sum_of("a", 100), sum_of("b", 100)) is None
+    assert extents.resolved(Symbol("a0")) == Symbol("a0")
+    n, k, m = (extents.declare(name) for name in "nkm")
+    power = n * n * n * n * n * n * n * n * n * n
+    assert extents.equate(maximum(power, m), k) is None
+    assert extents.equate(n, sum_of("c", 4)) is None
+    assert extents.resolved(n + 1) == sum_of("c", 4) + 1
+    assert extents.resolved(power) == power
+    assert extents.resolved(maximum(power, m) + 1) in (k + 1, maximum(power, m) + 1)
+
+
+def test_what_is_too_long_with_sizes_is_known_no_more_and_the_rest_is():
+    extents = Extents()
+    n, k, m = (extents.declare(name) for name in "nkm")
+    extents.require(Constraint(n * k, "<=", 5))
+    extents.require(Constraint(m, "<=", 7 * k))
+    bound = extents.bound({"n": sum_of("a", 40), "k": sum_of("b", 40)})
+    assert [constraint.relation for constraint in bound.constraints] == ["<="]
+    assert [constraint.left for constraint in bound.constraints] == [m]
+
+
+def test_what_is_equal_to_an_equal_is_equal_to_what_that_is():
+    extents = Extents()
+    a, b, c, d = (extents.declare(name) for name in "abcd")
+    extents.equate(maximum(a, b), c)
+    extents.equate(c, d)
+    assert extents.settled(maximum(a, b)) == extents.settled(c) == extents.settled(d)
+    extents.equate(d, 7)
+    assert [extents.settled(each) for each in (maximum(a, b), c, d)] == [7, 7, 7]

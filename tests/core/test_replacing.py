@@ -4,8 +4,10 @@ import errno
 import json
 import os
 import re
+import signal
 import stat
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -302,3 +304,68 @@ def test_no_handle_stays_open(tmp_path):
         with together(tmp_path / "a.xml"):
             pass
     assert handles() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are opened there alone")
+def test_where_the_system_has_no_locks_or_lets_nobody_open_folders_files_are_moved(tmp_path, monkeypatch):
+    real = os.open
+
+    def refusing(path, flags, *more, **options):
+        if Path(path).is_dir():
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, flags, *more, **options)
+
+    monkeypatch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refusing)
+        write_pair(tmp_path, "a", ".xml", b"one")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "fcntl", None)
+        write_pair(tmp_path, "a", ".xml", b"two")
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"a.bin": b"two", "a.xml": b"two"}
+
+
+def test_another_thread_moves_files_and_leaves_signals_alone(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def work():
+        write_pair(tmp_path, "a", ".xml", b"one")
+        seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+    assert (tmp_path / "a.xml").read_bytes() == b"one"
+
+
+def test_a_move_that_is_refused_where_nothing_is_in_its_way_is_told(tmp_path, monkeypatch):
+    def refuse(self, target):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        write_alone(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_left_of_a_move_is_finished_before_the_next_one(tmp_path):
+    beside = beside_of(tmp_path / "a.bin")
+    beside.write_text("left")
+    (tmp_path / ".a.onnx.moves").write_text(json.dumps([[beside.name, "a.bin"]]))
+    write_alone(tmp_path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.bin", "a.onnx"]
+    assert (tmp_path / "a.bin").read_text() == "left"
+
+
+def test_what_is_given_up_may_be_gone_already(tmp_path):
+    def fail():
+        with together() as files:
+            files.open(tmp_path / "a").write(b"half")
+            files.moves[0][0].unlink()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import subprocess
 import sys
@@ -67,3 +68,37 @@ def test_what_is_opened_to_be_moved_is_read(tmp_path):
     with open(tmp_path / "a", "rb", opener=system.open_movable) as file:
         (tmp_path / "a").rename(tmp_path / "b")
         assert file.read() == b"abc"
+
+
+def test_free_memory_is_half_of_all_where_only_that_is_told(monkeypatch):
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    def told(text):
+        def opened(path, *_, **__):
+            assert path == "/proc/meminfo"
+            if text is None:
+                raise FileNotFoundError
+            return io.StringIO(text)
+
+        return opened
+
+    for text, expected in (
+        (None, whole // 2),
+        ("MemTotal: 9 kB\n", whole // 2),
+        ("MemAvailable: many kB\n", whole // 2),
+        ("no colon\n", whole // 2),
+        ("MemTotal: 9 kB\nMemAvailable:   3 kB\n", 3 << 10),
+    ):
+        monkeypatch.setattr("builtins.open", told(text))
+        assert system.free_memory() == expected, text
+
+
+def test_what_is_opened_on_windows_may_be_renamed_and_removed_meanwhile(monkeypatch):
+    asked = []
+    calls = SimpleNamespace(GENERIC_READ=1 << 31, OPEN_EXISTING=3, NULL=0, CreateFile=lambda *a: asked.append(a) or 5)
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setitem(sys.modules, "_winapi", calls)
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(open_osfhandle=lambda handle, flags: (handle, flags)))
+    assert system.open_movable("a", os.O_RDONLY) == (5, os.O_RDONLY)
+    # Others may read, write and remove it: FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE.
+    assert asked == [("a", 1 << 31, 1 | 2 | 4, 0, 3, 0, 0)]

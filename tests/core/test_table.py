@@ -59,3 +59,12 @@ def test_rows_are_a_table():
     assert str(Found([], "nothing")) == "nothing"
     assert str(Found([{"a": 1}])) == "a\n1"
     assert Found([])._repr_html_() == "<table><thead><tr></tr></thead><tbody></tbody></table>"
+
+
+def test_what_has_no_caption_is_its_rows_alone():
+    class Plain(Tabular):
+        def to_rows(self):
+            return [{"a": 1}]
+
+    assert Plain().caption == ""
+    assert str(Plain()) == "a\n1"

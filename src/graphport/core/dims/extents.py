@@ -121,9 +121,12 @@ class Extents:
         return self.declare(self._free(name), lower, upper)
 
     def require(self, constraint: Constraint, origin: Span | None = None) -> Contradiction | None:
-        """Take a constraint as a fact; what it contradicts, if there is such."""
+        """Take a constraint as a fact, unless it is too long to compare; what it contradicts, if there is such."""
         now = Constraint(self.resolved(constraint.left), constraint.relation, self.resolved(constraint.right))
-        holds = now.is_true
+        try:
+            holds = now.is_true
+        except TooLong:
+            return None
         if holds is None and now.relation == "=":
             self._unite(now, origin)
         if holds is None:
@@ -334,10 +337,7 @@ class Extents:
 
     def _unite(self, constraint: Constraint, origin: Span | None) -> None:
         """Let an atom that occurs once in the difference be what the others say."""
-        try:
-            difference = primitive(constraint.left - constraint.right)
-        except TooLong:
-            return
+        difference = primitive(constraint.left - constraint.right)
         choices = sorted(_solutions(terms_of(difference)), key=lambda found: self._rank(*found))
         for atom, other in choices:
             if _lies_within(other, atom) and (isinstance(other, int) or len(str(other)) <= MOST_TEXT):

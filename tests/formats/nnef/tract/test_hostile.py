@@ -112,3 +112,11 @@ def test_a_mirror_of_many_slices_is_refused_before_it_is_made(tmp_path, monkeypa
     source.write_text(f"version 1.0;\ngraph g(x) -> (y)\n{{ {body} }}\n", encoding="utf-8")
     model = gp.load(source, raw=True)
     assert code_of(gp.save, model, tmp_path / "out.nnef.tgz", flavour="tract") == "LIMIT0001"
+
+
+def test_an_assertion_that_is_too_long_to_compare_is_no_fact(load):
+    sides = ["+".join(f"{name}{number}" for number in range(70)) for name in "AB"]
+    symbols = "".join(f"extension tract_symbol {name};\n" for side in sides for name in side.split("+"))
+    for relation in ("==", "<="):
+        model = load(fragments=f"{symbols}extension tract_assert {sides[0]} {relation} {sides[1]};\n")
+        assert model.graph.extents.constraints == {}
