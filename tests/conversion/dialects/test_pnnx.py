@@ -250,7 +250,8 @@ def test_complex_numbers_are_pairs_where_all_words_have_a_rule():
     for word, is_paired in (("aten::real", True), ("aten::word", False)):
         for kind in ("", "returned", "input"):
             net = Net(FACT, *([whole] if kind == "input" else []))
-            z = net.value("torch.fft_fft" if kind != "input" else "aten::conj", *net.inputs[-1:], fact=whole)
+            given = net.inputs[1:] if kind == "input" else net.inputs * 2
+            z = net.value("torch.conj" if kind == "input" else "torch.complex", *given, fact=whole)
             y = net.value(word, z, fact=FACT)
             net.graph.set_outputs([y, z] if kind == "returned" else [y])
             before(net.graph)
@@ -262,8 +263,8 @@ def test_complex_numbers_are_pairs_where_all_words_have_a_rule():
                 continue
             assert (is_paired, kind) == (True, "")
             assert z.fact == TensorFact(F32, (2, 3, 2))
-            assert words == [f"{COMPLEX}torch.fft_fft", f"{COMPLEX}aten::real"]
-            assert [node.attributes[COMPLEX] for node in net.graph] == [(False,), (True,)]
+            assert words == [f"{COMPLEX}torch.complex", f"{COMPLEX}aten::real"]
+            assert [node.attributes[COMPLEX] for node in net.graph] == [(False, False), (True,)]
 
 
 # ── and back ──────────────────────────────────────────────────────────────────────────────────────────────────────────
