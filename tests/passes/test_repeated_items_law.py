@@ -82,7 +82,8 @@ class Net:
                     self.add("Cast", [self.last], to=F)
             case "smaller":  # its first axis is none of the batch, whatever its length
                 shape = (rows, columns) if self.draw(st.booleans()) else (1, rows, columns)
-                self.add("Mul", [self.last, self.named(self.random.normal(size=shape).astype(np.float32))])
+                row = self.random.normal(size=shape[-1:]).astype(np.float32)
+                self.add("Mul", [self.last, self.named(np.broadcast_to(row, shape).copy())])
             case "fed":
                 is_as_given = (rows, columns) == (self.rows, self.columns)
                 self.add("Add", [self.last, self.draw(st.sampled_from(["x", "z"])) if is_as_given else self.last])
