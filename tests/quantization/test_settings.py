@@ -32,7 +32,7 @@ def test_every_setting_survives_json_with_a_value_of_its_own():
     numbers = {"percentile": 99.5, "activation_bits": 16, "weight_bits": 4, "weight_block": 32, "min_snr": 20.5,
                "max_float_layers": 3, "max_latency": "3ms", "max_bytes": 9, "min_metric": 0.5, "point": 2, "batch": 7, "memory": 1 << 20, "threads": 2}  # fmt: skip
     types = {"activation_type": "int8", "weight_type": "float8_e5m2"}
-    lists = {"float_nodes": ("a", "b/c"), "quantize_nodes": ("ü",)}
+    lists = {"float_nodes": ("a", "b/c"), "quantize_nodes": ("ü",), "wide_nodes": ("d",)}
     flags = ("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search", "refine",
              "real_results", "cheap_layers", "tables", "weights_only", "dynamic", "full_integer", "front")  # fmt: skip
     settings = Settings().updated(**names, **numbers, **types, **lists, prepare=False, **dict.fromkeys(flags, True))

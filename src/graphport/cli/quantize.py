@@ -98,6 +98,7 @@ def _targets() -> Iterable[str]:
 @click.option("--dispatch", type=Choice(_DISPATCH), help="Which nodes are candidates.")
 @click.option("--float", "float_nodes", multiple=True, metavar="NODE", help="Leave a node floating. Repeatable.")
 @click.option("--quantize", "quantize_nodes", multiple=True, metavar="NODE", help="Quantize a node. Repeatable.")
+@click.option("--wide", "wide_nodes", multiple=True, metavar="NODE", help="Activations of 16 bits. Repeatable.")
 @click.option(
     "--real-results/--no-real-results",
     default=None,

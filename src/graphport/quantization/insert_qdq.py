@@ -265,8 +265,8 @@ def bias_grid(weight: Weight, source: Grid, bits: int) -> Grid | None:
 
 def _emit_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantization) -> None:
     """Quantize operands of one number; a grid from zero to it holds it exactly."""
-    del node
-    like = next(iter(quantization.grids.values())).dtype if quantization.grids else DType.UINT8
+    beside = (quantization.grid_of(value) for value in (*node.operands, *node.results))
+    like = next((grid.dtype for grid in beside if grid is not None), DType.UINT8)
     for index, value in enumerate(twin.inputs):
         if value is None or not value.is_constant or value not in data_operands(twin) or value.storage is None:
             continue

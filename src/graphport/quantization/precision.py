@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from graphport.quantization.choices import Choices
 from graphport.quantization.float_fallback import floated
 from graphport.quantization.report import Step
+from graphport.quantization.widen import has_wide_layers, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
     from graphport.quantization.session import Work
 
 _REASON = "it makes so much noise that the goal asks for it"
+_BYTE = 8
 _MOST_ALONE = 96
 """Layers up to which each is measured alone; beyond, the noise that layers make themselves ranks them."""
 _MOST_SETS = 120
@@ -36,6 +43,8 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
     more together: so smaller sets are measured, all of them where they are few.
     """
     noise = best.noise or work.measure(best)
+    if work.choices.settings.full_integer and noise.snr - noise.margin < goal:
+        return _all_wide(work, best)
     layers = list(best.quantization.placement.layers)
     limit = len(layers) - 1 if most is None else min(most, len(layers) - 1)
     if noise.snr - noise.margin >= goal or not limit:
@@ -69,6 +78,31 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
     kept, found = _fewer(work, best, meets, order, len(kept)) or (kept, found)
     if found.noise is not None:
         work.steps.append(Step(f"{len(kept)} layers floating", found.noise.snr, is_kept=True))
+    return found
+
+
+def _all_wide(work: Work, best: Candidate) -> Candidate:
+    """`best` with activations of 16 bits where that helps: no layer can stay real where inputs are integers."""
+    wide = all_widened(work, best)
+    return best if wide is None else work.better("activations of 16 bits", best, wide)
+
+
+def all_widened(work: Work, best: Candidate) -> Candidate | None:
+    """`best` with activations of 16 bits everywhere; `None` where that is no choice.
+
+    Weights keep their codes where their grid is the same: biases of sums of such values may ask for a wider one.
+    """
+    settings, target = work.choices.settings, work.choices.target
+    if target.wide is None or settings.weights_only or work.choices.activation.bits > _BYTE:
+        return None
+    other = copy.copy(work)
+    asked = replace(settings, activation_bits=target.wide.bits, activation_type=str(target.wide), wide_nodes=())
+    other.choices = replace(Choices.of(asked), rounds=work.choices.rounds, corrects=work.choices.corrects)
+    found = other.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
+    weights = found.quantization.weights
+    for node, weight in best.quantization.weights.items():
+        if node in weights and np.array_equal(weights[node].grid.scale, weight.grid.scale):
+            weights[node] = weight
     return found
 
 
@@ -106,15 +140,17 @@ def sensitivities(work: Work, best: Candidate) -> dict[Node, float]:
         return {node: known[node].own if node in known else 0.0 for node in layers}
     found: dict[Node, float] = {}
     for done, node in enumerate(layers):
-        trial = _with_floating(work, best, [other for other in layers if other is not node])
-        found[node] = trial.noise.ratio if trial.noise is not None else 0.0
+        others = [other.output.name for other in layers if other is not node]
+        found[node] = work.measure(floated(work, best, others, _REASON)).ratio
         if work.on_progress is not None:
             work.on_progress("sensitivity", done + 1, len(layers))
     return found
 
 
 def _with_floating(work: Work, best: Candidate, floating: list[Node]) -> Candidate:
-    """`best` with some layers in floating point, measured."""
-    trial = floated(work, best, [node.output.name for node in floating], _REASON)
+    """`best` with some layers in floating point, measured; with 16 bits where whoever runs it has integers only."""
+    names = [node.output.name for node in floating]
+    is_wide = work.choices.target.is_whole and has_wide_layers(work.choices.settings, work.choices.target)
+    trial = widened(work.choices, best, names) if is_wide else floated(work, best, names, _REASON)
     work.measure(trial)
     return trial

@@ -38,6 +38,7 @@ from graphport.quantization.streamed import streamed
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
 from graphport.quantization.verdict import slower, verdict
+from graphport.quantization.widen import refuse_wide
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,6 +113,7 @@ def quantize(
         choices = replace(choices, corrects=False) if is_likely else _unseen(choices)
     samples = gather(graph, data)
     graph = plain(graph)
+    refuse_wide(graph, settings, choices.target)
     is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic) and is_large(graph)
     work = _begun(graph, choices, samples, on_progress, statistics, is_streamed=is_streamed)
     work.observer = observer

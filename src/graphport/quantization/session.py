@@ -37,6 +37,7 @@ from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.tables import table_codes, tables
 from graphport.quantization.unscale import unscale
 from graphport.quantization.weights import by_group, nearest, weight_grid
+from graphport.quantization.widen import widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -111,7 +112,8 @@ class Work:
         if self.choices.settings.weights_only:
             quantization.grids.clear()
             quantization.tables = self.tables(graph)
-        return Candidate(graph, quantization, by_value, floating=tuple(floating))
+        found = Candidate(graph, quantization, by_value, floating=tuple(floating))
+        return widened(self.choices, found, self.choices.settings.wide_nodes)
 
     def quantization(self, placement: Placement) -> Quantization:
         """Nothing but where `placement` says that is computed on integers."""

@@ -64,6 +64,7 @@ class Settings:
         cheap_layers: layers that cost little time if they are real stay so where that lowers the noise.
         float_nodes: names of nodes (or of their results) that stay floating.
         quantize_nodes: names of nodes that are quantized whatever dispatch says.
+        wide_nodes: names of layers (or of their results) that read activations of 16 bits.
         min_snr: goal in dB at the outputs; the most sensitive layers stay floating until it is met.
         max_float_layers: how many may.
         max_latency: goal beside the source's time (0.5, or "0.5x"), or absolute ("3ms"); processor time on one thread.
@@ -108,6 +109,7 @@ class Settings:
     cheap_layers: bool | None = None
     float_nodes: tuple[str, ...] = ()
     quantize_nodes: tuple[str, ...] = ()
+    wide_nodes: tuple[str, ...] = ()
     min_snr: float | None = None
     max_float_layers: int | None = None
     max_latency: float | str | None = None
@@ -171,6 +173,7 @@ class Settings:
         return found
 
 
+_NAMES = ("float_nodes", "quantize_nodes", "wide_nodes")
 _TEXTS = {
     "activation_type": "the name of an element type, such as int8",
     "weight_type": "the name of an element type, such as int8",
@@ -242,7 +245,7 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
             (name, isinstance(getattr(settings, name), bool), "true or false")
             for name in ("prepare", "weights_only", "dynamic", "full_integer", "front")
         ),
-        *((name, _are_names(getattr(settings, name)), "a list of names") for name in ("float_nodes", "quantize_nodes")),
+        *((name, _are_names(getattr(settings, name)), "a list of names") for name in _NAMES),
     ]
     return [(name, remedy) for name, is_right, remedy in rules if not is_right]
 

@@ -20,15 +20,16 @@ from graphport.quantization.optimise.plans import cost_of, plans
 from graphport.quantization.optimise.storing import Storing
 from graphport.quantization.optimise.table import read_table, unknown_to
 from graphport.quantization.placement import products
-from graphport.quantization.precision import sensitivities
+from graphport.quantization.precision import all_widened, sensitivities
 from graphport.quantization.report import Step
+from graphport.quantization.widen import has_wide_layers, widened
 from graphport.quantization.written import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from graphport.backends import Session
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Node
     from graphport.quantization.candidate import Candidate
     from graphport.quantization.optimise.costs import Times
     from graphport.quantization.samples import Run
@@ -42,6 +43,9 @@ _PRODUCTS = 1 << 31
 _SUMS = (0.1, 1.0)
 """The parts of products whose sums may stay unrounded that are tried."""
 _MOST_PLANS = 9
+_BYTE = 8
+_WIDE = (1, 4)
+"""Of how many layers activations of 16 bits are tried."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +161,18 @@ def _planned(work: Work, base: Candidate, table: _Known | None) -> list[Candidat
     order = sorted(noises, key=noises.__getitem__, reverse=True)
     by_noise = [tuple(node.output.name for node in order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
     found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MOST_PLANS]
-    return [floated(work, base, names, _REASON) for names in found]
+    real = [] if work.choices.settings.full_integer else [floated(work, base, names, _REASON) for names in found]
+    return [*real, *_wide_plans(work, base, order)]
+
+
+def _wide_plans(work: Work, base: Candidate, order: Sequence[Node]) -> list[Candidate]:
+    """`base` with activations of 16 bits: of the noisiest layers where the target mixes widths, else of all."""
+    choices = work.choices
+    if has_wide_layers(choices.settings, choices.target):
+        sets = [[node.output.name for node in order[:k]] for k in _WIDE if k < len(order)]
+        return [widened(choices, base, names) for names in sets]
+    whole = None if choices.target.mixes else all_widened(work, base)
+    return [] if whole is None else [whole]
 
 
 def _timed_run(work: Work, base: Candidate, goals: Goals) -> Run | None:
@@ -266,16 +281,18 @@ def _bytes(graph: Graph) -> int:
 
 def _layers(work: Work, of: Candidate) -> dict[str, int]:
     """How many layers have which precision."""
-    quantization, activation = of.quantization, str(work.choices.activation)
+    quantization = of.quantization
     found: Counter[str] = Counter()
     for node, weight in quantization.weights.items():
         name = str(weight.grid.dtype)
+        layer = quantization.placement.layers.get(node)
+        read = None if layer is None else quantization.grid_of(layer.input)
         if work.choices.settings.weights_only or node in quantization.alone:
             name = f"{name} weights"
         elif node in quantization.placement.summing:
             name = f"{name} with real sums"
-        elif "8" not in activation:
-            name = f"{name}, activations {activation}"
+        elif read is not None and read.dtype.bits > _BYTE:
+            name = f"{name}, activations {read.dtype}"
         found[name] += 1
     for weight in quantization.tables.values():
         found[f"{weight.grid.dtype} tables"] += 1

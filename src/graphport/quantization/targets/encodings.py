@@ -29,6 +29,8 @@ QNN = Target(
     fused=frozenset({"Relu", "Clip"}),
     per_channel=_LAYERS,
     activations=frozenset({DType.UINT8, DType.UINT16}),
+    wide=DType.UINT16,
+    mixes=True,
     weights=frozenset({DType.INT8, DType.INT4}),
     has_blocks=False,
     bias_bits=0,
@@ -41,6 +43,8 @@ RKNN = replace(
     activation=DType.INT8,
     activations=frozenset({DType.INT8}),
     weights=frozenset({DType.INT8}),
+    wide=None,
+    mixes=False,
     encodings="rknn",
 )
 MNN = replace(RKNN, name="mnn", pointwise=frozenset({"Add"}), is_whole=False, symmetric=True, encodings="mnn")

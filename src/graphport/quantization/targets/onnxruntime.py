@@ -21,6 +21,9 @@ ONNXRUNTIME = Target(
     block_weights=frozenset({DType.INT4, DType.UINT4, DType.FLOAT8E4M3FN, DType.FLOAT8E5M2}),
     has_zeros=True,
     pairs=True,
+    # It computes on reals between them; weights stay bytes.
+    wide=DType.UINT16,
+    mixes=True,
     is_simulated=False,
     is_dynamic=True,
     table=DType.INT8,

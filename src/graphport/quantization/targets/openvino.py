@@ -14,6 +14,9 @@ OPENVINO = Target(
     fused=frozenset({"Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "HardSwish", "Elu"}),
     per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
     activations=INTEGERS,
+    # Its kernels have no such integers: it computes on reals between what is rounded.
+    wide=DType.UINT16,
+    mixes=True,
     bias_bits=0,
     pairs=True,
     pairs_by_place=True,

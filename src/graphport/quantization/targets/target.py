@@ -53,6 +53,8 @@ class Target:
         activation: element type of activations.
         activations: the element types that activations may have; none for all.
         weights: the same for weights.
+        wide: element type of activations of 16 bits, where they take part in plans.
+        mixes: whether single layers may have those.
         has_blocks: whether entries along the summed axis may have scales of their own.
         block: how many entries share a scale, where there is one way only; 0 for any number.
         half_scales: scales of blocks are of half precision.
@@ -114,6 +116,8 @@ class Target:
     weight: DType = DType.INT8
     activations: frozenset[DType] = frozenset()
     weights: frozenset[DType] = frozenset()
+    wide: DType | None = None
+    mixes: bool = False
     has_blocks: bool = True
     block: int = 0
     half_scales: bool = False

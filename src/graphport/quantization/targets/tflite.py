@@ -19,6 +19,8 @@ TFLITE = Target(
     per_channel=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
     activation=DType.INT8,
     activations=frozenset({DType.INT8, DType.INT16}),
+    # Kernels that read 16 bits give 16 bits, and what one of eight gave gains nothing by them: all have them or none.
+    wide=DType.INT16,
     weights=frozenset({DType.INT8}),
     has_blocks=False,
     axes=2,

@@ -1,0 +1,89 @@
+"""Activations of 16 bits where eight lose too much: of single layers, where the target mixes widths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.quantization.calibrate import calibrate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from graphport.ir.graph import Graph, Value
+    from graphport.quantization.candidate import Candidate
+    from graphport.quantization.choices import Choices
+    from graphport.quantization.settings import Settings
+    from graphport.quantization.targets.target import Target
+
+_BYTE = 8
+
+
+def widened(choices: Choices, best: Candidate, names: Collection[str]) -> Candidate:
+    """`best` where the layers whose nodes or results `names` has read values of 16 bits; weights stay as they are.
+
+    Where all values have grids they give them, too. Who else reads such a value reads it so. Values whose grid is that
+    of a kernel keep it.
+    """
+    quantization = best.quantization
+    dtype, points = choices.target.wide, quantization.placement.points
+    asked = [
+        layer for node, layer in quantization.placement.layers.items() if {node.name, node.output.name} & set(names)
+    ]
+    values = [layer.input for layer in asked]
+    if choices.target.is_whole:
+        values += [_end(layer.node.output, points) for layer in asked]
+    roots = {points[value] for value in values if value in points}
+    grids = dict(quantization.grids)
+    for value in roots - quantization.fixed:
+        if dtype is not None and value in best.states:
+            grids[value] = calibrate(
+                best.states[value],
+                dtype,
+                # There are codes enough for the whole range.
+                "min-max",
+                is_symmetric=choices.is_symmetric or dtype in choices.target.centred,
+                percentile=choices.settings.percentile,
+                power_of_two=choices.power_of_two,
+            )
+    # No search for ranges brings eight bits back.
+    quantization = replace(quantization, grids=grids, fixed=quantization.fixed | roots)
+    quantization.weights = dict(quantization.weights)
+    return replace(best, quantization=quantization, noise=None)
+
+
+def _end(value: Value, points: Mapping[Value, Value]) -> Value:
+    """The value that the kernel of a layer gives, behind what disappears in it."""
+    while value not in points and len(value.uses) == 1 and value.users and len(value.users[0].outputs) == 1:
+        value = value.users[0].output
+    return value
+
+
+def has_wide_layers(settings: Settings, target: Target) -> bool:
+    """Whether single layers may have activations of 16 bits."""
+    return target.wide is not None and target.mixes and not settings.weights_only and not settings.full_integer
+
+
+def refuse_wide(graph: Graph, settings: Settings, target: Target) -> None:
+    """Refuse layers that are to read 16 bits where there are no such layers.
+
+    Raises:
+        DiagnosticError: QUANT0004 the target does not mix widths, QUANT0010 there is no such node.
+    """
+    if not settings.wide_nodes:
+        return
+    if not has_wide_layers(settings, target) or settings.activation_bits > _BYTE:
+        remedy = "leave the setting 'wide_nodes' out (--wide)"
+        if target.wide is not None:
+            remedy += ", or give all activations 16 bits (--bits 16)"
+        message = f"{target.name} has no single layers with activations of 16 bits here"
+        raise DiagnosticError(Diagnostic("QUANT0004", message, None, remedy))
+    known = {name for node in graph for name in (node.name, *(value.name for value in node.results))}
+    findings = [
+        Diagnostic("QUANT0010", f"there is no layer {name!r}", None, "names are those of nodes, or of their results")
+        for name in settings.wide_nodes
+        if name not in known
+    ]
+    if findings:
+        raise DiagnosticError(*findings)
