@@ -118,6 +118,15 @@ def test_several_results():
     assert values.producer is places.producer
 
 
+def test_another_word_on_the_way_gives_its_first_result():
+    registry.load("pnnx")
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
+    rule = registry.lowering("pnnx", "torch.aminmax")
+    answer = rule(Builder(Inference(), graph, count=2), x, dim=1)
+    assert [value.producer.word for value in answer] == ["ReduceMin", "ReduceMax"]
+
+
 def test_a_word_is_refused_where_no_guard_holds():
     scene = Scene()
     with pytest.raises(UnsupportedError, match=r"where alpha > 0 or alpha < -9"):
@@ -141,7 +150,7 @@ def test_a_row_is_called_as_a_function_is(operands, attributes):
 
 def test_the_signature_is_that_of_a_function():
     assert str(inspect.signature(lowering("w(x, y=None, *z, k: float = 2) -> f(x, y, *z, k)"))) == (
-        "(b, /, x, y=None, *z, k: 'float' = 2)"
+        "(builder, /, x, y=None, *z, k: 'float' = 2)"
     )
 
 

@@ -6,6 +6,7 @@ import inspect
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphport.core.sequences import is_sequence
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.rows.terms import Reader, number, real
 from graphport.ops.rows.text import RowError, parameters
@@ -92,7 +93,7 @@ class Lowering:
     def __signature__(self) -> inspect.Signature:
         """That of a function that does the same."""
         kinds = inspect.Parameter
-        found = [kinds("b", kinds.POSITIONAL_ONLY)]
+        found = [kinds("builder", kinds.POSITIONAL_ONLY)]
         for each in self._parameters:
             kind = kinds.VAR_POSITIONAL if each.is_variadic else kinds.POSITIONAL_OR_KEYWORD
             default = kinds.empty if each.is_required or each.is_variadic else each.default
@@ -182,9 +183,12 @@ class Lifting:
 
     @cached_property
     def _meaning(self) -> _Meaning:
-        if self.row.parameters is not None:
-            raise RowError(self.row.text, f"what {self.page.name} takes its page says", self.row.parameters[0] - 1)
-        return _meaning(self.row, set(self._defaults), self._functions, self._words)
+        stated = parameters(self.row)
+        if any(each.kind != "ignored" or each.name not in self._defaults for each in stated):
+            message = f"what {self.page.name} takes its page says, and only what is `ignored` is said here"
+            raise RowError(self.row.text, message, self.row.parameters[0] if self.row.parameters else 0)
+        found = _meaning(self.row, set(self._defaults), self._functions, self._words)
+        return found._replace(used=found.used | {each.name for each in stated})
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -212,4 +216,5 @@ class Lifting:
             if name not in meaning.used and not (value is self._defaults[name] or value == self._defaults[name]):
                 return None
         answer = meaning.answer(b, names)
-        return None if answer is _ABSENT else answer
+        is_whole = answer is not _ABSENT and (b.count == 1 or (is_sequence(answer) and len(answer) >= b.count))
+        return answer if is_whole else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphport.ops import registry
@@ -11,8 +12,9 @@ from graphport.ops.rows.rule import Lifting, Lowering
 from graphport.ops.rows.text import RowError, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from graphport.ops.builder import Builder
     from graphport.ops.rows.terms import Function
 
 
@@ -25,6 +27,8 @@ class Rows:
     """Small words of its own: `(builder, *arguments)` by name."""
     emit: Callable[..., Any] | None = None
     """`(builder, word, is_last, operands, attributes)` makes a word while an operator is written."""
+    other: str = ""
+    """A dialect whose words, too, rows may name behind the arrow."""
     register: Callable[..., Any] | None = None
     """`(*words, **options)` gives what registers a rule of these words, where `lower` does not."""
 
@@ -59,14 +63,30 @@ class Rows:
                 lift(self.dialect, name, until=until)(Lifting(row, PAGES[name], self.functions, self._emitted))
 
     def _read(self, word: str) -> Callable[..., Any] | None:
-        """Another word of the dialect, which is said in operators by its own rule."""
+        """Another word, which is said in operators by its own rule."""
         rule = registry.lowering(self.dialect, word)
+        if rule is None and self.other:
+            rule = registry.lowering(self.other, word)
         if rule is None:
             return None
-        return lambda b, _is_last, operands, attributes: rule(b, *operands, **attributes)
+        return partial(_read, rule)
 
     def _emitted(self, word: str) -> Callable[..., Any] | None:
         emit = self.emit
         if emit is None:
             return None
         return lambda b, is_last, operands, attributes: emit(b, word, is_last, operands, attributes)
+
+
+def _read(
+    rule: Callable[..., Any], b: Builder, is_last: bool, operands: Sequence[Any], attributes: Mapping[str, Any]
+) -> Any:
+    """What a rule makes of another word; on the way that is its first result alone."""
+    if is_last:
+        return rule(b, *operands, **attributes)
+    wanted = b.count, b.absent
+    b.count, b.absent = 1, frozenset()
+    try:
+        return registry.results(rule(b, *operands, **attributes))[0]
+    finally:
+        b.count, b.absent = wanted

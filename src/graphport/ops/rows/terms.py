@@ -12,6 +12,7 @@ Nothing here is run as Python: the tree is walked, and what is not in it raises 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from graphport.ir.graph import Value
 from graphport.ops.declare import PAGES, ShapeError, UnsupportedError
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.rows.text import RowError
+from graphport.ops.types import INDICES
 
 if TYPE_CHECKING:
     from graphport.ops.builder import Builder
@@ -135,12 +137,15 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "dtype": dtype,
         "is_floating": is_floating,
         "like": like,
+        "math.log": lambda _b, x: math.log(number(x)),
+        "math.sqrt": lambda _b, x: math.sqrt(number(x)),
         "rank": rank,
         "unsupported": unsupported,
     }
 )
 """Small words that the rows of every dialect have."""
 
+_CONSTANTS = MappingProxyType({"math.inf": math.inf, "math.pi": math.pi})
 _TYPES = MappingProxyType({each.text: each for each in DType})
 _BINARY: Mapping[type[ast.AST], Function] = MappingProxyType(
     {
@@ -252,6 +257,9 @@ class Reader:
     def _number(self, node: ast.expr) -> Term:
         """Arithmetic on numbers, and what is true of them."""
         match node:
+            case ast.Attribute() if (text := ast.unparse(node)) in _CONSTANTS:
+                constant = _CONSTANTS[text]
+                return lambda _b, _names: constant
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 term = self._term(inner)
                 return lambda b, names: -number(term(b, names))
@@ -294,6 +302,16 @@ class Reader:
         self.operators.append(name)
         return lambda b, names: word(b, is_last, _flat(operands, b, names), _named(attributes, b, names))
 
+    def _check_numbers(self, node: ast.Call, page: Page) -> None:
+        """Hold numbers against what stands beside them: they have the element type of a tensor of the same variable."""
+        places = [(each, page.signature.operand(place)) for place, each in enumerate(node.args)]
+        told = {own.types.name for each, own in places if own and own.types and not isinstance(each, ast.Constant)}
+        for each, own in places:
+            if not isinstance(each, ast.Constant) or each.value is None or own is None or own.types is None:
+                continue
+            if own.types.name not in told and len(own.types.dtypes) > 1 and not own.types.dtypes <= INDICES:
+                raise self._fault(each, f"nothing says of which type {each.value} is: like(x, {each.value})")
+
     def _operand(self, node: ast.expr) -> tuple[bool, Term]:
         if isinstance(node, ast.Starred):
             return True, self._term(node.value)
@@ -317,6 +335,7 @@ class Reader:
         if signature.variadic is None and len(operands) > len(signature.operands):
             at = node.args[len(signature.operands)]
             raise self._fault(at, f"{page.name} has {len(signature.operands)} operands at most")
+        self._check_numbers(node, page)
         for each in node.keywords:
             if each.arg not in signature.keywords:
                 known = ", ".join(signature.keywords) or "none"
@@ -372,7 +391,8 @@ def _constant(
     if types is not None and len(types.dtypes) == 1:
         (only,) = types.dtypes
         return b.constant(np.array(data, only.numpy), only)
-    if is_sequence(data) and all(isinstance(each, int) for each in data):
+    is_index = types is not None and types.dtypes <= INDICES and isinstance(data, int)
+    if is_index or (is_sequence(data) and all(isinstance(each, int) for each in data)):
         return b.constant(np.array(data, np.int64))
     tensors = [(x, own) for x, own in zip(given, places, strict=True) if isinstance(x, Value)]
     alike = [x for x, own in tensors if own is not None and own.types is not None and own.types == types]

@@ -21,7 +21,8 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError, lower
 from graphport.ops.dialects.torch_functions import DIALECT, Scalar, Tensor, dtype_of, emits, number, vector
 from graphport.ops.dialects.torch_promotion import DEFAULT, cast, common, computed, floating, kernel, promoted
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Neg, Reciprocal, Sign, Sin, Sub
+from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Min, Mul, Neg, Reciprocal, Sub
 from graphport.ops.pages.comparison import Equal, IsInf, IsNaN, Less, Or, Where
 from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
 
@@ -144,21 +145,6 @@ def _bare(function: Callable[..., Value], name: str) -> Callable[..., Value]:
 _register_functions()
 
 
-@emits("torch.add", "aten::add", "aten::add_")
-def add(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
-    return computed(b, "add", input, _times(b, other, number(alpha)))
-
-
-@emits("torch.sub", "aten::sub", "aten::sub_")
-def sub(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
-    return computed(b, "sub", input, _times(b, other, number(alpha)))
-
-
-@emits("torch.rsub", "aten::rsub")
-def rsub(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
-    return computed(b, "sub", other, _times(b, input, number(alpha)))
-
-
 def _times(b: Builder, x: Tensor, factor: Scalar) -> Tensor:
     if factor == 1:
         return x
@@ -181,9 +167,18 @@ def div(b: Builder, input: Tensor, other: Tensor, rounding_mode: str | None = No
             raise UnsupportedError(message)
 
 
-@emits("torch.pow", "aten::pow")
-def power(b: Builder, input: Tensor, exponent: Tensor) -> Value:
-    return computed(b, "pow", input, exponent)
+PNNX.having(times=_times).lower("""
+torch.add, aten::add, aten::add_(input, other, alpha=1) -> computed("add", input, times(other, alpha))
+torch.sub, aten::sub, aten::sub_(input, other, alpha=1) -> computed("sub", input, times(other, alpha))
+torch.rsub, aten::rsub(input, other, alpha=1) -> computed("sub", other, times(input, alpha))
+torch.pow, aten::pow(input, exponent) -> computed("pow", input, exponent)
+torch.ldexp, aten::ldexp(input, other) -> computed("mul", input, computed("pow", 2.0, other))
+torch.addcmul, aten::addcmul(input, tensor1, tensor2, value=1)
+    -> computed("add", input, times(computed("mul", tensor1, tensor2), value))
+torch.addcdiv, aten::addcdiv(input, tensor1, tensor2, value=1)
+    -> computed("add", input, times(computed("div", tensor1, tensor2), value))
+torch.where, aten::where(condition, input, other) -> Where(condition, *promoted(input, other))
+""")
 
 
 @emits("aten::float_power", "torch.float_power")
@@ -210,73 +205,30 @@ def _without_nan(b: Builder, page: Page, x: Value, y: Value) -> Value:
     return b(Where, b(IsNaN, x), y, b(Where, b(IsNaN, y), x, found))
 
 
-@emits("torch.log2", "aten::log2")
-def log2(b: Builder, input: Value) -> Value:
-    x = floating(b, input)
-    return b(Div, computed(b, "log", x), b.like(x, math.log(2)))
-
-
-@emits("torch.exp2", "aten::exp2", "torch.special_exp2", "aten::special_exp2")
-def exp2(b: Builder, input: Value) -> Value:
-    x = floating(b, input)
-    return b(Exp, b(Mul, x, b.like(x, math.log(2))))
-
-
-@emits("torch.erfc", "aten::erfc")
-def erfc(b: Builder, input: Value) -> Value:
-    x = floating(b, input)
-    return b(Sub, b.like(x, 1), computed(b, "erf", x))
-
-
-@emits("torch.frac", "aten::frac")
-def frac(b: Builder, input: Value) -> Value:
-    return b(Sub, input, computed(b, "trunc", input))
-
-
-@emits("torch.sgn", "aten::sgn")
-def sgn(b: Builder, input: Value) -> Value:
-    return b(Sign, input)
-
-
-@emits("torch.sinc", "aten::sinc")
-def sinc(b: Builder, input: Value) -> Value:
-    x = floating(b, input)
-    angle = b(Mul, x, b.like(x, math.pi))
-    is_zero = b(Equal, x, b.like(x, 0))
-    one = b.like(x, 1)
-    return b(Where, is_zero, one, b(Div, b(Sin, angle), b(Where, is_zero, one, angle)))
-
-
-@emits("torch.logit", "aten::logit")
-def logit(b: Builder, input: Value, eps: Any = None) -> Value:
-    """Without `eps` the ends 0 and 1 are infinite."""
-    x = floating(b, input)
-    if eps is not None:
-        near = float(number(eps))
-        x = b(Min, b(Max, x, b.like(x, near)), b.like(x, 1 - near))
-    return b(Log, b(Div, x, b(Sub, b.like(x, 1), x)))
-
-
-@emits("torch.ldexp", "aten::ldexp")
-def ldexp(b: Builder, input: Value, other: Tensor) -> Value:
-    power = computed(b, "pow", 2.0, other)
-    return computed(b, "mul", input, power)
+PNNX.lower("""
+torch.log2, aten::log2(input) -> Div(computed("log", floating(input)), math.log(2))
+torch.exp2, aten::exp2, torch.special_exp2, aten::special_exp2(input) -> Exp(Mul(floating(input), math.log(2)))
+torch.erfc, aten::erfc(input) -> Sub(1, computed("erf", floating(input)))
+torch.frac, aten::frac(input) -> Sub(input, computed("trunc", input))
+torch.sgn, aten::sgn(input) -> Sign(input)
+torch.deg2rad, aten::deg2rad(input) -> computed("mul", floating(input), math.pi / 180)
+torch.rad2deg, aten::rad2deg(input) -> computed("mul", floating(input), 180 / math.pi)
+torch.sinc, aten::sinc(input)
+    -> Where(is_zero := Equal(x := floating(input), 0), 1,
+             Div(Sin(angle := Mul(x, math.pi)), Where(is_zero, 1, angle)))
+# Without `eps` the ends 0 and 1 are infinite.
+torch.logit, aten::logit(input, eps: float = None)
+    -> eps is None: Log(Div(x := floating(input), Sub(1, x)))
+    -> Log(Div(x := Min(Max(floating(input), eps), 1 - eps), Sub(1, x)))
+torch.heaviside, aten::heaviside(input, values)
+    -> Where(Equal(input, 0), values, Where(Less(input, 0), like(input, 0), like(input, 1)))
+""")
 
 
 @emits("prim::NumToTensor", "aten::Int", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit")
 def as_number(b: Builder, input: Tensor) -> Value:
     """A tensor of one element and the number that it is are the same here."""
     return input if isinstance(input, Value) else b.constant(input)
-
-
-@emits("torch.deg2rad", "aten::deg2rad")
-def deg2rad(b: Builder, input: Value) -> Value:
-    return computed(b, "mul", floating(b, input), math.pi / 180)
-
-
-@emits("torch.rad2deg", "aten::rad2deg")
-def rad2deg(b: Builder, input: Value) -> Value:
-    return computed(b, "mul", floating(b, input), 180 / math.pi)
 
 
 @emits("torch.hypot", "aten::hypot")
@@ -297,11 +249,6 @@ def copysign(b: Builder, input: Value, other: Tensor) -> Value:
     return b(Where, _has_sign(b, y), b(Neg, size), size)
 
 
-@emits("torch.signbit", "aten::signbit")
-def signbit(b: Builder, input: Value) -> Value:
-    return _has_sign(b, input)
-
-
 def _has_sign(b: Builder, x: Value) -> Value:
     """Whether it is below 0 or the negative zero, whose reciprocal is."""
     zero = b.like(x, 0)
@@ -310,10 +257,7 @@ def _has_sign(b: Builder, x: Value) -> Value:
     return b(Or, b(Less, x, zero), b(Less, b(Reciprocal, x), zero))
 
 
-@emits("torch.heaviside", "aten::heaviside")
-def heaviside(b: Builder, input: Value, values: Value) -> Value:
-    zero, one = b.like(input, 0), b.like(input, 1)
-    return b(Where, b(Equal, input, zero), values, b(Where, b(Less, input, zero), zero, one))
+PNNX.having(has_sign=_has_sign).lower("torch.signbit, aten::signbit(input) -> has_sign(input)")
 
 
 @emits("torch.logaddexp2", "aten::logaddexp2")
@@ -331,38 +275,16 @@ def xlogy(b: Builder, input: Tensor, other: Tensor) -> Value:
     return b(Where, b(IsNaN, y), y, product)
 
 
-@emits(
-    "torch.positive",
-    "aten::positive",
-    "torch.clone",
-    "Tensor.clone",
-    "aten::clone",
-    "Tensor.detach",
-    "aten::detach",
-    "Tensor.contiguous",
-    "aten::contiguous",
-    "aten::alias",
-    "aten::lift_fresh_copy",
-    "Tensor.cpu",
-    "Tensor.cuda",
+PNNX.lower(
+    """
+torch.positive, aten::positive, torch.clone, Tensor.clone, aten::clone, Tensor.detach, aten::detach, Tensor.contiguous,
+    aten::contiguous, aten::alias, aten::lift_fresh_copy, Tensor.cpu, Tensor.cuda(input) -> input
+""",
     ignores=("memory_format",),
 )
-def same(b: Builder, input: Value) -> Value:
-    del b
-    return input
 
 
 # ── of three and more ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@emits("torch.addcmul", "aten::addcmul")
-def addcmul(b: Builder, input: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
-    return computed(b, "add", input, _times(b, computed(b, "mul", tensor1, tensor2), number(value)))
-
-
-@emits("torch.addcdiv", "aten::addcdiv")
-def addcdiv(b: Builder, input: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
-    return computed(b, "add", input, _times(b, computed(b, "div", tensor1, tensor2), number(value)))
 
 
 @emits("torch.lerp", "aten::lerp")
@@ -378,11 +300,6 @@ def lerp(b: Builder, input: Value, end: Value, weight: Tensor) -> Value:
 def _rest(b: Builder, gap: Value, weight: Tensor) -> Value:
     left = computed(b, "sub", 1, weight) if isinstance(weight, Value) else 1 - weight
     return computed(b, "mul", gap, left)
-
-
-@emits("torch.where", "aten::where")
-def where(b: Builder, condition: Value, input: Tensor, other: Tensor) -> Value:
-    return b(Where, condition, *promoted(b, input, other))
 
 
 @emits("Tensor.masked_fill", "torch.masked_fill", "aten::masked_fill")

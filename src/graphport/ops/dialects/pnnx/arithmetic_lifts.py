@@ -12,6 +12,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import lift
 from graphport.ops.dialects.torch_functions import DIALECT, DTYPES, called, dtype_of, literal_of
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import (
     Abs,
     Acos,
@@ -22,7 +23,6 @@ from graphport.ops.pages.arithmetic import (
     Atan,
     Atanh,
     BitwiseAnd,
-    BitwiseNot,
     BitwiseOr,
     BitwiseXor,
     Cast,
@@ -57,12 +57,9 @@ from graphport.ops.pages.comparison import (
     Greater,
     GreaterOrEqual,
     IsInf,
-    IsNaN,
     Less,
     LessOrEqual,
-    Not,
     Or,
-    Where,
     Xor,
 )
 from graphport.ops.shapes import broadcast
@@ -175,14 +172,12 @@ def lift_mean(b: Builder, *operands: Value) -> Value | None:
     return None if total is None else emitted(b, "div", total, b.like(operands[0], len(operands)))
 
 
-@Not.lift(DIALECT)
-def lift_not(b: Builder, x: Value) -> Value:
-    return called(b, "torch.logical_not", input=x)
-
-
-@BitwiseNot.lift(DIALECT)
-def lift_bitwise_not(b: Builder, x: Value) -> Value:
-    return called(b, "torch.bitwise_not", input=x)
+PNNX.lift("""
+Not -> torch.logical_not(input=x)
+BitwiseNot -> torch.bitwise_not(input=x)
+IsNaN -> torch.isnan(input=x)
+Where -> torch.where(condition=condition, input=x, other=y)
+""")
 
 
 @IsInf.lift(DIALECT)
@@ -194,17 +189,6 @@ def lift_isinf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positiv
     if not (detect_negative or detect_positive):
         return None
     return called(b, "torch.eq", fact, input=x, other=b.like(x, inf if detect_positive else -inf))
-
-
-@IsNaN.lift(DIALECT)
-def lift_isnan(b: Builder, x: Value) -> Value:
-    return called(b, "torch.isnan", TensorFact(DType.BOOL, b.dims(x)), input=x)
-
-
-@Where.lift(DIALECT)
-def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    fact = TensorFact(dtype_of(x), broadcast(b.dims(condition), b.dims(x), b.dims(y)))
-    return called(b, "torch.where", fact, condition=condition, input=x, other=y)
 
 
 @Cast.lift(DIALECT)

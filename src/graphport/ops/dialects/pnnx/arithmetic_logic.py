@@ -11,7 +11,8 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
 from graphport.ops.dialects.torch_functions import Tensor, dtype_of, emits, number
 from graphport.ops.dialects.torch_promotion import cast, computed, floating, promoted
-from graphport.ops.pages.arithmetic import Abs, Add, BitwiseNot, Mul, Sub
+from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.pages.arithmetic import Abs, Add, Mul, Sub
 from graphport.ops.pages.comparison import (
     And,
     Equal,
@@ -58,11 +59,6 @@ def isclose(
     return b(Or, found, b(And, b(IsNaN, x), b(IsNaN, y))) if number(equal_nan) else found
 
 
-@emits("torch.ne", "aten::ne")
-def ne(b: Builder, input: Tensor, other: Tensor) -> Value:
-    return b(Not, _compared(Equal, b, input, other))
-
-
 def _is_true(b: Builder, x: Tensor) -> Value:
     return cast(b, x, DType.BOOL) if isinstance(x, Value) else b.constant(bool(x), DType.BOOL)
 
@@ -84,31 +80,22 @@ def _register_logic() -> None:
 _register_logic()
 
 
-@emits("torch.logical_not", "aten::logical_not")
-def logical_not(b: Builder, input: Value) -> Value:
-    return b(Not, _is_true(b, input))
-
-
-@emits("torch.bitwise_not", "aten::bitwise_not")
-def bitwise_not(b: Builder, input: Value) -> Value:
-    return b(Not if dtype_of(input) is DType.BOOL else BitwiseNot, input)
-
-
-@emits("torch.isnan", "aten::isnan")
-def isnan(b: Builder, input: Value) -> Value:
-    return b(IsNaN, input) if dtype_of(input).is_floating else _never(b, input)
-
-
-@emits("torch.isinf", "aten::isinf")
-def isinf(b: Builder, input: Value) -> Value:
-    return b(IsInf, input) if dtype_of(input).is_floating else _never(b, input)
-
-
-@emits("torch.isfinite", "aten::isfinite")
-def isfinite(b: Builder, input: Value) -> Value:
-    return b(Not, b(Or, isnan(b, input), isinf(b, input)))
-
-
 def _never(b: Builder, x: Value) -> Value:
     """A number is always equal to itself."""
     return b(Not, b(Equal, x, x))
+
+
+PNNX.having(is_true=_is_true, never=_never).lower("""
+torch.ne, aten::ne(input, other) -> Not(torch.eq(input, other))
+torch.logical_not, aten::logical_not(input) -> Not(is_true(input))
+torch.bitwise_not, aten::bitwise_not(input)
+    -> dtype(input) is bool: Not(input)
+    -> BitwiseNot(input)
+torch.isnan, aten::isnan(input)
+    -> is_floating(input): IsNaN(input)
+    -> never(input)
+torch.isinf, aten::isinf(input)
+    -> is_floating(input): IsInf(input)
+    -> never(input)
+torch.isfinite, aten::isfinite(input) -> Not(Or(torch.isnan(input), torch.isinf(input)))
+""")

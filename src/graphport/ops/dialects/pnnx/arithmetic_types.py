@@ -9,8 +9,9 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.torch_functions import dtype_of, emits, named_dtype
+from graphport.ops.dialects.torch_functions import emits, named_dtype
 from graphport.ops.dialects.torch_promotion import cast
+from graphport.ops.dialects.torch_rows import PNNX
 
 
 @emits(
@@ -28,9 +29,7 @@ def to(b: Builder, input: Value, dtype: Any = None) -> Value:
     return input if wanted is None else cast(b, input, wanted)
 
 
-@emits("Tensor.type_as", "aten::type_as")
-def type_as(b: Builder, input: Value, other: Value) -> Value:
-    return cast(b, input, dtype_of(other))
+PNNX.lower("Tensor.type_as, aten::type_as(input, other) -> cast(input, dtype(other))")
 
 
 def _typed(dtype: DType, b: Builder, input: Value) -> Value:

@@ -14,7 +14,8 @@ from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.computed_lengths import computed_number, elements_of
 from graphport.ops.dialects.pnnx.indexing_slices import END
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static
-from graphport.ops.pages.indexing import Gather, GatherElements
+from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.pages.indexing import Gather
 from graphport.ops.views.indexing import SliceView
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,6 +116,4 @@ def _block(b: Builder, data: Value, known: Sequence[int], block: Sequence[Dim], 
     return called(b, "Tensor.reshape", TensorFact(dtype_of(data), folded), input=y, shape=shape)
 
 
-@GatherElements.lift(DIALECT)
-def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
-    return called(b, "torch.gather", TensorFact(dtype_of(data), b.dims(indices)), input=data, index=indices, dim=axis)
+PNNX.lift("GatherElements -> torch.gather(input=data, index=indices, dim=axis)")

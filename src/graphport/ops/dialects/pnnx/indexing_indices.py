@@ -21,6 +21,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.indexing_slices import END, is_none, sliced
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.torch_functions import axis_of, bounded, dtype_of, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Div, Mul
 from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.indexing import (
@@ -189,9 +190,12 @@ def _counted(b: Builder, index: Value) -> Value:
     return b(Reshape, b(NonZero, index), vector(b, [-1]))
 
 
-@emits("torch.index_select", "aten::index_select")
-def index_select(b: Builder, input: Value, dim: Any, index: Value) -> Value:
-    return b(Gather, input, index, axis=axis_of(number(dim), len(b.dims(input))))
+PNNX.lower("""
+torch.index_select, aten::index_select(input, dim, index) -> Gather(input, index, axis=axis(dim, input))
+torch.take, aten::take(input, index) -> Gather(Reshape(input, [-1]), index)
+torch.scatter_add, aten::scatter_add, aten::scatter_add_(input, dim, index, src)
+    -> torch.scatter(input, dim, index, src, "add")
+""")
 
 
 @emits("torch.gather", "aten::gather", ignores=("sparse_grad",))
@@ -209,15 +213,10 @@ def _cut(b: Builder, x: Value, index: Value, axis: int) -> Value:
     return x
 
 
-@emits("torch.take", "aten::take")
-def take(b: Builder, input: Value, index: Value) -> Value:
-    return b(Gather, b(Reshape, input, vector(b, [-1])), index)
-
-
 @emits("torch.take_along_dim", "aten::take_along_dim")
 def take_along_dim(b: Builder, input: Value, indices: Value, dim: Any = None) -> Value:
     if dim is None:
-        return take(b, input, b(Reshape, indices, vector(b, [-1])))
+        return b(Gather, b(Reshape, input, vector(b, [-1])), b(Reshape, indices, vector(b, [-1])))
     axis = axis_of(int(number(dim)), len(b.dims(input)))
     # All axes but that one broadcast.
     wanted = broadcast(*(_with_one(b.dims(x), axis) for x in (input, indices)))
@@ -259,11 +258,6 @@ def scatter(
         raise UnsupportedError(message)
     updates = _updates(b, input, index, src if src is not None else value)
     return b(ScatterElements, input, index, updates, axis=axis, reduction=modes[reduce])
-
-
-@emits("torch.scatter_add", "aten::scatter_add", "aten::scatter_add_")
-def scatter_add(b: Builder, input: Value, dim: Any, index: Value, src: Value) -> Value:
-    return scatter(b, input, dim, index, src, "add")
 
 
 @emits("torch.scatter_reduce", "aten::scatter_reduce")

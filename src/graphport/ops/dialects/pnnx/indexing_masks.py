@@ -14,8 +14,9 @@ from graphport.ops.dialects.operands import as_int64
 from graphport.ops.dialects.pnnx.indexing_slices import Answer
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, length, number, vector
-from graphport.ops.pages.indexing import Compress, Gather, NonZero, OneHot, ScatterND, Slice, Trilu, Unique
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose
+from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.pages.indexing import Compress, Gather, OneHot, ScatterND, Unique
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import broadcast
 
@@ -31,15 +32,17 @@ def masked_select(b: Builder, input: Value, mask: Value) -> Value:
     return b(Compress, flat[0], flat[1], axis=0)
 
 
-@emits("torch.masked_scatter", "aten::masked_scatter", "aten::masked_scatter_")
-def masked_scatter(b: Builder, input: Value, mask: Value, source: Value) -> Value:
-    """Entries where the mask is true become those of `source`, one after another."""
-    wide = b(Expand, mask, b(Shape, input))
-    flat = b(Reshape, source, vector(b, [-1]))
-    places = b(NonZero, wide)
-    count = b(Shape, places, start=1)
-    kept = b(Slice, flat, vector(b, [0]), count, vector(b, [0]))
-    return b(ScatterND, input, b(Transpose, places, perm=(1, 0)), kept)
+PNNX.lower("""
+# Entries where the mask is true become those of `source`, one after another.
+torch.masked_scatter, aten::masked_scatter, aten::masked_scatter_(input, mask, source)
+    -> ScatterND(input, Transpose(places := NonZero(Expand(mask, Shape(input))), perm=(1, 0)),
+                 Slice(Reshape(source, [-1]), [0], Shape(places, start=1), [0]))
+aten::embedding(weight, indices, padding_idx: ignored = None, scale: ignored = None, sparse: ignored = None)
+    -> Gather(weight, indices)
+Tensor.item, aten::item(input)
+    -> rank(input) > 0: Reshape(input, [])
+    -> input
+""")
 
 
 @emits("torch.diagonal_scatter", "aten::diagonal_scatter")
@@ -56,9 +59,10 @@ def diagonal_scatter(b: Builder, input: Value, src: Value, offset: Any = 0, dim1
     return b(ScatterND, input, b.constant(np.stack([places + row, places + column], axis=1)), src)
 
 
-@emits("torch.nonzero", "aten::nonzero", "torch.argwhere", "aten::argwhere", ignores=("as_tuple",))
-def nonzero(b: Builder, input: Value) -> Value:
-    return b(Transpose, b(NonZero, input), perm=(1, 0))
+PNNX.lower(
+    "torch.nonzero, aten::nonzero, torch.argwhere, aten::argwhere(input) -> Transpose(NonZero(input), perm=(1, 0))",
+    ignores=("as_tuple",),
+)
 
 
 @emits("aten::_unique2", "torch.unique")
@@ -72,21 +76,10 @@ def unique(
     return values, b(Reshape, inverse, b(Shape, input)), counts
 
 
-@emits(
-    "nn.Embedding",
-    "F.embedding",
+PNNX.lower(
+    "nn.Embedding, F.embedding(input, weight) -> Gather(weight, input)",
     ignores=("num_embeddings", "embedding_dim", "sparse", "scale_grad_by_freq", "padding_idx"),
 )
-def embedding(b: Builder, input: Value, weight: Value) -> Value:
-    return b(Gather, weight, input)
-
-
-@emits("aten::embedding")
-def aten_embedding(
-    b: Builder, weight: Value, indices: Value, padding_idx: Any = None, scale: Any = None, sparse: Any = None
-) -> Value:
-    del padding_idx, scale, sparse
-    return b(Gather, weight, indices)
 
 
 @emits("aten::one_hot", "F.one_hot", "torch.one_hot")
@@ -105,14 +98,10 @@ def _shift(b: Builder, diagonal: Any) -> Value:
     return b.constant(int(number(diagonal)), DType.INT64)
 
 
-@emits("torch.tril", "aten::tril")
-def tril(b: Builder, input: Value, diagonal: Any = 0) -> Value:
-    return b(Trilu, input, _shift(b, diagonal), upper=0)
-
-
-@emits("torch.triu", "aten::triu")
-def triu(b: Builder, input: Value, diagonal: Any = 0) -> Value:
-    return b(Trilu, input, _shift(b, diagonal))
+PNNX.having(shift=_shift).lower("""
+torch.tril, aten::tril(input, diagonal: any = 0) -> Trilu(input, shift(diagonal), upper=0)
+torch.triu, aten::triu(input, diagonal: any = 0) -> Trilu(input, shift(diagonal))
+""")
 
 
 @emits("torch.diagonal", "aten::diagonal")
@@ -150,8 +139,3 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
     wide = b(Concat, input, zero, axis=-1)
     flat = b(Gather, wide, b.constant(places), axis=len(dims) - 1)
     return b(Reshape, flat, b(Concat, b(Shape, input, start=0, end=-1), vector(b, [size, size]), axis=0))
-
-
-@emits("Tensor.item", "aten::item")
-def item(b: Builder, input: Value) -> Value:
-    return b(Reshape, input, vector(b, [])) if b.dims(input) else input

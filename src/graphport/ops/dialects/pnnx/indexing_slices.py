@@ -13,6 +13,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths, moved
 from graphport.ops.dialects.torch_functions import Scalar, axis_of, bounded, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather, Slice
@@ -129,14 +130,10 @@ def flip(b: Builder, input: Value, dims: Any) -> Value:
     )
 
 
-@emits("torch.fliplr", "aten::fliplr")
-def fliplr(b: Builder, input: Value) -> Value:
-    return flip(b, input, (1,))
-
-
-@emits("torch.flipud", "aten::flipud")
-def flipud(b: Builder, input: Value) -> Value:
-    return flip(b, input, (0,))
+PNNX.lower("""
+torch.fliplr, aten::fliplr(input) -> torch.flip(input, (1,))
+torch.flipud, aten::flipud(input) -> torch.flip(input, (0,))
+""")
 
 
 @emits("torch.roll", "aten::roll")

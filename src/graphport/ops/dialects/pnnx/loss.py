@@ -13,6 +13,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, length, number, vector
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import LogSoftmax, Softplus
 from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Pow, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Less, Not, Where
@@ -20,7 +21,7 @@ from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.loss import NegativeLogLikelihoodLoss
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.pages.reshape import Unsqueeze
-from graphport.ops.views.loss import NegativeLogLikelihoodLossView, SoftmaxCrossEntropyLossView
+from graphport.ops.views.loss import NegativeLogLikelihoodLossView
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
@@ -44,49 +45,37 @@ def _reduced(b: Builder, loss: Value, reduction: Any) -> Value:
             return b(ReduceSum, loss, keepdims=0)
 
 
-@emits("F.mse_loss", "torch.mse_loss", "aten::mse_loss")
-def mse_loss(b: Builder, input: Value, target: Value, reduction: Any = 1) -> Value:
-    gap = b(Sub, input, target)
-    return _reduced(b, b(Mul, gap, gap), reduction)
-
-
-@emits("F.l1_loss", "torch.l1_loss", "aten::l1_loss")
-def l1_loss(b: Builder, input: Value, target: Value, reduction: Any = 1) -> Value:
-    return _reduced(b, b(Abs, b(Sub, input, target)), reduction)
-
-
-@emits("F.smooth_l1_loss", "aten::smooth_l1_loss")
-def smooth_l1_loss(b: Builder, input: Value, target: Value, reduction: Any = 1, beta: Any = 1.0) -> Value:
-    """A parabola up to `beta`, a line beyond it."""
-    width = float(number(beta))
-    gap = b(Abs, b(Sub, input, target))
-    if not width:
-        return _reduced(b, gap, reduction)
-    inner = b(Mul, b(Mul, gap, gap), b.like(gap, 0.5 / width))
-    outer = b(Sub, gap, b.like(gap, 0.5 * width))
-    return _reduced(b, b(Where, b(Less, gap, b.like(gap, width)), inner, outer), reduction)
-
-
-@emits("F.huber_loss", "aten::huber_loss")
-def huber_loss(b: Builder, input: Value, target: Value, reduction: Any = 1, delta: Any = 1.0) -> Value:
-    width = float(number(delta))
-    gap = b(Abs, b(Sub, input, target))
-    inner = b(Mul, b(Mul, gap, gap), b.like(gap, 0.5))
-    outer = b(Mul, b(Sub, gap, b.like(gap, 0.5 * width)), b.like(gap, width))
-    return _reduced(b, b(Where, b(Less, gap, b.like(gap, width)), inner, outer), reduction)
-
-
 def _weighted(b: Builder, loss: Value, weight: Any) -> Value:
     return b(Mul, loss, weight) if isinstance(weight, Value) else loss
 
 
-@emits("F.binary_cross_entropy", "aten::binary_cross_entropy")
-def binary_cross_entropy(b: Builder, input: Value, target: Value, weight: Any = None, reduction: Any = 1) -> Value:
-    """Logarithms are -100 at least, as PyTorch has them."""
-    one, floor = b.like(input, 1), b.like(input, -100.0)
-    hit = b(Mul, target, b(Max, b(Log, input), floor))
-    miss = b(Mul, b(Sub, one, target), b(Max, b(Log, b(Sub, one, input)), floor))
-    return _reduced(b, _weighted(b, b(Neg, b(Add, hit, miss)), weight), reduction)
+PNNX.having(reduced=_reduced, weighted=_weighted).lower("""
+F.mse_loss, torch.mse_loss, aten::mse_loss(input, target, reduction=1)
+    -> reduced(Mul(gap := Sub(input, target), gap), reduction)
+F.l1_loss, torch.l1_loss, aten::l1_loss(input, target, reduction=1) -> reduced(Abs(Sub(input, target)), reduction)
+# A parabola up to `beta`, a line beyond it.
+F.smooth_l1_loss, aten::smooth_l1_loss(input, target, reduction=1, beta=1.0)
+    -> beta == 0: reduced(Abs(Sub(input, target)), reduction)
+    -> reduced(Where(Less(gap := Abs(Sub(input, target)), beta), Mul(Mul(gap, gap), 0.5 / beta), Sub(gap, 0.5 * beta)),
+               reduction)
+F.huber_loss, aten::huber_loss(input, target, reduction=1, delta=1.0)
+    -> reduced(Where(Less(gap := Abs(Sub(input, target)), delta), Mul(Mul(gap, gap), 0.5),
+                     Mul(Sub(gap, 0.5 * delta), delta)), reduction)
+# Logarithms are -100 at least, as PyTorch has them.
+F.binary_cross_entropy, aten::binary_cross_entropy(input, target, weight=None, reduction=1)
+    -> reduced(weighted(Neg(Add(Mul(target, Max(Log(input), -100.0)),
+                                Mul(Sub(1, target), Max(Log(Sub(1, input)), -100.0)))), weight), reduction)
+# Nothing is lost where the target is 0.
+F.kl_div, aten::kl_div(input, target, reduction=1, log_target=False)
+    -> log_target: reduced(Mul(Exp(target), Sub(target, input)), reduction)
+    -> reduced(Where(some := Less(0, target), Mul(target, Sub(Log(Where(some, target, 1)), input)), 0), reduction)
+F.margin_ranking_loss, aten::margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1)
+    -> reduced(Max(Add(Mul(Neg(target), Sub(input1, input2)), margin), 0), reduction)
+F.soft_margin_loss, aten::soft_margin_loss(input, target, reduction=1)
+    -> reduced(Softplus(Neg(Mul(target, input))), reduction)
+F.hinge_embedding_loss, aten::hinge_embedding_loss(input, target, margin=1.0, reduction=1)
+    -> reduced(Where(Less(0, target), input, Max(Sub(margin, input), 0)), reduction)
+""")
 
 
 @emits("F.binary_cross_entropy_with_logits", "aten::binary_cross_entropy_with_logits")
@@ -100,18 +89,6 @@ def binary_cross_entropy_with_logits(
         below = b(Mul, b(Add, b(Mul, b(Sub, pos_weight, one), target), one), below)
     loss = b(Add, b(Mul, b(Sub, one, target), input), below)
     return _reduced(b, _weighted(b, loss, weight), reduction)
-
-
-@emits("F.kl_div", "aten::kl_div")
-def kl_div(b: Builder, input: Value, target: Value, reduction: Any = 1, log_target: Any = False) -> Value:
-    if number(log_target):
-        return _reduced(b, b(Mul, b(Exp, target), b(Sub, target, input)), reduction)
-    # Nothing is lost where the target is 0.
-    zero = b.like(target, 0)
-    some = b(Less, zero, target)
-    logarithm = b(Log, b(Where, some, target, b.like(target, 1)))
-    loss = b(Where, some, b(Mul, target, b(Sub, logarithm, input)), zero)
-    return _reduced(b, loss, reduction)
 
 
 @emits("F.nll_loss", "aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss2d")
@@ -252,26 +229,6 @@ def poisson_nll_loss(
     return _reduced(b, loss, reduction)
 
 
-@emits("F.margin_ranking_loss", "aten::margin_ranking_loss")
-def margin_ranking_loss(
-    b: Builder, input1: Value, input2: Value, target: Value, margin: Any = 0.0, reduction: Any = 1
-) -> Value:
-    gap = b(Mul, b(Neg, target), b(Sub, input1, input2))
-    return _reduced(b, b(Max, b(Add, gap, b.like(gap, float(number(margin)))), b.like(gap, 0)), reduction)
-
-
-@emits("F.soft_margin_loss", "aten::soft_margin_loss")
-def soft_margin_loss(b: Builder, input: Value, target: Value, reduction: Any = 1) -> Value:
-    return _reduced(b, b(Softplus, b(Neg, b(Mul, target, input))), reduction)
-
-
-@emits("F.hinge_embedding_loss", "aten::hinge_embedding_loss")
-def hinge_embedding_loss(b: Builder, input: Value, target: Value, margin: Any = 1.0, reduction: Any = 1) -> Value:
-    zero = b.like(input, 0)
-    missed = b(Max, b(Sub, b.like(input, float(number(margin))), input), zero)
-    return _reduced(b, b(Where, b(Less, zero, target), input, missed), reduction)
-
-
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NEVER = -100
@@ -296,16 +253,9 @@ def lift_nll_loss(b: Builder, op: NegativeLogLikelihoodLossView) -> Value:
     )
 
 
-@SoftmaxCrossEntropyLossView.lift(DIALECT)
-def lift_softmax_cross_entropy_loss(b: Builder, op: SoftmaxCrossEntropyLossView) -> tuple[Value, ...]:
-    """Of logarithms of probabilities, which are a result of their own."""
-    logarithms = b(LogSoftmax, op.scores, axis=1)
-    loss = b(
-        NegativeLogLikelihoodLoss,
-        logarithms,
-        op.labels,
-        op.weights,
-        ignore_index=op.ignore_index,
-        reduction=op.reduction,
-    )
-    return loss, logarithms
+PNNX.lift("""
+# Of logarithms of probabilities, which are a result of their own.
+SoftmaxCrossEntropyLoss
+    -> (NegativeLogLikelihoodLoss(logarithms := LogSoftmax(scores, axis=1), labels, weights,
+                                  ignore_index=ignore_index, reduction=reduction), logarithms)
+""")

@@ -21,10 +21,11 @@ from graphport.ops.dialects.torch_functions import (
     vector,
     weight_of,
 )
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Mul, Sub
 from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import Det, Gemm, MatMul
-from graphport.ops.pages.reduction import Einsum, ReduceSum
+from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.reduction import Einsum
 from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.views.matmul import GemmView
 
@@ -68,30 +69,17 @@ def _added(b: Builder, input: Value, product: Value, beta: Any, alpha: Any) -> V
     return scaled if number(beta) == 0 else b(Add, _scaled(b, input, beta), scaled)
 
 
-@emits("torch.addmm", "aten::addmm")
-def addmm(b: Builder, input: Value, mat1: Value, mat2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    return _added(b, input, b(MatMul, mat1, mat2), beta, alpha)
-
-
-@emits("torch.addmv", "aten::addmv")
-def addmv(b: Builder, input: Value, mat: Value, vec: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    return _added(b, input, b(MatMul, mat, vec), beta, alpha)
-
-
-@emits("torch.baddbmm", "aten::baddbmm")
-def baddbmm(b: Builder, input: Value, batch1: Value, batch2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    return _added(b, input, b(MatMul, batch1, batch2), beta, alpha)
-
-
-@emits("torch.addbmm", "aten::addbmm")
-def addbmm(b: Builder, input: Value, batch1: Value, batch2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    total = b(ReduceSum, b(MatMul, batch1, batch2), vector(b, [0]), keepdims=0)
-    return _added(b, input, total, beta, alpha)
-
-
-@emits("torch.outer", "torch.ger", "aten::outer", "aten::ger")
-def outer(b: Builder, input: Value, vec2: Value) -> Value:
-    return b(Mul, b(Unsqueeze, input, vector(b, [1])), b(Unsqueeze, vec2, vector(b, [0])))
+PNNX.having(added=_added).lower("""
+torch.addmm, aten::addmm(input, mat1, mat2, beta=1, alpha=1) -> added(input, MatMul(mat1, mat2), beta, alpha)
+torch.addmv, aten::addmv(input, mat, vec, beta=1, alpha=1) -> added(input, MatMul(mat, vec), beta, alpha)
+torch.baddbmm, aten::baddbmm(input, batch1, batch2, beta=1, alpha=1)
+    -> added(input, MatMul(batch1, batch2), beta, alpha)
+torch.addbmm, aten::addbmm(input, batch1, batch2, beta=1, alpha=1)
+    -> added(input, ReduceSum(MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
+torch.addr, aten::addr(input, vec1, vec2, beta=1, alpha=1) -> added(input, torch.outer(vec1, vec2), beta, alpha)
+torch.outer, torch.ger, aten::outer, aten::ger(input, vec2) -> Mul(Unsqueeze(input, [1]), Unsqueeze(vec2, [0]))
+torch.det, aten::det, torch.linalg.det, aten::linalg_det(input) -> Det(input)
+""")
 
 
 @emits("torch.linalg.multi_dot", "aten::linalg_multi_dot", "torch.chain_matmul", "aten::chain_matmul")
@@ -107,16 +95,6 @@ def matrix_power(b: Builder, input: Value, n: Any) -> Value:
         message = f"a matrix to the power of {count}"
         raise UnsupportedError(message)
     return reduce(lambda x, _: b(MatMul, x, input), range(count - 1), input)
-
-
-@emits("torch.det", "aten::det", "torch.linalg.det", "aten::linalg_det")
-def det(b: Builder, input: Value) -> Value:
-    return b(Det, input)
-
-
-@emits("torch.addr", "aten::addr")
-def addr(b: Builder, input: Value, vec1: Value, vec2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    return _added(b, input, outer(b, vec1, vec2), beta, alpha)
 
 
 @emits("torch.inner", "aten::inner")
@@ -171,9 +149,7 @@ def bilinear(b: Builder, input1: Value, input2: Value, weight: Value, bias: Valu
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@MatMul.lift(DIALECT)
-def lift_matmul(b: Builder, x: Value, y: Value) -> Value:
-    return called(b, "torch.matmul", TensorFact(dtype_of(x), None), input=x, other=y)
+PNNX.lift("MatMul -> torch.matmul(input=a, other=b)")
 
 
 @GemmView.lift(DIALECT)

@@ -24,6 +24,7 @@ from graphport.ops.dialects.torch_functions import (
     number,
     vector,
 )
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import (
     LRN,
@@ -37,10 +38,7 @@ from graphport.ops.pages.pooling import AveragePool
 from graphport.ops.pages.reduction import ReduceSum
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 from graphport.ops.views.normalization import (
-    BatchNormalizationView,
-    GroupNormalizationView,
     LayerNormalizationView,
-    LRNView,
     RMSNormalizationView,
 )
 
@@ -229,10 +227,9 @@ def local_response_norm(
     return b(Div, input, b(Pow, divisor, b.like(total, factors["beta"])))
 
 
-@emits("F.normalize")
-def normalize(b: Builder, input: Value, p: Any = 2.0, dim: Any = 1, eps: Any = 1e-12) -> Value:
-    length_ = norm(b, input, p, dim, True)
-    return b(Div, input, b(Max, length_, b.like(input, number(eps))))
+PNNX.having(norm=norm).lower("""
+F.normalize(input, p: any = 2.0, dim: any = 1, eps=1e-12) -> Div(input, Max(norm(input, p, dim, True), eps))
+""")
 
 
 @emits("nn.PairwiseDistance", "F.pairwise_distance", "aten::pairwise_distance")
@@ -260,32 +257,14 @@ def cosine_similarity(b: Builder, x1: Value, x2: Value, dim: Any = 1, eps: Any =
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@BatchNormalizationView.lift(DIALECT)
-def lift_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
-    if op.training_mode or b.count > 1:
-        return None
-    return called(
-        b,
-        "F.batch_norm",
-        input=op.x,
-        running_mean=op.input_mean,
-        running_var=op.input_var,
-        weight=op.scale,
-        bias=op.b,
-        eps=op.epsilon,
-    )
-
-
-@InstanceNormalization.lift(DIALECT)
-def lift_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5) -> Value:
-    return called(b, "F.instance_norm", input=input, weight=scale, bias=shift, eps=epsilon)
-
-
-@GroupNormalizationView.lift(DIALECT)
-def lift_group_norm(b: Builder, op: GroupNormalizationView) -> Value:
-    return called(
-        b, "F.group_norm", input=op.x, weight=op.scale, bias=op.bias, num_groups=op.num_groups, eps=op.epsilon
-    )
+PNNX.lift("""
+BatchNormalization(momentum: ignored)
+    -> F.batch_norm(input=x, running_mean=input_mean, running_var=input_var, weight=scale, bias=b, eps=epsilon)
+InstanceNormalization -> F.instance_norm(input=input, weight=scale, bias=b, eps=epsilon)
+GroupNormalization(stash_type: ignored)
+    -> F.group_norm(input=x, weight=scale, bias=bias, num_groups=num_groups, eps=epsilon)
+LRN -> size % 2 == 1: F.local_response_norm(input=x, size=size, alpha=alpha, beta=beta, k=bias)
+""")
 
 
 @LayerNormalizationView.lift(DIALECT)
@@ -309,10 +288,3 @@ def _shape(b: Builder, x: Value, scale: Value, axis: int) -> tuple[int, ...] | N
     dims = b.dims(x)
     shape = tuple(length(dims, place) for place in range(axis % len(dims), len(dims)))
     return shape if b.dims(scale) == shape else None
-
-
-@LRNView.lift(DIALECT)
-def lift_lrn(b: Builder, op: LRNView) -> Value | None:
-    if op.size % 2 == 0:
-        return None
-    return called(b, "F.local_response_norm", input=op.x, size=op.size, alpha=op.alpha, beta=op.beta, k=op.bias)

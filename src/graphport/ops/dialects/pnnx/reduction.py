@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, lift
-from graphport.ops.dialects.pnnx.reduction_reduced import reduced
+from graphport.ops.dialects.pnnx.reduction_reduced import named, reduced
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
     axes_of,
@@ -26,7 +26,8 @@ from graphport.ops.dialects.torch_functions import (
     vector,
 )
 from graphport.ops.dialects.torch_promotion import cast, promoted
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Min, Mul, Sqrt, Sub
+from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.pages.arithmetic import Div, Max, Min, Mul, Sub
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reduction import (
     ArgMax,
@@ -58,54 +59,28 @@ def _summed(b: Builder, x: Value, dtype: Any) -> Value:
     return x if dtype_of(x).kind in "fc" else cast(b, x, DType.INT64)
 
 
-@emits("torch.sum", "aten::sum", "Tensor.sum")
-def sum_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
-    return reduced(b, ReduceSum, _summed(b, input, dtype), dim, keepdim=keepdim)
-
-
-@emits("torch.mean", "aten::mean", "Tensor.mean")
-def mean(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
-    wanted = named_dtype(dtype)
-    return reduced(b, ReduceMean, input if wanted is None else cast(b, input, wanted), dim, keepdim=keepdim)
-
-
-@emits("torch.prod", "aten::prod")
-def prod(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
-    return reduced(b, ReduceProd, _summed(b, input, dtype), dim, keepdim=keepdim)
-
-
-@emits("torch.amax", "aten::amax")
-def amax(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
-    return reduced(b, ReduceMax, input, dim, keepdim=keepdim)
-
-
-@emits("torch.amin", "aten::amin")
-def amin(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
-    return reduced(b, ReduceMin, input, dim, keepdim=keepdim)
-
-
-@emits("torch.aminmax", "aten::aminmax")
-def aminmax(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Answer:
-    return amin(b, input, dim, keepdim), amax(b, input, dim, keepdim)
-
-
-@emits("torch.logsumexp", "aten::logsumexp")
-def logsumexp(b: Builder, input: Value, dim: Any, keepdim: Any = False) -> Value:
-    return reduced(b, ReduceLogSumExp, input, dim, keepdim=keepdim)
-
-
-@emits("torch.var_mean", "aten::var_mean")
-def var_mean(
-    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
-) -> Answer:
-    return var(b, input, dim, unbiased, keepdim, correction), mean(b, input, dim, keepdim)
-
-
-@emits("torch.std_mean", "aten::std_mean")
-def std_mean(
-    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
-) -> Answer:
-    return std(b, input, dim, unbiased, keepdim, correction), mean(b, input, dim, keepdim)
+PNNX.having(reduced=named, summed=_summed).lower("""
+torch.sum, aten::sum, Tensor.sum(input, dim=None, keepdim=False, dtype=None)
+    -> reduced("ReduceSum", summed(input, dtype), dim, keepdim=keepdim)
+torch.mean, aten::mean, Tensor.mean(input, dim=None, keepdim=False, dtype=None)
+    -> reduced("ReduceMean", typed(input, dtype), dim, keepdim=keepdim)
+torch.prod, aten::prod(input, dim=None, keepdim=False, dtype=None)
+    -> reduced("ReduceProd", summed(input, dtype), dim, keepdim=keepdim)
+torch.amax, aten::amax(input, dim=None, keepdim=False) -> reduced("ReduceMax", input, dim, keepdim=keepdim)
+torch.amin, aten::amin(input, dim=None, keepdim=False) -> reduced("ReduceMin", input, dim, keepdim=keepdim)
+torch.aminmax, aten::aminmax(input, dim=None, keepdim=False)
+    -> (torch.amin(input, dim, keepdim), torch.amax(input, dim, keepdim))
+torch.logsumexp, aten::logsumexp(input, dim, keepdim=False) -> reduced("ReduceLogSumExp", input, dim, keepdim=keepdim)
+torch.std, aten::std(input, dim=None, unbiased=None, keepdim=False, correction=None)
+    -> Sqrt(torch.var(input, dim, unbiased, keepdim, correction))
+torch.var_mean, aten::var_mean(input, dim=None, unbiased=None, keepdim=False, correction=None)
+    -> (torch.var(input, dim, unbiased, keepdim, correction), torch.mean(input, dim, keepdim))
+torch.std_mean, aten::std_mean(input, dim=None, unbiased=None, keepdim=False, correction=None)
+    -> (torch.std(input, dim, unbiased, keepdim, correction), torch.mean(input, dim, keepdim))
+# From the largest of all, which nothing overflows above; what is far below it is lost.
+torch.logcumsumexp, aten::logcumsumexp(input, dim)
+    -> Add(Log(CumSum(Exp(Sub(input, top := ReduceMax(input, [place := axis(dim, input)]))), place)), top)
+""")
 
 
 @emits("torch.var", "aten::var")
@@ -132,13 +107,6 @@ def _correction(unbiased: Any, correction: Any) -> float:
     if correction is not None:
         return number(correction)
     return 0 if unbiased is not None and not number(unbiased) else 1
-
-
-@emits("torch.std", "aten::std")
-def std(
-    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
-) -> Value:
-    return b(Sqrt, var(b, input, dim, unbiased, keepdim, correction))
 
 
 # ── places ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -218,23 +186,18 @@ def _entry(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
     return one if number(keepdim) else b(Squeeze, one, axis_)
 
 
-@emits("torch.all", "aten::all")
-def all_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
-    return cast(b, reduced(b, ReduceMin, _bits(b, input), dim, keepdim=keepdim), DType.BOOL)
-
-
-@emits("torch.any", "aten::any")
-def any_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
-    return cast(b, reduced(b, ReduceMax, _bits(b, input), dim, keepdim=keepdim), DType.BOOL)
-
-
 def _bits(b: Builder, x: Value) -> Value:
     return cast(b, cast(b, x, DType.BOOL), DType.INT32)
 
 
-@emits("torch.count_nonzero", "aten::count_nonzero")
-def count_nonzero(b: Builder, input: Value, dim: Any = None) -> Value:
-    return reduced(b, ReduceSum, cast(b, cast(b, input, DType.BOOL), DType.INT64), dim, keepdim=False)
+PNNX.having(reduced=named, bits=_bits).lower("""
+torch.all, aten::all(input, dim=None, keepdim=False)
+    -> cast(reduced("ReduceMin", bits(input), dim, keepdim=keepdim), bool)
+torch.any, aten::any(input, dim=None, keepdim=False)
+    -> cast(reduced("ReduceMax", bits(input), dim, keepdim=keepdim), bool)
+torch.count_nonzero, aten::count_nonzero(input, dim=None)
+    -> reduced("ReduceSum", cast(cast(input, bool), int64), dim, keepdim=False)
+""")
 
 
 # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -250,15 +213,6 @@ def _running(page: Page, b: Builder, input: Value, dim: Any, dtype: Any = None) 
 
 emits("torch.cumsum", "aten::cumsum")(partial(_running, CumSum))
 emits("torch.cumprod", "aten::cumprod")(partial(_running, CumProd))
-
-
-@emits("torch.logcumsumexp", "aten::logcumsumexp")
-def logcumsumexp(b: Builder, input: Value, dim: Any) -> Value:
-    """From the largest of all, which nothing overflows above; what is far below it is lost."""
-    axis = axis_of(number(dim), len(b.dims(input)))
-    top = b(ReduceMax, input, vector(b, [axis]))
-    total = b(CumSum, b(Exp, b(Sub, input, top)), b.constant(axis, DType.INT64))
-    return b(Add, b(Log, total), top)
 
 
 @emits("torch.diff", "aten::diff")

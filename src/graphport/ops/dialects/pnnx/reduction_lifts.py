@@ -9,7 +9,8 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.arithmetic_lifts import expressed
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, static
-from graphport.ops.pages.normalization import LpNormalization, MeanVarianceNormalization
+from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.pages.normalization import MeanVarianceNormalization
 from graphport.ops.pages.pooling import GlobalLpPool
 from graphport.ops.pages.reduction import CumProd, ReduceLogSum, ReduceSumSquare
 
@@ -50,10 +51,10 @@ def lift_cumprod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, rever
     return called(b, "torch.cumprod", input=x, dim=place[0])
 
 
-@LpNormalization.lift(DIALECT)
-def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Value | None:
-    """Rows of zeros stay such."""
-    return called(b, "F.normalize", input=input, p=float(p), dim=axis, eps=1e-12) if b.dims(input) else None
+PNNX.lift("""
+# Rows of zeros stay such.
+LpNormalization -> rank(input) > 0: F.normalize(input=input, p=1.0 * p, dim=axis, eps=1e-12)
+""")
 
 
 @GlobalLpPool.lift(DIALECT)

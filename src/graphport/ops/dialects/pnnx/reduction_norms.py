@@ -11,10 +11,11 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.reduction_reduced import reduced
 from graphport.ops.dialects.torch_functions import axis_of, dtype_of, emits, integers, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast
-from graphport.ops.pages.arithmetic import Abs, Pow, Sub
+from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.pages.arithmetic import Abs, Pow
 from graphport.ops.pages.comparison import Equal, Not
 from graphport.ops.pages.reduction import ReduceL1, ReduceL2, ReduceMax, ReduceMin, ReduceSum
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+from graphport.ops.pages.reshape import Squeeze
 
 
 def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
@@ -44,10 +45,13 @@ def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
             return b(Pow, total, b.like(total, 1 / n))
 
 
-@emits("torch.norm", "aten::norm", "Tensor.norm")
-def norm_(b: Builder, input: Value, p: Any = 2.0, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
-    wanted = named_dtype(dtype)
-    return norm(b, input if wanted is None else cast(b, input, wanted), p, dim, keepdim)
+PNNX.having(norm=norm).lower("""
+torch.norm, aten::norm, Tensor.norm(input, p: any = 2.0, dim=None, keepdim=False, dtype=None)
+    -> norm(typed(input, dtype), p, dim, keepdim)
+torch.dist, aten::dist(input, other, p: any = 2.0) -> norm(Sub(input, other), p, None, False)
+torch.cdist, aten::cdist(x1, x2, p: any = 2.0, compute_mode: ignored = None)
+    -> norm(Sub(Unsqueeze(x1, [-2]), Unsqueeze(x2, [-3])), p, -1, False)
+""")
 
 
 @emits("torch.linalg.vector_norm", "aten::linalg_vector_norm")
@@ -88,17 +92,3 @@ def matrix_norm(
     total = reduced(b, ReduceSum, x, (summed,), keepdim=True)
     found = reduced(b, ReduceMax if power > 0 else ReduceMin, total, (chosen,), keepdim=True)
     return found if number(keepdim) else b(Squeeze, found, vector(b, sorted((rows, columns))))
-
-
-@emits("torch.dist", "aten::dist")
-def dist(b: Builder, input: Value, other: Value, p: Any = 2.0) -> Value:
-    """The norm of the difference of all numbers."""
-    return norm(b, b(Sub, input, other), p, None, False)
-
-
-@emits("torch.cdist", "aten::cdist")
-def cdist(b: Builder, x1: Value, x2: Value, p: Any = 2.0, compute_mode: Any = None) -> Value:
-    """The distances of all pairs of rows."""
-    del compute_mode
-    left, right = b(Unsqueeze, x1, vector(b, [-2])), b(Unsqueeze, x2, vector(b, [-3]))
-    return norm(b, b(Sub, left, right), p, -1, False)

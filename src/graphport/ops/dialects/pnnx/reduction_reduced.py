@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphport.ir.graph import Value
+from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
 from graphport.ops.dialects.torch_functions import axes_of, number, vector
@@ -17,3 +18,8 @@ def reduced(b: Builder, page: Page, x: Value, dim: Any, *, keepdim: Any) -> Valu
     if not rank:
         return x
     return b(page, x, vector(b, axes_of(dim, rank)), keepdims=None if keeps else 0)
+
+
+def named(b: Builder, operator: str, x: Value, dim: Any, *, keepdim: Any) -> Value:
+    """As `reduced`, with the name of the operator: what rows call `reduced`."""
+    return reduced(b, registry.pages()[operator], x, dim, keepdim=keepdim)

@@ -15,6 +15,7 @@ from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.torch_functions import axes_of, axis_of, bounded, dtype_of, emits, length, number, vector
 from graphport.ops.dialects.torch_promotion import cast
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, IsNaN, Less, LessOrEqual, Where
 from graphport.ops.pages.generate import Range
@@ -183,10 +184,11 @@ def _sorted_place(b: Builder, boundaries: Value, x: Value, right: Any) -> Value:
     return b(ReduceSum, cast(b, before, DType.INT64), vector(b, [-1]), keepdims=0)
 
 
-@emits("torch.bucketize", "aten::bucketize")
-def bucketize(b: Builder, input: Value, boundaries: Value, out_int32: Any = False, right: Any = False) -> Value:
-    found = _sorted_place(b, boundaries, input, right)
-    return cast(b, found, DType.INT32) if number(out_int32) else found
+PNNX.having(place=_sorted_place).lower("""
+torch.bucketize, aten::bucketize(input, boundaries, out_int32=False, right: any = False)
+    -> out_int32: cast(place(boundaries, input, right), int32)
+    -> place(boundaries, input, right)
+""")
 
 
 @emits("torch.searchsorted", "aten::searchsorted")

@@ -13,24 +13,24 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.reshape import (
     Col2Im,
     Concat,
-    DepthToSpace,
     Reshape,
     Shape,
-    Size,
     SpaceToDepth,
     Squeeze,
     Transpose,
     Unsqueeze,
 )
 
-
-@emits("nn.PixelShuffle", "F.pixel_shuffle", "aten::pixel_shuffle")
-def pixel_shuffle(b: Builder, input: Value, upscale_factor: Any) -> Value:
-    return b(DepthToSpace, input, blocksize=int(number(upscale_factor)), mode="CRD")
+PNNX.lower("""
+nn.PixelShuffle, F.pixel_shuffle, aten::pixel_shuffle(input, upscale_factor: number)
+    -> DepthToSpace(input, blocksize=upscale_factor, mode="CRD")
+aten::numel, torch.numel(input) -> Size(input)
+""")
 
 
 @emits("nn.PixelUnshuffle", "F.pixel_unshuffle", "aten::pixel_unshuffle")
@@ -132,8 +132,3 @@ def size(b: Builder, input: Value, dim: Any = None) -> Value:
         return b(Shape, input)
     axis = axis_of(number(dim), len(b.dims(input)))
     return b(Squeeze, b(Shape, input, start=axis, end=axis + 1), vector(b, [0]))
-
-
-@emits("aten::numel", "torch.numel")
-def numel(b: Builder, input: Value) -> Value:
-    return b(Size, input)

@@ -11,6 +11,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths, merged
 from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Max
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 from graphport.ops.shapes import broadcast
@@ -60,14 +61,11 @@ def atleast(b: Builder, x: Value, rank: int) -> Value:
     return b(Unsqueeze, x, vector(b, list(range(missing)))) if missing > 0 else x
 
 
-@emits("torch.atleast_1d", "aten::atleast_1d")
-def atleast_1d(b: Builder, input: Value) -> Value:
-    return atleast(b, input, 1)
-
-
-@emits("torch.atleast_2d", "aten::atleast_2d")
-def atleast_2d(b: Builder, input: Value) -> Value:
-    return atleast(b, input, 2)
+PNNX.having(atleast=atleast).lower("""
+torch.atleast_1d, aten::atleast_1d(input) -> atleast(input, 1)
+torch.atleast_2d, aten::atleast_2d(input) -> atleast(input, 2)
+Tensor.expand_as, aten::expand_as(input, other) -> Expand(input, Shape(other))
+""")
 
 
 def _split(b: Builder, x: Value, axis: int, parts: Sequence[int]) -> tuple[Value, ...]:
@@ -134,11 +132,6 @@ def expand(b: Builder, input: Value, sizes: Any = None, size: Any = None, shape:
         shape = lengths(b, target)
         return b(Expand, input, b(Max, shape, b.like(shape, 1)))
     return b(Expand, input, lengths(b, [1 if item == -1 else item for item in target]))
-
-
-@emits("Tensor.expand_as", "aten::expand_as")
-def expand_as(b: Builder, input: Value, other: Value) -> Value:
-    return b(Expand, input, b(Shape, other))
 
 
 @emits("torch.broadcast_tensors", "aten::broadcast_tensors")

@@ -12,6 +12,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.torch_functions import axes_of, axis_of, emits, integers, number, vector
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 
 Answer = Value | tuple[Value, ...]
@@ -69,9 +70,9 @@ def reshape(b: Builder, input: Value, shape: Any = None, size: Any = None) -> Va
     return b(Reshape, input, lengths(b, target), allowzero=1 if _zeros(target) else None)
 
 
-@emits("Tensor.reshape_as", "Tensor.view_as", "aten::reshape_as", "aten::view_as")
-def reshape_as(b: Builder, input: Value, other: Value) -> Value:
-    return b(Reshape, input, b(Shape, other))
+PNNX.lower(
+    "Tensor.reshape_as, Tensor.view_as, aten::reshape_as, aten::view_as(input, other) -> Reshape(input, Shape(other))"
+)
 
 
 @emits("nn.Flatten", "torch.flatten", "aten::flatten")
@@ -148,9 +149,7 @@ def t(b: Builder, input: Value) -> Value:
     return moved(b, input, range(len(b.dims(input)))[::-1])
 
 
-@emits("aten::mT", "Tensor.mT", "aten::mH", "aten::adjoint")
-def matrix_t(b: Builder, input: Value) -> Value:
-    return transpose(b, input, -2, -1)
+PNNX.lower("aten::mT, Tensor.mT, aten::mH, aten::adjoint(input) -> torch.transpose(input, -2, -1)")
 
 
 @emits("Tensor.permute", "torch.permute", "aten::permute")

@@ -30,6 +30,7 @@ from graphport.ops.dialects.torch_functions import (
     vector,
     weight_of,
 )
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat, Identity, Shape
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
@@ -137,30 +138,16 @@ def _lengths(b: Builder, x: Value, size: Any, scale_factor: Any, count: int) -> 
     return vector(b, [length(dims, 0), length(dims, 1), *sizes])
 
 
-@emits("F.upsample_nearest", "nn.UpsamplingNearest2d")
-def upsample_nearest(b: Builder, input: Value, size: Any = None, scale_factor: Any = None) -> Value:
-    return interpolate(b, input, size, scale_factor)
-
-
-@emits("F.upsample_bilinear", "nn.UpsamplingBilinear2d")
-def upsample_bilinear(b: Builder, input: Value, size: Any = None, scale_factor: Any = None) -> Value:
-    return interpolate(b, input, size, scale_factor, "bilinear", align_corners=True)
-
-
-@emits("aten::_upsample_bilinear2d_aa")
-def upsample_bilinear_aa(
-    b: Builder, input: Value, size: Any, align_corners: Any = False, scales_h: Any = None, scales_w: Any = None
-) -> Value:
-    del scales_h, scales_w
-    return interpolate(b, input, size, None, "bilinear", align_corners, antialias=True)
-
-
-@emits("aten::_upsample_bicubic2d_aa")
-def upsample_bicubic_aa(
-    b: Builder, input: Value, size: Any, align_corners: Any = False, scales_h: Any = None, scales_w: Any = None
-) -> Value:
-    del scales_h, scales_w
-    return interpolate(b, input, size, None, "bicubic", align_corners, antialias=True)
+PNNX.lower("""
+F.upsample_nearest, nn.UpsamplingNearest2d(input, size=None, scale_factor=None)
+    -> F.interpolate(input, size, scale_factor)
+F.upsample_bilinear, nn.UpsamplingBilinear2d(input, size=None, scale_factor=None)
+    -> F.interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+aten::_upsample_bilinear2d_aa(input, size, align_corners=False, scales_h: ignored = None, scales_w: ignored = None)
+    -> F.interpolate(input, size, mode="bilinear", align_corners=align_corners, antialias=True)
+aten::_upsample_bicubic2d_aa(input, size, align_corners=False, scales_h: ignored = None, scales_w: ignored = None)
+    -> F.interpolate(input, size, mode="bicubic", align_corners=align_corners, antialias=True)
+""")
 
 
 @emits("F.grid_sample", "aten::grid_sampler")

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.pnnx.activation import log_softmax, logsigmoid, rrelu, softmax
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pnnx.activation import logsigmoid, rrelu, softmax
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import axis_of, dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.activation import Elu
@@ -31,14 +30,13 @@ def safe_softmax(b: Builder, self: Value, dim: Any, dtype: Any = None) -> Value:
     return b(Where, b(Equal, largest, b.like(x, -np.inf)), b.like(x, 0), shares)
 
 
-@aten("aten._softmax")
-def softmax_(b: Builder, self: Value, dim: Any, half_to_float: Any = False, dtype: Any = None) -> Value:
-    return softmax(b, cast(b, self, DType.FLOAT32) if number(half_to_float) else self, dim, dtype)
-
-
-@aten("aten._log_softmax")
-def log_softmax_(b: Builder, self: Value, dim: Any, half_to_float: Any = False) -> Value:
-    return log_softmax(b, cast(b, self, DType.FLOAT32) if number(half_to_float) else self, dim)
+ROWS.lower("""
+aten._softmax(self, dim, half_to_float=False, dtype=None)
+    -> F.softmax(cast(self, float32) if half_to_float else self, dim=dim, dtype=dtype)
+aten._log_softmax(self, dim, half_to_float=False)
+    -> F.log_softmax(cast(self, float32) if half_to_float else self, dim=dim)
+aten._prelu_kernel(self, weight) -> Where(Greater(self, 0), self, Mul(self, weight))
+""")
 
 
 @aten(
@@ -90,8 +88,3 @@ def rrelu_(
 def log_sigmoid_forward(b: Builder, self: Value) -> Any:
     y = logsigmoid(b, self)
     return y if b.count == 1 else (y, None)
-
-
-@aten("aten._prelu_kernel")
-def prelu_kernel(b: Builder, self: Value, weight: Value) -> Value:
-    return b(Where, b(Greater, self, b.like(self, 0)), self, b(Mul, self, weight))

@@ -6,18 +6,19 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pytorch.overloads import aten, renamed
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten, renamed
 from graphport.ops.dialects.torch_functions import dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import promoted
 from graphport.ops.pages.arithmetic import Abs, Div, Mod, Mul, Round
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.indexing import NonZero
-from graphport.ops.pages.reshape import Reshape, Split, Squeeze
+from graphport.ops.pages.reshape import Split, Squeeze
 
-
-@aten("aten.item", "aten._local_scalar_dense")
-def item(b: Builder, self: Value) -> Value:
-    return b(Reshape, self, vector(b, [])) if b.dims(self) else self
+ROWS.lower("""
+aten.item, aten._local_scalar_dense(self)
+    -> rank(self) > 0: Reshape(self, [])
+    -> self
+""")
 
 
 @aten("aten.round.decimals")

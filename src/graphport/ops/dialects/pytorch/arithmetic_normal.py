@@ -11,9 +11,9 @@ from graphport.expression.approximations import ERF_INNER, ERF_OUTER
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pytorch.arithmetic_special import polynomial
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import dtype_of
-from graphport.ops.dialects.torch_promotion import cast, computed, floating, kernel
+from graphport.ops.dialects.torch_promotion import cast, floating, kernel
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Neg, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Greater, Less, Where
 
@@ -35,10 +35,9 @@ _EDGE = 0.02425
 _TERMS = 16
 
 
-@aten("aten.special_ndtr")
-def ndtr(b: Builder, self: Value) -> Value:
-    x = floating(b, self)
-    return b(Mul, b(Add, computed(b, "erf", b(Mul, x, b.like(x, math.sqrt(0.5)))), b.like(x, 1)), b.like(x, 0.5))
+ROWS.lower("""
+aten.special_ndtr(self) -> Mul(Add(computed("erf", Mul(floating(self), math.sqrt(0.5))), 1), 0.5)
+""")
 
 
 def _scaled_complement(b: Builder, x: Value) -> Value:

@@ -13,7 +13,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.generate import arange as pnnx_arange
 from graphport.ops.dialects.pnnx.generate import filled
 from graphport.ops.dialects.pnnx.reshape_shapes import extents, lengths
-from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, aten, renamed
+from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten, renamed
 from graphport.ops.dialects.torch_functions import bounded, dtype_of, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Mul, Sub
@@ -51,9 +51,7 @@ def _tensor(b: Builder, bound: Any) -> Value:
     return bound if isinstance(bound, Value) else b.constant(bound)
 
 
-@aten("aten.fill.Tensor")
-def fill(b: Builder, self: Value, value: Value) -> Value:
-    return b(Expand, cast(b, value, dtype_of(self)), extents(b, self))
+ROWS.having(extents=extents).lower("aten.fill.Tensor(self, value) -> Expand(cast(value, dtype(self)), extents(self))")
 
 
 @aten("aten.full")
@@ -135,10 +133,7 @@ def convert_element_type(b: Builder, a: Value, dtype: Any) -> Value:
     return cast(b, a, named_dtype(dtype) or _REAL)
 
 
-@aten("prims.device_put", ignores=("device", "non_blocking"))
-def device_put(b: Builder, a: Value) -> Value:
-    del b
-    return a
+ROWS.lower("prims.device_put(a) -> a", ignores=("device", "non_blocking"))
 
 
 @aten("prims.iota", ignores=("device", "requires_grad"))

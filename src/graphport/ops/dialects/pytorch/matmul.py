@@ -12,11 +12,10 @@ from graphport.ops.dialects.pnnx.indexing_masks import diagonal_of
 from graphport.ops.dialects.pnnx.matmul import matrix_power
 from graphport.ops.dialects.pnnx.reduction_norms import matrix_norm
 from graphport.ops.dialects.pytorch.matmul_factors import in_order, inverse, iterated, solved, turned
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import bounded, length, number, vector
 from graphport.ops.pages.arithmetic import Abs, Log, Mul, Sign
 from graphport.ops.pages.matmul import Det, MatMul
-from graphport.ops.pages.reduction import ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Shape, Squeeze, Unsqueeze
 
 
@@ -66,10 +65,12 @@ def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = 
     return y if b.count == 1 else (y, None, None, in_order(b, A))[: b.count]
 
 
-@aten("aten.logdet")
-def logdet(b: Builder, self: Value) -> Value:
-    """No number below 0, as PyTorch has it."""
-    return b(Log, b(Det, self))
+ROWS.having(diagonal=diagonal_of).lower("""
+# No number below 0, as PyTorch has it.
+aten.logdet(self) -> Log(Det(self))
+aten.linalg_diagonal(A, offset: any = 0, dim1: any = -2, dim2: any = -1) -> diagonal(A, offset, dim1, dim2)
+aten.linalg_vecdot(x, y, dim=-1) -> ReduceSum(Mul(x, y), [dim], keepdims=0)
+""")
 
 
 @aten("aten.slogdet", "aten.linalg_slogdet", "aten._linalg_slogdet")
@@ -101,16 +102,6 @@ def cond(b: Builder, self: Value, p: Any = None) -> Value:
     if p is None or p in (2, -2, "nuc"):
         return iterated("singular values", b)
     return b(Mul, matrix_norm(b, self, p), matrix_norm(b, _inverse(b, self), p))
-
-
-@aten("aten.linalg_diagonal")
-def diagonal(b: Builder, A: Value, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Value:
-    return diagonal_of(b, A, offset, dim1, dim2)
-
-
-@aten("aten.linalg_vecdot")
-def vecdot(b: Builder, x: Value, y: Value, dim: Any = -1) -> Value:
-    return b(ReduceSum, b(Mul, x, y), vector(b, [int(number(dim))]), keepdims=0)
 
 
 @aten("aten.linalg_vander")

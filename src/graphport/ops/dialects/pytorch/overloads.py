@@ -20,6 +20,8 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, LOWERINGS, UnsupportedError, lower
 from graphport.ops.dialects.torch_functions import BY_PLACE, COMPLEX, EXPORTED, ITEM, KEYS, LEFT, Function, bound
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
+from graphport.ops.dialects.torch_rows import FUNCTIONS
+from graphport.ops.rows.table import Rows
 
 DIALECT = EXPORTED
 _SPACE = "aten."
@@ -72,6 +74,9 @@ def aten(*words: str, ignores: Sequence[str] = (), by_place: bool = True) -> Cal
         return function
 
     return register
+
+
+ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=aten)
 
 
 def renamed(word: str, other: str, /, **names: str) -> None:

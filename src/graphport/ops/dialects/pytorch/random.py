@@ -9,7 +9,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.generate import filled
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import dtype_of, named_dtype, number
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Floor, Mul
@@ -32,14 +32,10 @@ def randn_like(b: Builder, self: Value, dtype: Any = None) -> Value:
     return b(RandomNormalLike, self, dtype=named_dtype(dtype))
 
 
-@aten("aten.rand")
-def rand(b: Builder, size: Any, dtype: Any = None) -> Value:
-    return b(RandomUniformLike, _zeros(b, size, dtype))
-
-
-@aten("aten.randn")
-def randn(b: Builder, size: Any, dtype: Any = None) -> Value:
-    return b(RandomNormalLike, _zeros(b, size, dtype))
+ROWS.having(zeros=_zeros).lower("""
+aten.rand(size, dtype=None) -> RandomUniformLike(zeros(size, dtype))
+aten.randn(size, dtype=None) -> RandomNormalLike(zeros(size, dtype))
+""")
 
 
 @aten("aten.randint", "aten.randint.low", by_place=False)

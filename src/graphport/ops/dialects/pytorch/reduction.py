@@ -18,10 +18,10 @@ from graphport.ops.dialects.pnnx.reduction import median as pnnx_median
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pnnx.reduction_reduced import reduced
 from graphport.ops.dialects.pnnx.reduction_statistics import running_extreme
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import axes_of, axis_of, dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sqrt, Sub
+from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather, GatherElements, NonZero, Trilu
@@ -56,36 +56,20 @@ def _variance(b: Builder, x: Value, dim: Any, unbiased: Any, keepdim: Any, corre
     return cast(b, b(Div, total, b(Max, count, b.like(count, 0))), dtype_of(x))
 
 
-@aten("aten.var")
-def var(
-    b: Builder, self: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
-) -> Value:
-    return _variance(b, self, dim, unbiased, keepdim, correction)
-
-
-@aten("aten.std")
-def std(
-    b: Builder, self: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
-) -> Value:
-    return b(Sqrt, _variance(b, self, dim, unbiased, keepdim, correction))
-
-
 def _mean(b: Builder, x: Value, dim: Any, keepdim: Any) -> Value:
     return reduced(b, ReduceMean, x, None if isinstance(dim, bool) else dim, keepdim=keepdim)
 
 
-@aten("aten.var_mean")
-def var_mean(
-    b: Builder, self: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
-) -> Answer:
-    return var(b, self, dim, unbiased, keepdim, correction), _mean(b, self, dim, keepdim)
-
-
-@aten("aten.std_mean")
-def std_mean(
-    b: Builder, self: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
-) -> Answer:
-    return std(b, self, dim, unbiased, keepdim, correction), _mean(b, self, dim, keepdim)
+ROWS.having(variance=_variance, mean=_mean).lower("""
+aten.var(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
+    -> variance(self, dim, unbiased, keepdim, correction)
+aten.std(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
+    -> Sqrt(variance(self, dim, unbiased, keepdim, correction))
+aten.var_mean(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
+    -> (variance(self, dim, unbiased, keepdim, correction), mean(self, dim, keepdim))
+aten.std_mean(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
+    -> (Sqrt(variance(self, dim, unbiased, keepdim, correction)), mean(self, dim, keepdim))
+""")
 
 
 # ── ranks ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,11 +142,6 @@ def searchsorted(
     return cast(b, found, DType.INT32) if number(out_int32) else found
 
 
-@aten("aten.bucketize")
-def bucketize(b: Builder, self: Any, boundaries: Value, out_int32: Any = False, right: Any = False) -> Value:
-    return searchsorted(b, boundaries, self, out_int32, right)
-
-
 @aten("aten.isin")
 def isin(b: Builder, elements: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Value:
     """Whether each is one of those that are looked for."""
@@ -179,11 +158,13 @@ def isin(b: Builder, elements: Any, test_elements: Any, assume_unique: Any = Fal
 # ── distances ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@aten("aten._cdist_forward", "aten._euclidean_dist", "aten.cdist")
-def cdist(b: Builder, x1: Value, x2: Value, p: Any = 2.0, compute_mode: Any = None) -> Value:
-    del compute_mode
-    left, right = b(Unsqueeze, x1, vector(b, [-2])), b(Unsqueeze, x2, vector(b, [-3]))
-    return norm(b, b(Sub, left, right), p, -1, False)
+ROWS.having(norm=norm).lower("""
+aten._cdist_forward, aten._euclidean_dist, aten.cdist(x1, x2, p: any = 2.0, compute_mode: ignored = None)
+    -> norm(Sub(Unsqueeze(x1, [-2]), Unsqueeze(x2, [-3])), p, -1, False)
+aten.dist(self, other, p: any = 2) -> norm(Sub(self, other), p, None, False)
+aten.bucketize(self, boundaries, out_int32=False, right=False)
+    -> aten.searchsorted(boundaries, self, out_int32, right)
+""")
 
 
 @aten("aten._pdist_forward", "aten.pdist")
@@ -209,11 +190,6 @@ def trace(b: Builder, self: Value) -> Value:
     eye = b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns)
     kind = dtype_of(self) if dtype_of(self).is_floating else DType.INT64
     return b(ReduceSum, b(Mul, cast(b, self, kind), cast(b, eye, kind)), keepdims=0)
-
-
-@aten("aten.dist")
-def dist(b: Builder, self: Value, other: Value, p: Any = 2) -> Value:
-    return norm(b, b(Sub, self, other), p, None, False)
 
 
 @aten("aten._trilinear")

@@ -11,12 +11,12 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
-from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, aten, renamed, view
+from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten, renamed, view
 from graphport.ops.dialects.torch_functions import axes_of, axis_of, dtype_of, length, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.pages.arithmetic import BitCast
 from graphport.ops.pages.reduction import ReduceProd
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Size, Squeeze, Unsqueeze
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Unsqueeze
 
 
 def _inverse_permutation(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,10 +49,15 @@ view("aten.view_as_complex", kind="undo", word="aten.view_as_real.default")
 FUNCTIONAL["aten.copy_"] = "aten.copy"
 
 
-@aten("aten.alias", "aten.lift_fresh", "aten.lift_fresh_copy", "aten.detach", "aten.requires_grad", "aten.resolve_conj")
-def alias(b: Builder, self: Value, requires_grad: Any = None) -> Value:
-    del b, requires_grad
-    return self
+ROWS.lower("""
+aten.alias, aten.lift_fresh, aten.lift_fresh_copy, aten.detach, aten.requires_grad,
+    aten.resolve_conj(self, requires_grad: ignored = None) -> self
+# The length of an axis as a tensor of rank 0.
+aten.sym_size.int(self, dim) -> Squeeze(Shape(self, start=(place := axis(dim, self)), end=place + 1), [0])
+aten.sym_numel(self) -> Size(self)
+aten.to.other(self, other, copy: ignored = None) -> cast(self, dtype(other))
+aten.ravel(self) -> Reshape(self, [-1])
+""")
 
 
 @aten("aten.copy")
@@ -64,18 +69,6 @@ def copy(b: Builder, self: Value, src: Value) -> Value:
 
 
 # ── sizes as numbers ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@aten("aten.sym_size.int")
-def sym_size(b: Builder, self: Value, dim: Any) -> Value:
-    """The length of an axis as a tensor of rank 0."""
-    axis = axis_of(number(dim), len(b.dims(self)))
-    return b(Squeeze, b(Shape, self, start=axis, end=axis + 1), vector(b, [0]))
-
-
-@aten("aten.sym_numel")
-def sym_numel(b: Builder, self: Value) -> Value:
-    return b(Size, self)
 
 
 @aten("aten.sym_stride.int")
@@ -99,12 +92,6 @@ renamed("aten.swapdims", "aten::transpose")
 renamed("aten.tensor_split", "aten::tensor_split", tensor_indices_or_sections="indices")
 
 
-@aten("aten.to.other")
-def to_other(b: Builder, self: Value, other: Value, copy: Any = None) -> Value:
-    del copy
-    return cast(b, self, dtype_of(other))
-
-
 @aten("aten.view.dtype")
 def view_dtype(b: Builder, self: Value, dtype: Any) -> Value:
     """The same bits as another type; the last axis has as many elements as fit."""
@@ -122,11 +109,6 @@ def view_dtype(b: Builder, self: Value, dtype: Any) -> Value:
 def matrix_transposed(b: Builder, self: Value) -> Value:
     rank = len(b.dims(self))
     return moved(b, self, [*range(rank - 2), rank - 1, rank - 2])
-
-
-@aten("aten.ravel")
-def ravel(b: Builder, self: Value) -> Value:
-    return b(Reshape, self, vector(b, [-1]))
 
 
 @aten("aten.atleast_3d")

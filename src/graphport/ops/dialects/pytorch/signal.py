@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,13 +16,13 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pnnx.generate import filled
 from graphport.ops.dialects.pnnx.signal import fft, ifft, irfft, rfft
 from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, parts, same, stacked
-from graphport.ops.dialects.pytorch.overloads import DIALECT, aten, plain
+from graphport.ops.dialects.pytorch.overloads import DIALECT, ROWS, aten, plain
 from graphport.ops.dialects.pytorch.signal_pairs import pairs
 from graphport.ops.dialects.torch_functions import COMPLEX, axes_of, bounded, named_dtype, number
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
-from graphport.ops.dialects.torch_promotion import cast, floating
+from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Neg
-from graphport.ops.pages.comparison import IsNaN, Less, Where
+from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.reshape import Shape
 
 _NORMS = {0: (None, None), 1: ("ortho", "ortho"), 2: ("forward", "backward")}
@@ -75,9 +74,13 @@ def neg_view(b: Builder, self: Pair) -> Pair:
     return Pair(b(Neg, self.real), b(Neg, self.imaginary))
 
 
-@aten("aten._neg_view")
-def neg_view_of_reals(b: Builder, self: Value) -> Value:
-    return b(Neg, self)
+ROWS.lower("""
+aten._neg_view(self) -> Neg(self)
+# 0 or half a turn.
+aten.angle(self)
+    -> Where(IsNaN(x := floating(self)), x, Where(Less(x, 0), like(x, math.pi), like(x, 0)))
+aten.real, aten._conj, aten.conj, aten.conj_physical, aten.resolve_neg(self) -> self
+""")
 
 
 # ── arithmetic with numbers ───────────────────────────────────────────────────────────────────────────────────────────
@@ -141,20 +144,6 @@ def where(b: Builder, condition: Value, self: Any, other: Any) -> Part:
 
 
 pairs("aten.alias", "aten.detach", "aten.lift_fresh", "aten.lift_fresh_copy", "aten.contiguous")(same)
-
-
-@aten("aten.angle")
-def angle_of_reals(b: Builder, self: Value) -> Value:
-    """0 or half a turn."""
-    x = floating(b, self)
-    turned = b(Where, b(Less, x, b.like(x, 0)), b.like(x, math.pi), b.like(x, 0))
-    return b(Where, b(IsNaN, x), x, turned)
-
-
-@aten("aten.real", "aten._conj", "aten.conj", "aten.conj_physical", "aten.resolve_neg")
-def unchanged(b: Builder, self: Value) -> Value:
-    del b
-    return self
 
 
 _ALIKE = (
