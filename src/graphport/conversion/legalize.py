@@ -17,6 +17,7 @@ from graphport.ir.graph import Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OPSET, ShapeError, UnsupportedError
+from graphport.ops.dialects.onnx_future import DIALECT as LATER
 from graphport.ops.infer import Inference, absent_results, is_foreign
 from graphport.ops.pages.reshape import Identity
 
@@ -113,8 +114,12 @@ class _Legalizer:
         if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
             if version is not None and version > OPSET and not self.inference.allows(node):
                 # A later opset lets it have types or attributes that its page does not know.
-                self._opaque(node, f"its form of opset {version} has no rule yet")
+                later = registry.lowering(LATER, node.word, version)
+                if later is None:
+                    self._opaque(node, f"its form of opset {version} has no rule yet")
                 self._bodies(node)
+                if later is not None:
+                    self._lower(graph, node, later, version)
                 return
             node.dialect = ""
             # Bodies are legalized knowing what they are given, which the fact of their node tells them.

@@ -78,6 +78,13 @@ WRITTEN = (
     "attention_causal_boolmask_nan_robustness",
     "attention_causal_boolmask_nan_robustness_expanded",
     "attention_4d_causal_nonpad_negative_offset_structural_empty_expanded",
+    *("center_crop_pad_pad", "center_crop_pad_crop_negative_axes_hwc", "center_crop_pad_crop_axes_chw_expanded"),
+    *("cumprod_2d_negative_axis", "cumprod_1d_int32_exclusive", "maxunpool_export_without_output_shape"),
+    *("batchnorm_epsilon_training_mode", "reduce_max_empty_set", "reduce_log_sum_exp_empty_set", "add_uint64"),
+    *("less_uint64", "greater_equal_uint64", "min_uint64", "equal_uint64", "bitwise_and_ui64_bcast_3v1d"),
+    *("bitshift_left_uint64", "bitshift_left_int64", "bitshift_right_int8", "mod_float_edge_cases_fmod_0_float32"),
+    *("mod_float16_mixed_sign_fmod_0", "celu_float16", "swiglu_alpha", "range_float16_type_positive_delta"),
+    *("causal_conv_with_state_silu_fp16", "causal_conv_with_state_with_past_state"),
     *("slice_start_out_of_bounds", "split_zero_size_splits_opset18", "reduce_sum_empty_set_non_reduced_axis_zero"),
 )
 WITH_CONSTANTS = (
@@ -86,7 +93,7 @@ WITH_CONSTANTS = (
     "center_crop_pad_crop_negative_axes_hwc",
 )
 """Those whose shapes and axes are stored, as they are in models."""
-REFUSED = ("add_uint64", "mod_uint64", "reduce_max_empty_set", "unique_sorted_with_axis")
+REFUSED = ("pow_types_float32_uint64", "mod_uint64", "unique_sorted_with_axis")
 """A few of those for which LiteRT has no kernel."""
 
 

@@ -90,6 +90,46 @@ def test_operators_compute_what_they_do_in_float32(dtype: Any, tmp_path: Path) -
     assert wrong == {}
 
 
+IMAGE, FILTERS = (1, 4, 6, 6), (4, 4, 3, 3)
+OF_LAYERS: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
+    "Conv": ([IMAGE, FILTERS, (4,)], {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    "ConvTranspose": ([IMAGE, FILTERS], {"strides": [2, 2]}),
+    "Gemm": ([(3, 4), (5, 4), (5,)], {"transB": 1, "alpha": 0.5}),
+    "MaxPool": ([IMAGE], {"kernel_shape": [2, 2]}),
+    "AveragePool": ([IMAGE], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    "LpPool": ([IMAGE], {"kernel_shape": [2, 2]}),
+    "LRN": ([IMAGE], {"size": 3}),
+    "DepthToSpace": ([IMAGE], {"blocksize": 2}),
+    "SpaceToDepth": ([IMAGE], {"blocksize": 2}),
+    "BatchNormalization": ([IMAGE, *[(4,)] * 4], {}),
+}
+"""Operands, the first of which is fed, and attributes."""
+
+
+def test_layers_of_halves_compute_what_they_do_in_float32_and_stay_stored_so(tmp_path: Path) -> None:
+    wrong: dict[str, Any] = {}
+    random = np.random.default_rng(8)
+    with LiteRT() as litert:
+        for op, (shapes, stated) in OF_LAYERS.items():
+            arrays = [random.uniform(0.1, 1, dims).astype(np.float16) for dims in shapes]
+            names = [f"x{place}" for place in range(len(arrays))]
+            stored = [onnx.numpy_helper.from_array(*each) for each in list(zip(arrays, names, strict=True))[1:]]
+            ports = [helper.make_tensor_value_info("x0", TensorProto.FLOAT16, shapes[0]), onnx.ValueInfoProto(name="o")]
+            graph = helper.make_graph([helper.make_node(op, names, ["o"], **stated)], "g", ports[:1], ports[1:], stored)
+            proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+            onnx.save(proto, tmp_path / "m.onnx")
+            model = gp.load(tmp_path / "m.onnx")
+            gp.save(model, tmp_path / "m.tflite")
+            (expected,) = gp.run(model, {"x0": arrays[0]}, backend="reference").values()
+            found = litert(tmp_path / "m.tflite", arrays[:1])
+            kinds = {str(value.fact.dtype) for value in gp.load(tmp_path / "m.tflite", raw=True).graph.constants}
+            if isinstance(found, str) or not np.allclose(found[0].astype(float), expected.astype(float), atol=5e-2):
+                wrong[op] = found
+            elif op in ("Conv", "ConvTranspose") and "float16" not in kinds:
+                wrong[op] = kinds
+    assert wrong == {}
+
+
 @pytest.mark.parametrize("kind", ["INT4", "INT2", "UINT4", "BFLOAT16"])
 @pytest.mark.parametrize("given", ["FLOAT", "FLOAT16", "INT32", "INT8"])
 def test_numbers_of_few_bits_are_cast_from_every_type_and_back(kind: str, given: str, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import integers, sizes, transposed, vector
-from graphport.ops.pages.comparison import Where
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.comparison import Equal, Less, Where
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ReduceProd, ReduceSum
 from graphport.ops.pages.reduction.einsum import Equation
@@ -96,14 +97,23 @@ _LONGEST = 256
 """Entries that are multiplied up to each, under a mask of that many squared."""
 
 
+def _products_along_any(b: Builder, x: Value, axis: Value, rank: int, exclusive: int, reverse: int) -> Value:
+    """Those along each axis, of which an axis that is given later chooses."""
+    at = b(Where, b(Less, axis, b.like(axis, 0)), b(Add, axis, b.like(axis, rank)), axis)
+    found: Value | None = None
+    for place in range(rank):
+        (along,) = products_under_mask(b, x, vector(b, [place]), exclusive=exclusive, reverse=reverse)
+        found = along if found is None else b(Where, b(Equal, at, b.like(at, place)), along, found)
+    return x if found is None else found
+
+
 def products_under_mask(
     b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0
 ) -> tuple[Value, ...]:
     """The product over each run, under a mask: entries behind the run count as 1."""
     place, dims = integers(axis), sizes(b.dims(x), "what is multiplied")
     if place is None:
-        message = "an axis that is given later"
-        raise UnsupportedError(message)
+        return (_products_along_any(b, x, axis, len(dims), exclusive, reverse),)
     at = place[0] % len(dims)
     length = dims[at]
     if length > _LONGEST:

@@ -22,7 +22,7 @@ from graphport.ops.dialects.tflite.emitting import (
 )
 from graphport.ops.pages import activation, arithmetic, comparison
 from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
@@ -157,6 +157,8 @@ _CAST = _NUMBERS | _DENSE | _SHORT | {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT
 def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
     del round_mode, saturate
     own = dtype_of(input)
+    if DType.UINT64 in (own, to) and own is not to:
+        return (cast_to(b, input, to),)
     if own not in _CAST or to not in _CAST:
         message = f"{own} is not cast to {to}"
         raise UnsupportedError(message)
@@ -412,7 +414,7 @@ def _is_stored(value: Value) -> bool:
 def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     b.looks_around = True
     if is_other_real(a):
-        return (cast_to(b, b(MatMul, *(cast_to(b, x, DType.FLOAT32) for x in (a, other))), dtype_of(a)),)
+        return (in_single(b, MatMul, a, other),)
     if dtype_of(a) is not DType.FLOAT32:
         return None
     ranks = len(b.dims(a)), len(b.dims(other))
@@ -433,6 +435,8 @@ def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
 @GemmView.lift("tflite")
 def lift_gemm(b: Builder, op: GemmView) -> Lifted:
     a = op.a
+    if is_other_real(a):
+        return (in_single(b, Gemm, a, op.b, op.c, **op.stated()),)
     if dtype_of(a) is not DType.FLOAT32:
         return None
     a = turned(b, a, (1, 0)) if op.transA else a

@@ -12,6 +12,7 @@ from graphport.core.spill import kept
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, integers
+from graphport.ops.pages.arithmetic.cast import Cast
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -60,12 +61,24 @@ def cast_to(b: Builder, value: Value, dtype: DType) -> Value:
         return value
     array = array_of(value)
     if array is None:
-        if DType.UINT64 in (dtype, dtype_of(value)):
-            message = f"no kernel casts {dtype_of(value)} to {dtype}"
-            raise UnsupportedError(message)
-        return emit(b, "CAST", value, types=(dtype,))
+        return (
+            _through_long(b, value, dtype)
+            if DType.UINT64 in (dtype, dtype_of(value))
+            else emit(b, "CAST", value, types=(dtype,))
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         return b.constant(array.astype(dtype.numpy), dtype)
+
+
+def _through_long(b: Builder, value: Value, dtype: DType) -> Value:
+    """From or to uint64, which has no kernel, as the integers of as many bits that have a sign."""
+    own = dtype_of(value)
+    if not (own.is_integer and dtype.is_integer):
+        message = f"no kernel casts {own} to {dtype}"
+        raise UnsupportedError(message)
+    if own is DType.UINT64:
+        return cast_to(b, emit(b, "BITCAST", value, types=(DType.INT64,)), dtype)
+    return emit(b, "BITCAST", cast_to(b, value, DType.INT64), types=(dtype,))
 
 
 _WIDER = {
@@ -94,12 +107,29 @@ def computed_in(
         UnsupportedError: there are none.
     """
     own = dtype_of(operands[0])
+    if own is DType.UINT64 and DType.INT64 in types and not beside and word in _LONG:
+        return _in_long(b, word, operands, attributes)
     wide = own if own in types else next((each for each in _WIDER.get(own, ()) if each in types), None)
     if wide is None:
         message = f"no kernel computes {word} of {own}"
         raise UnsupportedError(message)
     y = emit(b, word, *(cast_to(b, x, wide) for x in operands), *beside, **attributes)
     return cast_to(b, y, own) if dtype_of(y) is wide else y
+
+
+_SUMS, _ORDERS = ("ADD", "SUB", "MUL"), ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "MAXIMUM", "MINIMUM")
+_LONG = frozenset((*_SUMS, *_ORDERS, "EQUAL"))
+"""What of uint64 is computed as of int64: bits of sums and products are the same, and with the highest one turned so is
+order."""
+
+
+def _in_long(b: Builder, word: str, operands: Sequence[Value], attributes: dict[str, Attribute]) -> Value:
+    given = [cast_to(b, x, DType.INT64) for x in operands]
+    least = b.constant(np.iinfo(np.int64).min, DType.INT64) if word in _ORDERS else None
+    y = emit(b, word, *(x if least is None else emit(b, "ADD", x, least) for x in given), **attributes)
+    if dtype_of(y) is not DType.INT64:
+        return y
+    return cast_to(b, y if least is None else emit(b, "ADD", y, least), DType.UINT64)
 
 
 def _constant_of(value: Value | None) -> Storage | None:
@@ -184,14 +214,19 @@ def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
     return emit(b, "SELECT_V2", is_negative, emit(b, "ADD", places_, ints(b, n) if isinstance(n, int) else n), places_)
 
 
-def in_single(b: Builder, page: Page, *operands: Value, **attributes: Any) -> Value:
+def in_single(b: Builder, page: Page, first: Value, *others: Value | None, **attributes: Any) -> Value:
     """An operator of halves or float64 computed in float32, and given in the type of its first operand.
 
-    Results that are no reals, truths say, stay as they are.
+    Results that are no reals, truths say, stay as they are, and so do stored halves.
     """
-    own = dtype_of(operands[0])
-    y = b(page, *(cast_to(b, x, DType.FLOAT32) if dtype_of(x) is own else x for x in operands), **attributes)
+    own = dtype_of(first)
+    wide = [x if x is None or dtype_of(x) is not own else _in_float32(b, x) for x in (first, *others)]
+    y = b(page, *wide, **attributes)
     return cast_to(b, y, own) if dtype_of(y) is DType.FLOAT32 else y
+
+
+def _in_float32(b: Builder, x: Value) -> Value:
+    return b(Cast, x, to=DType.FLOAT32) if dtype_of(x) is DType.FLOAT16 else cast_to(b, x, DType.FLOAT32)
 
 
 def is_other_real(value: Value) -> bool:

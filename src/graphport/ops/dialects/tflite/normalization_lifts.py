@@ -8,10 +8,11 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import dtype_of, scalar, vector
-from graphport.ops.dialects.tflite.emitting import array_of, shaped
+from graphport.ops.dialects.operands import scalar, vector
+from graphport.ops.dialects.tflite.emitting import array_of, in_single, is_other_real, shaped
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.comparison import Equal, Where
+from graphport.ops.pages.normalization import BatchNormalization
 from graphport.ops.pages.normalization.groups import (
     InstanceNormalization,
     MeanVarianceNormalization,
@@ -99,10 +100,30 @@ def _numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
     return (stored.astype(np.float32) - np.array(zeros, np.float32)) * np.array(scales, np.float32)
 
 
+def _of_batch(b: Builder, op: BatchNormalizationView) -> Lifted:
+    """With the mean and the variance of what is given, which move the running ones."""
+    rank = len(b.dims(op.x))
+    axes = vector(b, [0, *range(2, rank)])
+    mean = b(reductions.ReduceMean, op.x, axes)
+    centred = b(arithmetic.Sub, op.x, mean)
+    variance = b(reductions.ReduceMean, b(arithmetic.Mul, centred, centred), axes)
+    standard = b(arithmetic.Div, centred, b(arithmetic.Sqrt, b(arithmetic.Add, variance, b.like(op.x, op.epsilon))))
+    scaled = b(arithmetic.Mul, standard, _by_channel(b, op.scale, rank))
+    results = [b(arithmetic.Add, scaled, _by_channel(b, op.b, rank))]
+    for old, new in ((op.input_mean, mean), (op.input_var, variance)):
+        kept = b(arithmetic.Mul, old, b.like(old, op.momentum))
+        added = b(arithmetic.Mul, shaped(b, new, b.dims(old)), b.like(old, 1 - op.momentum))
+        results.append(b(arithmetic.Add, kept, added))
+    return tuple(results[: b.count])
+
+
 @BatchNormalizationView.lift("tflite")
 def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
-    if op.training_mode or b.count > 1 or dtype_of(op.x) is not DType.FLOAT32:
-        return None
+    if op.training_mode:
+        return _of_batch(b, op)
+    if is_other_real(op.x):
+        others = (op.scale, op.b, op.input_mean, op.input_var)
+        return (in_single(b, BatchNormalization, op.x, *others, **op.stated()),)
     rank = len(b.dims(op.x))
     arrays = [_numbers_of(each) for each in (op.scale, op.b, op.input_mean, op.input_var)]
     if all(each is not None for each in arrays):

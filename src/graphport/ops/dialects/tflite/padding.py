@@ -11,10 +11,11 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, needed, scalar, sizes, vector
 from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
 from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.padding import CenterCropPad, Pad
-from graphport.ops.pages.reshape import Reshape, Transpose
+from graphport.ops.pages.reshape import Concat, Reshape, Transpose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,6 +150,8 @@ def lift_center_crop_pad(
     rank = len(b.dims(input_data))
     chosen = range(rank) if axes is None else [axis % rank for axis in axes]
     own = sizes([b.dims(input_data)[axis] for axis in chosen], "an extent that is cut or filled up")
+    if integers(shape) is None:
+        return (_fitted_later(b, input_data, vector(b, own), as_int64(b, shape), vector(b, list(chosen))),)
     starts, ends, before, behind = [], [], [0] * rank, [0] * rank
     for axis, n, told in zip(chosen, own, needed(shape, "the shape that is cut or filled up to"), strict=True):
         m = int(told)
@@ -159,3 +162,14 @@ def lift_center_crop_pad(
         behind[axis] = max(m - n, 0) - before[axis]
     cut = b(Slice, input_data, vector(b, starts), vector(b, ends), vector(b, list(chosen)))
     return (b(Pad, cut, vector(b, [*before, *behind])),)
+
+
+def _fitted_later(b: Builder, x: Value, own: Value, wanted: Value, axes: Value) -> Value:
+    """Cut and filled up to extents that only a run tells."""
+    n, m = (cast(b, each, DType.INT32) for each in (own, wanted))
+    zero, two = b.like(n, 0), b.like(n, 2)
+    start = b(Div, b(Max, b(Sub, n, m), zero), two)
+    cut = b(Slice, x, *(as_int64(b, each) for each in (start, b(Add, start, b(Min, n, m)))), axes)
+    more = b(Max, b(Sub, m, n), zero)
+    before = b(Div, more, two)
+    return b(Pad, cut, as_int64(b, b(Concat, before, b(Sub, more, before), axis=0)), None, axes)

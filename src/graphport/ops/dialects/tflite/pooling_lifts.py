@@ -12,15 +12,18 @@ from graphport.core.budget import bounded, made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import dtype_of, sizes
+from graphport.ops.dialects.operands import dtype_of, reshaped, sizes, vector
 from graphport.ops.dialects.tflite.convolution_lifts import as_before, as_image, bordered, first, last, pair_of
-from graphport.ops.dialects.tflite.emitting import cast_to, in_single, ints, is_other_real
+from graphport.ops.dialects.tflite.emitting import cast_to, in_single, ints, is_other_real, needed_array
 from graphport.ops.dialects.windows import window_of, window_options
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.convolution.window import Window, window
-from graphport.ops.pages.pooling import GlobalAveragePool, GlobalLpPool, GlobalMaxPool
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.indexing.scattering import ScatterElements
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, LpPool, MaxPool
 from graphport.ops.pages.reduction.reduce import ReduceSum
-from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
+from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -152,6 +155,8 @@ def _pool_window(
 @MaxPoolView.lift("tflite")
 def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
     x = op.x
+    if is_other_real(x) and b.count == 1:
+        return (in_single(b, MaxPool, x, **op.stated()),)
     stated = window_options(op)
     if b.count > 1 or dtype_of(x) is not DType.FLOAT32 or not _has_word(b, x, stated):
         return _largest(b, x, window(b.dims(x)[2:], op.kernel_shape, **stated), op.storage_order)
@@ -164,6 +169,8 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
 def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     """Where padding does not count and there is no word for it, divided by the share of the window that is inside."""
     x = op.x
+    if is_other_real(x):
+        return (in_single(b, AveragePool, x, **op.stated()),)
     if dtype_of(x) is not DType.FLOAT32:
         return None
     stated = window_options(op)
@@ -211,9 +218,30 @@ def _root(b: Builder, x: Value, p: float) -> Value:
 
 @LpPoolView.lift("tflite")
 def lift_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
+    if is_other_real(op.x):
+        return (in_single(b, LpPool, op.x, **op.stated()),)
     if dtype_of(op.x) is not DType.FLOAT32:
         return None
     return (_root(b, _sum(b, _powered(b, op.x, op.p), window_of(op)), op.p),)
+
+
+@MaxUnpoolView.lift("tflite")
+def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
+    """Elements put where a pool took them from, in the shape that it read."""
+    batch, channels, *extents = sizes(b.dims(op.x), "what is unpooled")
+    count = len(extents)
+    pads, steps = op.pads or (0,) * (2 * count), op.strides or (1,) * count
+    told = zip(extents, steps, op.kernel_shape, pads[:count], pads[count:], strict=True)
+    shape = [batch, channels, *((n - 1) * s + k - before - after for n, s, k, before, after in told)]
+    wanted = None if op.output_shape is None else needed_array(op.output_shape, "the shape").reshape(-1).tolist()
+    flat = [reshaped(b, each, (-1,)) for each in (op.i, op.x)]
+    nothing = b.constant(np.zeros(bounded((prod(shape),)), dtype_of(op.x).numpy), dtype_of(op.x))
+    y = reshaped(b, b(ScatterElements, nothing, *flat), shape)
+    if wanted is None or wanted == shape:
+        return (y,)
+    kept = [min(pair) for pair in zip(shape, wanted, strict=True)]
+    y = b(Slice, y, vector(b, [0] * len(kept)), vector(b, kept))
+    return (b(Pad, y, vector(b, [*[0] * len(kept), *(n - k for n, k in zip(wanted, kept, strict=True))])),)
 
 
 @GlobalLpPool.lift("tflite")

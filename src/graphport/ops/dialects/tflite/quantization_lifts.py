@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_BYTE = 8
+_FEW, _BYTE = 4, 8
 _MOST_EXACT = 256
 """Products of bytes whose sum float32 holds exactly."""
 
@@ -82,15 +82,17 @@ def _quantized_later(
 ) -> Value:
     """The formula, for scales that are given later."""
     dtype = dtype_of(zero) if zero is not None else dtype or DType.UINT8
-    if not dtype.is_integer or dtype.bits not in (8, 16):
+    if not dtype.is_integer or dtype.bits not in (_FEW, _BYTE, 16):
         message = f"{dtype} with scales that are given later"
         raise UnsupportedError(message)
     real_x, real_scale = (cast_to(b, each, DType.FLOAT32) for each in (x, scale))
     rounded = emit(b, "ROUND", emit(b, "DIV", real_x, _fitted(b, real_scale, x, axis, block_size)))
     if zero is not None:
         rounded = emit(b, "ADD", rounded, _fitted(b, cast_to(b, zero, DType.FLOAT32), x, axis, block_size))
-    limits = np.iinfo(dtype.numpy)
-    kept = emit(b, "MINIMUM", emit(b, "MAXIMUM", rounded, float(limits.min)), float(limits.max))
+    least = -(1 << dtype.bits - 1) if dtype.kind == "i" else 0
+    kept = emit(b, "MINIMUM", emit(b, "MAXIMUM", rounded, float(least)), float(least + (1 << dtype.bits) - 1))
+    if dtype.bits == _FEW:
+        return cast_to(b, kept, dtype)
     return cast_to(b, cast_to(b, kept, DType.INT32), dtype)
 
 
@@ -109,7 +111,7 @@ def lift_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
 def lift_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
     dtype = dtype_of(op.x)
     is_odd = dtype is DType.UINT16 or (dtype is DType.INT32 and not is_known(op.x))
-    if (_is_later(op.x_scale, op.x_zero_point) or op.block_size or is_odd) and dtype.is_integer and dtype.bits >= _BYTE:
+    if (_is_later(op.x_scale, op.x_zero_point) or op.block_size or is_odd) and dtype.is_integer and dtype.bits >= _FEW:
         wide = cast_to(b, op.x, DType.FLOAT32)
         if op.x_zero_point is not None:
             zero = cast_to(b, op.x_zero_point, DType.FLOAT32)

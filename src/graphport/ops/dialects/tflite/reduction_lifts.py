@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.einsum import einsum_by_matrices, products_under_mask
@@ -40,6 +42,16 @@ def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int
     return ints(b, [] if noop_with_empty_axes else list(range(len(b.dims(data)))))
 
 
+def _of_nothing(b: Builder, total: Value, *, is_least: bool) -> Value:
+    """The extreme of no numbers, which is beyond all of them, where a sum is: kernels take the largest finite one."""
+    dtype = dtype_of(total)
+    beyond = float("inf") if is_least else float("-inf")
+    if dtype.is_integer:
+        limits = np.iinfo(dtype.numpy)
+        beyond = limits.max if is_least else limits.min
+    return emit(b, "SELECT_V2", emit(b, "EQUAL", total, total), b.like(total, beyond), total)
+
+
 def _reduction(page: Page, word: str, *, before: Page | None = None, after: Page | None = None) -> None:
     @lift("tflite", page.name)
     def lifted(
@@ -50,8 +62,8 @@ def _reduction(page: Page, word: str, *, before: Page | None = None, after: Page
         if dtype_of(x) is DType.BOOL and word in _OF_TRUTHS:
             return (emit(b, _OF_TRUTHS[word], x, chosen, keep_dims=bool(keepdims)),)
         if word in _OF_TRUTHS and 0 in b.dims(data):
-            message = "kernels take the largest finite number for the extreme of nothing"
-            raise UnsupportedError(message)
+            total = computed_in(b, _NUMBERS, "SUM", x, beside=(chosen,), keep_dims=bool(keepdims))
+            return (_of_nothing(b, total, is_least=word == "REDUCE_MIN"),)
         y = computed_in(b, _NUMBERS, word, x, beside=(chosen,), keep_dims=bool(keepdims))
         return (y if after is None else b(after, y),)
 

@@ -282,17 +282,32 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     return (emit(b, "BROADCAST_TO", input, ints(b, list(dims))),)
 
 
+def _pairs_later(b: Builder, pads: Value, axes: Sequence[int] | None, rank: int) -> Value:
+    """Begin and end of each axis, [rank, 2], of those that are given later of all axes, or of some."""
+    numbers = _within_int32(b, pads)
+    if axes is None:
+        return emit(b, "TRANSPOSE", shaped(b, numbers, (2, rank)), ints(b, [1, 0]))
+    # Behind them stands the 0 of the other axes.
+    count = len(axes)
+    places = np.full((rank, 2), 2 * count)
+    for place, axis in enumerate(axes):
+        places[axis % rank] = place, place + count
+    told = emit(b, "CONCATENATION", numbers, ints(b, [0]), axis=0)
+    return emit(b, "GATHER", told, ints(b, places.tolist()), axis=0)
+
+
 @PadView.lift("tflite")
 def lift_pad(b: Builder, op: PadView) -> Lifted:
     data = op.data
     rank = len(b.dims(data))
     known = integers(op.pads)
-    if known is None and op.axes is None:
-        table = emit(b, "TRANSPOSE", shaped(b, _within_int32(b, op.pads), (2, rank)), ints(b, [1, 0]))
+    if known is None and (op.axes is None or integers(op.axes) is not None):
+        table = _pairs_later(b, op.pads, integers(op.axes), rank)
         if op.mode == "reflect":
             return (emit(b, "MIRROR_PAD", data, table, mode=0),)
         if op.mode != "constant":
-            return (_repeated_later(b, data, in_int32(b, op.pads), op.mode),)
+            pads = shaped(b, emit(b, "TRANSPOSE", table, ints(b, [1, 0])), (2 * rank,))
+            return (_repeated_later(b, data, pads, op.mode),)
         filler = shaped(b, b.like(data, np.zeros(1)) if op.constant_value is None else op.constant_value, ())
         return (emit(b, "PADV2", data, table, filler),)
     told = list(needed(op.pads, "its padding"))

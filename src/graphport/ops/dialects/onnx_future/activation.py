@@ -1,0 +1,20 @@
+"""Activations that came after the pinned opset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.declare import lower
+from graphport.ops.dialects.onnx_future import DIALECT, JUDGED
+from graphport.ops.pages.activation import Swish
+from graphport.ops.pages.arithmetic import Mul
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower(DIALECT, "SwiGLU", until=JUDGED)
+def swiglu(b: Builder, gate: Value, linear: Value, *, alpha: float = 1.0) -> Value:
+    """A product with what the Swish function leaves of its gate."""
+    return b(Mul, b(Swish, gate, alpha=alpha), linear)

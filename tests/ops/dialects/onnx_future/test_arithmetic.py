@@ -1,0 +1,91 @@
+"""Shifts of integers with a sign, and what is left of real numbers, as opset 28 says them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import graphport as gp
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS = (np.int8, np.int16, np.int32, np.int64)
+
+
+def model(path: Path, op: str, arrays: list[Any], *, opset: int = 28, results: int = 1, **stated: Any) -> gp.Model:
+    ports = [
+        helper.make_tensor_value_info(f"x{place}", helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for place, array in enumerate(arrays)
+    ]
+    names = [f"y{place}" for place in range(results)]
+    node = helper.make_node(op, [port.name for port in ports], names, **stated)
+    graph = helper.make_graph([node], "g", ports, [onnx.ValueInfoProto(name=name) for name in names])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=13), path)
+    return gp.load(path)
+
+
+def computed(found: gp.Model, arrays: list[Any]) -> list[Any]:
+    return list(gp.run(found, dict(zip(found.inputs, arrays, strict=True)), backend="reference").values())
+
+
+def shifted(x: int, y: int, direction: str, bits: int) -> int:
+    if not 0 <= y < bits:
+        return -1 if x < 0 and direction == "RIGHT" else 0
+    wide = x >> y if direction == "RIGHT" else x << y
+    return (wide + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_integers_with_a_sign_are_shifted_with_copies_of_it(direction: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    for kind in KINDS:
+        limits = np.iinfo(kind)
+        x = random.integers(limits.min, limits.max, 200, dtype=kind, endpoint=True)
+        y = np.concatenate([random.integers(0, limits.bits, 150), random.integers(-20, 100, 50)]).astype(kind)
+        x[:3] = limits.min, limits.max, -1
+        found = model(tmp_path / "m.onnx", "BitShift", [x, y], direction=direction)
+        assert all(node.op != "onnx.BitShift" for node in found.graph), kind
+        expected = [shifted(int(a), int(b), direction, limits.bits) for a, b in zip(x, y, strict=True)]
+        np.testing.assert_array_equal(computed(found, [x, y])[0], np.array(expected, kind))
+
+
+def test_what_is_left_of_real_numbers_has_the_sign_of_the_divisor(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    ends = np.array([0, -0.0, np.inf, -np.inf, np.nan, 3, -3], np.float64)
+    for kind in (np.float32, np.float64):
+        x, y = (np.concatenate([random.uniform(-9, 9, 51), each]).astype(kind) for each in (ends, ends[::-1]))
+        with np.errstate(invalid="ignore"):
+            expected = np.mod(x[:, None], y)
+        found = computed(model(tmp_path / "m.onnx", "Mod", [x[:, None], y]), [x[:, None], y])[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        np.testing.assert_array_equal(np.signbit(found[expected == 0]), np.signbit(expected[expected == 0]))
+
+
+def test_what_nobody_has_read_stays_as_it_is(tmp_path: Path) -> None:
+    x = np.arange(-4, 4, dtype=np.int32)
+    newest = onnx.defs.onnx_opset_version()
+    found = model(tmp_path / "m.onnx", "BitShift", [x, x], opset=newest + 1, direction="LEFT")
+    assert [node.op for node in found.graph] == ["onnx.future.BitShift"]
+
+
+def test_a_causal_convolution_goes_on_where_it_ended(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    x, w, bias = (random.normal(size=size).astype(np.float32) for size in ((2, 3, 9), (3, 1, 4), (3,)))
+    nothing = np.zeros((2, 3, 3), np.float32)
+    whole = computed(model(tmp_path / "m.onnx", "CausalConvWithState", [x, w, bias], results=2), [x, w, bias])
+    parts, state = [], nothing
+    for piece in (x[:, :, :5], x[:, :, 5:]):
+        given = [piece, w, bias, state]
+        y, state = computed(model(tmp_path / "m.onnx", "CausalConvWithState", given, results=2), given)
+        parts.append(y)
+    padded = np.concatenate([nothing, x], 2)
+    expected = sum(padded[:, :, place : place + 9] * w[:, 0, place, None] for place in range(4)) + bias[:, None]
+    np.testing.assert_allclose(whole[0], expected, atol=1e-5)
+    np.testing.assert_allclose(np.concatenate(parts, 2), expected, atol=1e-5)
+    np.testing.assert_array_equal(state, x[:, :, -3:])
+    np.testing.assert_array_equal(whole[1], x[:, :, -3:])
