@@ -21,6 +21,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
 from graphport.ir import rewrite
 from graphport.ops.dialects.ncnn.told import place_of, shape_of, stated
+from graphport.ops.items import meeting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,51 +51,83 @@ class NcnnSession:
         self._graph = graph
         self._threads = threads
         self._loaded: dict[tuple[tuple[tuple[int, ...], ...], bool], _Loaded] = {}
+        self._parted: set[tuple[tuple[int, ...], ...]] = set()
         shapes = fixed(graph)
         if shapes is not None:
-            self._model({name: (1, *shape[1:]) for name, shape in shapes.items()}, every_value=False)
+            self._model(shapes, every_value=False)
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         arrays = {value.name: np.asarray(inputs[value.name]) for value in self._graph.inputs}
-        items = {array.shape[0] if array.ndim else 1 for array in arrays.values()}
-        if len(items) > 1:
-            message = f"the inputs have batches of {', '.join(map(str, sorted(items)))}"
-            raise DiagnosticError(Diagnostic("RUN0005", message, None, "the first axis of all is the batch"))
-        model = self._model({name: (1, *array.shape[1:]) for name, array in arrays.items()}, every_value=every_value)
-        count = max(items, default=1)
-        rows = [model.run([array[item] for array in arrays.values()]) for item in range(count)]
+        model, count = self._model({name: array.shape for name, array in arrays.items()}, every_value=every_value)
+        rows = [model.run([_blob(array, item, count) for array in arrays.values()]) for item in range(count)]
         return {
             value.name: _joined([row[index] for row in rows], value, model.told[value.name])
             for index, value in enumerate(model.values)
         }
 
-    def _model(self, shapes: Shapes, *, every_value: bool) -> _Loaded:
+    def _model(self, shapes: Shapes, *, every_value: bool) -> tuple[_Loaded, int]:
+        """A model for arrays of these shapes, and how often it is run: once, or for each item of a batch.
+
+        Raises:
+            DiagnosticError: RUN0003 ncnn cannot say the model, RUN0005 the inputs have different batches.
+        """
+        items = sorted({shape[0] if shape else 1 for shape in shapes.values()})
+        if items in ([], [1]):
+            return self._kept(shapes, lambda: _alone(self._graph, shapes), every_value=every_value), 1
+        key = tuple(shapes.values())
+        if key not in self._parted:
+            try:
+                # What begins with no batch, and a batch that no layer asks about, are blobs with all their axes.
+                return self._kept(shapes, lambda: _alone(self._graph, shapes), every_value=every_value), 1
+            except DiagnosticError as error:
+                if len(items) > 1:
+                    message = f"the inputs have batches of {', '.join(map(str, items))}"
+                    remedy = "the first axis of all is the batch"
+                    raise DiagnosticError(Diagnostic("RUN0005", message, None, remedy)) from error
+                self._parted.add(key)
+        ones = {name: (1, *shape[1:]) for name, shape in shapes.items()}
+        return self._kept(ones, lambda: _of_items(self._graph, shapes, ones), every_value=every_value), items[0]
+
+    def _kept(self, shapes: Shapes, made: Callable[[], Graph], *, every_value: bool) -> _Loaded:
         key = tuple(shapes.values()), every_value
-        if key not in self._loaded:
-            self._loaded[key] = _Loaded(_of_items(self._graph, shapes), self._threads, every_value=every_value)
-        return self._loaded[key]
+        found = self._loaded.get(key)
+        if found is None:
+            found = self._loaded[key] = _Loaded(made(), self._threads, every_value=every_value)
+        return found
 
 
-def _of_items(graph: Graph, shapes: Shapes) -> Graph:
-    """A copy for batches of 1; where another one is declared, only if all values are that many times as large.
+def _blob(array: Any, item: int, count: int) -> Any:
+    """An item of `count`; of one, all of an array that has no batch of 1 in front."""
+    return array if count == 1 and array.shape[:1] != (1,) else array[item]
+
+
+def _alone(graph: Graph, shapes: Shapes) -> Graph:
+    if any(node.dialect for node in graph):
+        return graph  # a word that is not canonical is refused by its name, whatever its shapes are
+    return bound(graph, shapes)
+
+
+def _of_items(graph: Graph, shapes: Shapes, ones: Shapes) -> Graph:
+    """A copy for batches of 1, if all values of a larger one are that many times as large and no items meet.
 
     Raises:
         DiagnosticError: RUN0003 the items do not stay apart.
     """
-    batches = {value.fact.shape[0] for value in graph.inputs if isinstance(value.fact, TensorFact) and value.fact.shape}
-    counts = {batch for batch in batches if isinstance(batch, int)}
     if any(node.dialect for node in graph):
-        return graph  # a word that is not canonical is refused by its name, whatever its shapes are
-    if counts <= {1}:
-        return bound(graph, shapes)
-    twin = rewrite.copy(graph)
+        return graph
+    whole, twin = bound(graph, shapes), rewrite.copy(graph)
     for value in twin.inputs:
         if isinstance(value.fact, TensorFact) and value.fact.shape:
             value.fact = value.fact.with_shape((1, *value.fact.shape[1:]))
-    twin = bound(twin, shapes)
-    if len(counts) > 1 or not _is_itemwise(graph, twin, counts.pop()):
-        message = "the items of the batch do not stay apart, and a blob is one of them"
-        raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
+    (batch,) = {shape[0] for shape in shapes.values() if shape}
+    message = "the items of the batch do not stay apart, and a blob is one of them"
+    refusal = DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
+    try:
+        twin = bound(twin, ones)
+    except DiagnosticError as error:
+        raise refusal from error
+    if not _is_itemwise(whole, twin, batch) or meeting(whole, twin) is not None:
+        raise refusal
     return twin
 
 

@@ -203,10 +203,16 @@ def fixed(graph: Graph) -> Shapes | None:
 
 
 def bound(graph: Graph, shapes: Shapes) -> Graph:
-    """A copy for inputs of these shapes."""
-    twin = rewrite.copy(graph)
+    """A copy for inputs of these shapes.
+
+    Raises:
+        DiagnosticError: an operator does not take them.
+    """
+    twin, inference = rewrite.copy(graph), Inference()
     bind_inputs(twin, shapes)
-    Inference().graph(twin)
+    inference.graph(twin)
+    if errors := [finding for finding in inference.findings if finding.is_error]:
+        raise DiagnosticError(*errors)
     return twin
 
 

@@ -11,6 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ops.bind import bind
 from graphport.ops.declare import ShapeError
+from graphport.ops.items import meeting
 from graphport.passes.open_axes import reopen
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def rebatched(graph: Graph, batch: int) -> Graph:
         errors = [str(error)]
     if errors:
         raise _refusal(f"it does not fit together for a batch of {batch}: {errors[0]}")
-    if fixed and (odd := _together(graph, twin, fixed.pop(), batch)) is not None:
+    if fixed and (odd := _together(graph, twin, fixed.pop(), batch) or meeting(graph, twin)) is not None:
         raise _refusal(f"the items do not stay apart in {odd.word} {odd.name or odd.results[0].name}")
     return twin
 

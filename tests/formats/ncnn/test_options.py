@@ -63,6 +63,44 @@ def test_a_batch_that_stands_in_lengths_is_replaced(tmp_path):
     assert "Reshape" in written(tmp_path, proto, batch=1)
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        pytest.param([node("LSTM", ["x", "w", "r"], ["y"], hidden_size=3)], id="steps"),
+        pytest.param([node("CumSum", ["x", "first"], ["y"])], id="sums of all before"),
+        pytest.param([node("Softmax", ["x"], ["y"], axis=0)], id="shares of all"),
+        pytest.param([node("ReduceMean", ["x", "axis"], ["m"]), node("Sub", ["x", "m"], ["y"])], id="a mean"),
+    ],
+)
+def test_a_first_axis_that_is_no_batch_stays_open(tmp_path, nodes):
+    constants = {"w": numbers(1, 12, 4), "r": numbers(1, 12, 3), "first": np.array(0), "axis": np.array([0])}
+    proto = model(nodes, [("x", ["s", 1, 4])], [("y", None)], constants, opset=18)
+    assert " 1=1 2=0 13=233" in written(tmp_path, proto)
+    loaded = gp.load(tmp_path / "net.param")
+    for steps in (2, 5):
+        x = numbers(steps, 1, 4)
+        expected = gp.run(gp.from_onnx(proto), {"x": x}, backend="onnxruntime")["y"]
+        np.testing.assert_allclose(gp.run(loaded, {"x": x}, backend="ncnn")["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_items_that_meet_where_a_layer_takes_no_open_length_are_to_be_bound(tmp_path):
+    constants = {"last": np.array([-1]), "end": np.array([-99]), "axis": np.array([0])}
+    turned = node("Slice", ["x", "last", "end", "axis", "last"], ["y"])
+    proto = model([turned], [("x", ["s", 1, 4])], [("y", None)], constants)
+    with pytest.raises(DiagnosticError, match="lengths that are open") as caught:
+        gp.save(gp.from_onnx(proto), tmp_path / "net.param")
+    assert "--input x=" in (caught.value.diagnostics[0].help or "")
+
+
+@pytest.mark.parametrize("word", ["Softmax", "CumSum"])
+def test_items_that_meet_are_not_taken_for_a_batch(tmp_path, word):
+    given = ["x", "first"] if word == "CumSum" else ["x"]
+    told = {} if word == "CumSum" else {"axis": 0}
+    proto = model([node(word, given, ["y"], **told)], [("x", [5, 3])], [("y", [5, 3])], {"first": np.array(0)})
+    with pytest.raises(DiagnosticError, match="do not stay apart"):
+        gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.param", batch=1)
+
+
 def test_items_that_meet_are_refused(tmp_path):
     proto = model([node("ReduceMean", ["x"], ["y"], axes=[0])], [("x", [5, 3])], [("y", [1, 3])], opset=13)
     with pytest.raises(DiagnosticError, match="SHAPE0005"):

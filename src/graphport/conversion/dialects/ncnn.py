@@ -35,6 +35,7 @@ from graphport.ops.dialects.ncnn.reshape_outputs import bare
 from graphport.ops.dialects.ncnn.told import BARE, LINE, PLACE, stated, type_of
 from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
+from graphport.ops.items import meeting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -182,7 +183,7 @@ def _whole_inputs(graph: Graph) -> None:
     """An input whose first axis is no batch of 1 is a blob with all its axes."""
     for value in graph.inputs:
         dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
-        if dims and len(dims) <= MOST_AXES and isinstance(dims[0], int) and dims[0] != 1:
+        if dims and len(dims) <= MOST_AXES and dims[0] != 1:
             value.notes[BATCH] = -1
 
 
@@ -198,13 +199,21 @@ def _drop_unread(graph: Graph) -> None:
 
 
 def _bind_batch(graph: Graph) -> None:
-    """A blob is one item of a batch."""
+    """A blob is one item of a batch; what begins with another axis, along which items meet, keeps its lengths."""
     sizes: dict[str, Dim] = {}
     for value in graph.inputs:
         dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
         if dims and isinstance(dims[0], Symbolic) and str(dims[0]) in symbols(dims[0]):
-            sizes[str(dims[0])] = 1
-    if sizes:
+            sizes[str(dims[0])] = graph.extents.resolved(dims[0])
+    if not sizes:
+        return
+    # Which length it has may be known by what it meets, such as a token of one item.
+    is_open = any(isinstance(dim, Symbolic) for dim in sizes.values())
+    sizes = {name: 1 if isinstance(dim, Symbolic) else dim for name, dim in sizes.items()}
+    twin = rewrite.copy(graph)
+    bind(twin, sizes)
+    Inference().graph(twin)
+    if not is_open or meeting(graph, twin) is None:
         bind(graph, sizes)
         Inference().graph(graph)
 

@@ -1,0 +1,90 @@
+"""Whether the items of a batch stay apart, by what changes in a graph of another batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ops.declare import Page
+
+
+_MOST_AXES = 64
+
+
+def meeting(graph: Graph, other: Graph) -> Node | None:
+    """The first node of `graph` that computes something of several items; `other` is the same for another batch.
+
+    Items lie along the one axis whose length differs. They meet where an operator is told that axis, slides windows
+    or goes step by step along it, or gives as much for all of them as for one.
+    """
+    for node, twin in zip(graph, other, strict=True):
+        page = None if node.dialect else registry.pages().get(node.word)
+        if page is None:
+            continue
+        count = len(node.inputs) if page.signature.variadic is not None else 1
+        places = {_place(one, two) for one, two in zip(node.inputs[:count], twin.inputs[:count], strict=True)}
+        places.discard(None)
+        result, after = node.outputs[0], _place(node.outputs[0], twin.outputs[0])
+        if places and _is_one(result, twin.outputs[0]):
+            return node
+        if any(place is not None and _meets(node, page, place, after) for place in places):
+            return node
+    return None
+
+
+def _place(value: Value | None, other: Value | None) -> int | None:
+    """The axis along which items lie; `None` where there is none, or no single one."""
+    dims, others = _dims(value), _dims(other)
+    if dims is None or others is None or len(dims) != len(others):
+        return None
+    found = [axis for axis, (one, two) in enumerate(zip(dims, others, strict=True)) if one != two]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_one(value: Value | None, other: Value | None) -> bool:
+    """Whether a result is of one shape for any number of items; what tells lengths aside."""
+    fact = value.fact if value is not None else None
+    return isinstance(fact, TensorFact) and fact.elements is None and _dims(value) == _dims(other) is not None
+
+
+def _dims(value: Value | None) -> tuple[object, ...] | None:
+    return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
+
+
+def _meets(node: Node, page: Page, place: int, after: int | None) -> bool:
+    names = [operand.name for operand in page.signature.operands]
+    if "sequence_lens" in names:
+        return place != (0 if node.attributes.get("layout", 0) else 1)
+    if "kernel_shape" in page.signature.keywords:
+        return place != 0
+    if after != place:
+        return False
+    rank = len(_dims(node.outputs[0]) or ())
+    told = {axis % rank for axis in _axes(node, page, names) if -rank <= axis < rank}
+    return place in told and not _is_whole(node, names)
+
+
+def _axes(node: Node, page: Page, names: list[str]) -> list[int]:
+    """The axes that a node is told."""
+    found: list[int] = []
+    for key in ("axis", "axes"):
+        keyword = page.signature.keywords.get(key)
+        value = node.attributes.get(key, None if keyword is None else keyword.default)
+        found += [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, int)]
+        operand = node.operand(names.index(key)) if key in names else None
+        if operand is not None and operand.storage is not None and operand.storage.count <= _MOST_AXES:
+            found += operand.storage.numpy().reshape(-1).astype(int).tolist()
+    return found
+
+
+def _is_whole(node: Node, names: list[str]) -> bool:
+    """Whether a slice takes all there is, in its order."""
+    if "steps" not in names:
+        return False
+    steps = node.operand(names.index("steps"))
+    forward = steps is None or (steps.storage is not None and bool((steps.storage.numpy() == 1).all()))
+    return forward and _dims(node.inputs[0]) == _dims(node.outputs[0])
