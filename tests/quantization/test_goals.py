@@ -33,12 +33,20 @@ def test_the_best_point_that_meets_the_goals_is_taken(goals, expected):
     assert goals.chosen(POINTS).point == expected
 
 
-def test_a_goal_is_met_with_a_margin_where_one_is():
-    points = [_point(1, 30.2, 0.4, margin=0.5), _point(2, 30.6, 0.5, margin=0.5)]
+def test_a_goal_is_met_by_the_lower_end_of_what_is_told_of_other_samples():
+    points = [_point(1, 30.2, 0.4, margin=0.5), _point(2, 30.6, 0.5, margin=0.5), _point(3, 30.8, 0.6, margin=2)]
     assert Goals(snr=30).chosen(points).point == 2
+    assert Goals(snr=30).missed(points[1]) == 0
     assert Goals(snr=30.5).chosen(points).point == 2
-    assert Goals(snr=30.5).missed(points[1]) == 0
-    assert Goals(snr=31).missed(points[1]) > 0
+    assert Goals(snr=30.5).missed(points[1]) > 0
+
+
+def test_the_point_that_is_wanted_is_on_the_front():
+    many = [_point(n, 20 + n * n / 10, 0.4 + n / 50) for n in range(30)]
+    for wanted in many:
+        kept = front(many, wanted=wanted)
+        assert len(kept) == 9
+        assert wanted in kept
 
 
 def test_a_measure_of_ones_own_decides():

@@ -63,7 +63,7 @@ def quantize(
 
     chosen = settings if isinstance(settings, Settings) else Settings.from_json(_plain(settings))
     chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
-    graph = runnable(model)
+    graph = source = runnable(model)
     if chosen.prepare:
         graph = prepare(replace(model, graph=graph, kept=None), verify=False)[0].graph
         keep_opset(model.graph, graph)
@@ -75,6 +75,7 @@ def quantize(
         statistics=None if statistics is None else Path(statistics),
         distributed=distributed,
         metric=metric,
+        source=source,
     )
     exact = report.exact_layers
     result = QuantizedModel(

@@ -36,6 +36,11 @@ class FrontPoint:
     layers: dict[str, int]
     metric: float | None = None
 
+    @property
+    def least_db(self) -> float:
+        """The lower end of its range."""
+        return self.snr_db - self.margin_db
+
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
@@ -74,11 +79,11 @@ class Goals:
         """Whether a goal is there that leaving layers real one by one does not look at."""
         return any(x is not None for x in (self.latency, self.bytes, self.metric))
 
-    def missed(self, of: FrontPoint, *, margin: bool = False) -> float:
-        """How far a point is from the goals, 0 where it meets all; with `margin` also on other samples, likely."""
+    def missed(self, of: FrontPoint) -> float:
+        """How far a point is from the goals on samples that nobody has seen, 0 where it likely meets all."""
         found = 0.0
         if self.snr is not None:
-            found += max(self.snr - of.snr_db + (of.margin_db if margin else 0.0), 0.0) / _DECIBELS
+            found += max(self.snr - of.least_db, 0.0) / _DECIBELS
         time = of.latency_ms if self.is_absolute else of.latency
         if self.latency is not None and time is not None:
             found += max(time / self.latency - 1, 0.0) / _PART
@@ -99,20 +104,16 @@ class Goals:
             return found
         if not self.are_any:
             return knee(points, by_size=self.is_small)
-        for margin in (True, False):
-            meeting = [each for each in points if not self.missed(each, margin=margin)]
-            if meeting and self.latency is None and not self.is_small:
-                # Nobody asked for time, and nobody wants to pay for rounding with it where that can be helped.
-                meeting = [each for each in meeting if (each.latency or 0.0) <= 1] or meeting
-            if meeting:
-                # What is not asked for is had as good as can be: speed where only nearness is, else nearness.
-                is_near = self.latency is None and self.bytes is None and self.snr is not None
-                return (
-                    min(meeting, key=lambda x: (x.latency or 0.0, -x.snr_db))
-                    if is_near
-                    else max(meeting, key=lambda x: x.snr_db)
-                )
-        return min(points, key=self.missed)
+        meeting = [each for each in points if not self.missed(each)]
+        if not meeting:
+            return min(points, key=self.missed)
+        if self.latency is None and not self.is_small:
+            # Nobody asked for time, and nobody wants to pay for rounding with it where that can be helped.
+            meeting = [each for each in meeting if (each.latency or 0.0) <= 1] or meeting
+        # What is not asked for is had as good as can be: speed where only nearness is, else nearness.
+        if self.latency is None and self.bytes is None and self.snr is not None:
+            return min(meeting, key=lambda x: (x.latency or 0.0, -x.snr_db))
+        return max(meeting, key=lambda x: x.snr_db)
 
 
 def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
@@ -126,17 +127,25 @@ def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
     return max(known, key=lambda x: (x[1].snr_db - cheap.snr_db) / high - (x[0] - least) / wide)[1]
 
 
-def front(points: Sequence[FrontPoint], most: int = 9) -> list[FrontPoint]:
-    """The points that no other is nearer, faster and smaller than, the fastest first; of many the widest apart."""
+def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None = None) -> list[FrontPoint]:
+    """The points that no other is nearer, faster and smaller than, the fastest first; of many the widest apart.
+
+    The one that is `wanted` is among them.
+    """
 
     def is_over(a: FrontPoint, b: FrontPoint) -> bool:
         pairs = [(a.snr_db, b.snr_db), (-(a.latency or 0.0), -(b.latency or 0.0)), (-a.bytes * 0.98, -b.bytes)]
         return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs[:2])
 
-    kept = [each for each in points if not any(is_over(other, each) for other in points if other is not each)]
+    kept = [
+        each
+        for each in points
+        if each is wanted or not any(is_over(other, each) for other in points if other is not each)
+    ]
     kept.sort(key=lambda x: (x.latency or 0.0, -x.snr_db))
     while len(kept) > most:
-        gaps = {i: kept[i + 1].snr_db - kept[i - 1].snr_db for i in range(1, len(kept) - 1)}
+        inner = [i for i in range(1, len(kept) - 1) if kept[i] is not wanted]
+        gaps = {i: kept[i + 1].snr_db - kept[i - 1].snr_db for i in inner}
         del kept[min(gaps, key=lambda i: abs(gaps[i]))]
     return kept
 

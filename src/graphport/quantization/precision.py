@@ -35,8 +35,8 @@ _FIRST = 12
 def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) -> Candidate:
     """`best` with as few layers floating as reach `goal` dB, at most `most` of them, and never all.
 
-    The goal is to hold on other samples as well: it is met with the margin of the noise, if it can be.
-    Where it cannot be met with any layer on integers, that is what is left: the nearest to it.
+    The goal is to hold on other samples as well: it is met with the margin of the noise. Where it cannot be met with
+    any layer on integers, that is what is left: the nearest to it.
     Layers are ranked by the noise that each makes at the outputs if it alone is quantized. Noises of layers add up, so
     the first `k` of that order are nearly the best `k`; the least `k` is found by halving, and then each layer is tried
     without, beginning with the least noisy. As values between two real layers need no rounding, neighbours may be worth
@@ -52,16 +52,13 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
     order = sorted(layers, key=sensitivities(work, best).__getitem__, reverse=True)
     low, high, found = 1, limit, _with_floating(work, best, order[:limit])
     least = found.noise
-    if least is not None and least.snr < goal:
-        work.steps.append(Step(f"{limit} layers floating", least.snr, is_kept=True))
-        return found
-    has_margin = least is not None and least.snr - least.margin >= goal
-    if not has_margin and noise.snr >= goal:
-        return best
 
     def meets(trial: Candidate) -> bool:
-        of = trial.noise
-        return of is not None and of.snr - (of.margin if has_margin else 0.0) >= goal
+        return trial.noise is not None and trial.noise.snr - trial.noise.margin >= goal
+
+    if least is not None and not meets(found):
+        work.steps.append(Step(f"{limit} layers floating", least.snr, is_kept=True))
+        return found
 
     while low < high:
         middle = (low + high) // 2

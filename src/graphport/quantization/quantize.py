@@ -71,6 +71,7 @@ def quantize(
     statistics: Path | None = None,
     distributed: str | None = None,
     metric: Any = None,
+    source: Graph | None = None,
 ) -> tuple[Graph, QuantizationReport, tuple[Scales, ...] | None]:
     """A quantized copy of `graph`, how good it is, and for targets that read tables of scales its lines.
 
@@ -83,6 +84,7 @@ def quantize(
             and settings, they are not run again.
         metric: what a user measures: takes a function that runs a model, and gives a number that should be large.
         distributed: `ray` to observe samples on the machines of a Ray cluster.
+        source: what `graph` was prepared of: a latency is a part of its own.
 
     Raises:
         DiagnosticError: QUANT0001 to QUANT0003 the data are at fault, QUANT0004 and QUANT0005 settings are, QUANT0006
@@ -116,7 +118,7 @@ def quantize(
     refuse_wide(graph, settings, choices.target)
     is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic) and is_large(graph)
     work = _begun(graph, choices, samples, on_progress, statistics, is_streamed=is_streamed)
-    work.observer = observer
+    work.observer, work.source = observer, source
     if is_half:
         return _halved(work, graph, settings, is_random=is_random)
     best = streamed(work, graph) if is_streamed else work.run(graph)
@@ -208,7 +210,7 @@ def _report(
     noisiest = [layer.name for layer in worst_of(layers)][:_NAMED]
     if optimum is None:
         on_progress = verdict(settings, best.quantization, noise, noisiest)
-        met = None if settings.min_snr is None else noise.snr >= settings.min_snr
+        met = None if settings.min_snr is None else noise.snr - noise.margin >= settings.min_snr
     else:
         on_progress = [
             *verdict(replace(settings, min_snr=None), best.quantization, noise, noisiest),

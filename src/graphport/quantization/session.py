@@ -85,6 +85,8 @@ class Work:
     on_progress: Progress | None = None
     statistics: Path | None = None
     observer: Observer = here
+    source: Graph | None = None
+    """The model as it was given, whose time others are held against."""
     steps: list[Step] = field(default_factory=list[Step])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])

@@ -30,6 +30,13 @@ def verdict(
     return [*_nothing(quantization), *_missed(settings, noise), *_ruined(settings, noise, noisiest)]
 
 
+def unsure(goal: float, snr: float, margin: float) -> Diagnostic:
+    """A warning that samples which were held back meet a goal, and others may not."""
+    message = f"the goal of {goal:g} dB is not sure: {snr:.2f} dB here may be {snr - margin:.2f} dB on other samples"
+    remedy = "ask for less, or give more samples: the more are held back, the nearer is what is told of others"
+    return Diagnostic("QUANT0022", message, None, remedy, Severity.WARNING)
+
+
 def slower(point: FrontPoint, target: str) -> list[Diagnostic]:
     """A warning where what was chosen was measured to be slower than the source."""
     if point.latency is None or point.latency < _SLOWER:
@@ -75,8 +82,10 @@ def _nothing(quantization: Quantization) -> list[Diagnostic]:
 
 def _missed(settings: Settings, noise: Noise) -> list[Diagnostic]:
     goal = settings.min_snr
-    if goal is None or noise.snr >= goal:
+    if goal is None or noise.snr - noise.margin >= goal:
         return []
+    if noise.snr >= goal:
+        return [unsure(goal, noise.snr, noise.margin)]
     limit = settings.max_float_layers
     within = "with any layer on integers" if limit is None else f"with {limit} floating layers"
     message = f"the goal of {goal:g} dB is not reached: the best {within} is {noise.snr:.2f} dB"

@@ -9,6 +9,7 @@ from graphport.quantization.nbits import exact_products, has_two_bits
 from graphport.quantization.qoperator import as_qoperators
 from graphport.quantization.tables import block_tables, has_tables
 from graphport.quantization.targets import target as find_target
+from graphport.quantization.unfused import unfused
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,7 +22,7 @@ def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) ->
     """`graph` as it is written to ONNX for the target of `settings`; `exact` see `nbits.exact_products`.
 
     Tools that are told grids beside the model get a real one. Products with two bits, and rows of tables that have
-    codes, are said in ONNX Runtime's own operators.
+    codes, are said in ONNX Runtime's own operators, and additions so that they are not taken into slower kernels.
     """
     if find_target(settings.target).encodings:
         return without_roundings(graph)
@@ -30,6 +31,8 @@ def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) ->
         graph = exact_products(graph, exact)
     if is_own and has_tables(graph):
         graph = block_tables(graph)
+    if is_own:
+        graph = unfused(graph)
     return as_qoperators(graph) if settings.form == "qoperator" else graph
 
 

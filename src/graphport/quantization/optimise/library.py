@@ -196,7 +196,7 @@ def _times(work: Work, base: Candidate, uniform: Mapping[int, Candidate], timed:
     found: dict[int, dict[str, float]] = {}
     settings = work.choices.settings
     made = {b: as_written(insert_qdq(each.graph, each.quantization), settings) for b, each in uniform.items()}
-    for bits, graph in ((0, base.graph), *made.items()):
+    for bits, graph in ((0, as_written(base.graph, settings)), *made.items()):
         times = times_of(graph, timed[0], names)
         if times is not None:
             found[bits] = times.nodes

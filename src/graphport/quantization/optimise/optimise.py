@@ -26,7 +26,7 @@ from graphport.quantization.widen import has_wide_layers, widened
 from graphport.quantization.written import as_written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from graphport.backends import Session
     from graphport.ir.graph import Graph, Node
@@ -84,7 +84,9 @@ def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> 
         metric: takes what runs a model, a function from inputs to outputs, and gives a number that should be large.
     """
     table = _table(work, base)
-    candidates = [base, *([] if table else _variants(work, base)), *work.timed("plans", _planned, work, base, table)]
+    noises = _noises(work, base)
+    planned = work.timed("plans", _planned, work, base, table, noises)
+    candidates = [base, *([] if table else _variants(work, base)), *planned]
     points = _measured(work, base, candidates, metric, table)
     storing = Storing(work, base, _timed_run(work, base, goals))
     while table is None and work.choices.target.stored and base.quantization.placement.layers:
@@ -93,7 +95,13 @@ def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> 
             break
         candidates += more
         points += _measured(work, base, more, metric, table)
-    kept = front(points)
+    for number in _halvings(goals, points, list(noises)):
+        each = floated(work, base, [node.output.name for node in list(noises)[:number]], _REASON)
+        candidates.append(each)
+        points += _measured(work, base, [each], metric, table)
+    if table is None:
+        points = _timed_alone(work, base, goals, candidates, points)
+    kept = front(points, wanted=goals.chosen(points) if goals.are_any and goals.point is None else None)
     by_point = {id(point): candidate for point, candidate in zip(points, candidates, strict=True)}
     numbered = [replace(point, point=number) for number, point in enumerate(kept, 1)]
     chosen = goals.chosen(numbered)
@@ -141,12 +149,32 @@ def _variants(work: Work, base: Candidate) -> list[Candidate]:
     return found
 
 
-def _planned(work: Work, base: Candidate, table: _Known | None) -> list[Candidate]:
+def _noises(work: Work, base: Candidate) -> dict[Node, float]:
+    """The noise that each layer makes alone, the noisiest first; none where there is no choice."""
+    if len(base.quantization.placement.layers) < 2 or work.choices.settings.weights_only:
+        return {}
+    found = sensitivities(work, base)
+    return {node: found[node] for node in sorted(found, key=found.__getitem__, reverse=True)}
+
+
+def _halvings(goals: Goals, points: list[FrontPoint], order: Sequence[Node]) -> Iterator[int]:
+    """How many of the noisiest layers to leave real where no point is near enough: the fewest, found by halving.
+
+    What was made of the last number is the last of `points`.
+    """
+    if goals.snr is None or any(point.least_db >= goals.snr for point in points):
+        return
+    low, high = 0, len(order) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        yield middle
+        low, high = (low, middle - 1) if points[-1].least_db >= goals.snr else (middle, high)
+
+
+def _planned(work: Work, base: Candidate, table: _Known | None, noises: Mapping[Node, float]) -> list[Candidate]:
     """`base` with plans of real layers, by measured times of kernels where the runtime tells them."""
-    layers = base.quantization.placement.layers
-    if len(layers) < 2 or work.choices.settings.weights_only:
+    if not noises:
         return []
-    noises = sensitivities(work, base)
     names = work.choices.target.name
     chosen: list[tuple[str, ...]] = []
     if table is not None:
@@ -154,12 +182,13 @@ def _planned(work: Work, base: Candidate, table: _Known | None) -> list[Candidat
     elif names == "onnxruntime":
         inputs, count = _timed_inputs(work, base)
         known = [node.name for node in base.graph if node.name]
-        before = times_of(base.graph, inputs, known)
-        after = times_of(insert_qdq(base.graph, base.quantization), inputs, known)
+        settings = work.choices.settings
+        before = times_of(as_written(base.graph, settings), inputs, known)
+        after = times_of(as_written(insert_qdq(base.graph, base.quantization), settings), inputs, known)
         if before is not None and after is not None:
             chosen = plans(base, work.choices.target, before, after, noises, count)
-    order = sorted(noises, key=noises.__getitem__, reverse=True)
-    by_noise = [tuple(node.output.name for node in order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
+    order = [node.output.name for node in noises]
+    by_noise = [tuple(order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
     found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MOST_PLANS]
     real = [] if work.choices.settings.full_integer else [floated(work, base, names, _REASON) for names in found]
     return [*real, *_wide_plans(work, base, order)]
@@ -213,7 +242,7 @@ def _joined(a: Any, b: Any) -> Any:
 def _measured(
     work: Work, base: Candidate, candidates: Sequence[Candidate], metric: Any, table: _Known | None
 ) -> list[FrontPoint]:
-    """What each of `candidates` is worth; times are beside the graph that `base` begins with."""
+    """What each of `candidates` is worth; times are beside the model as it was given."""
     settings = work.choices.settings
     graphs = [as_written(insert_qdq(each.graph, each.quantization), settings) for each in candidates]
     noises = [each.noise or work.measure(each) for each in candidates]
@@ -244,13 +273,34 @@ def _latencies(work: Work, base: Candidate, graphs: Sequence[Graph]) -> tuple[fl
     if made is None:
         return None
     inputs, _ = _timed_inputs(work, base)
-    sessions: list[Session] = [made(graph) for graph in (base.graph, *graphs)]
+    sessions: list[Session] = [made(graph) for graph in (work.source or base.graph, *graphs)]
     try:
         milliseconds, parts = parts_of(sessions, inputs)
     except DiagnosticError:
         # The runs that were joined need not fit a model that takes one sample only.
         milliseconds, parts = parts_of(sessions, work.judge.runs[0][0])
     return milliseconds, parts[1:]
+
+
+def _timed_alone(
+    work: Work, base: Candidate, goals: Goals, candidates: Sequence[Candidate], points: Sequence[FrontPoint]
+) -> list[FrontPoint]:
+    """`points`, of which the one that is chosen for its time has been timed beside the source alone, too.
+
+    The quickest of many is partly so by chance: its time is the longer one of both.
+    """
+    found, settings = list(points), work.choices.settings
+    seen: set[int] = set()
+    while goals.latency is not None and goals.point is None:
+        place = found.index(goals.chosen(found))
+        if place in seen:
+            break
+        seen.add(place)
+        each = candidates[place]
+        times = _latencies(work, base, [as_written(insert_qdq(each.graph, each.quantization), settings)])
+        if times is not None and times[1][0] > (found[place].latency or 0.0):
+            found[place] = replace(found[place], latency=times[1][0], latency_ms=times[0] * times[1][0])
+    return found
 
 
 def _told(work: Work, base: Candidate, candidates: Sequence[Candidate], table: _Known) -> tuple[float, list[float]]:
@@ -312,10 +362,11 @@ def _missed(goals: Goals, best: FrontPoint) -> Diagnostic:
         asked.append(f"{goals.bytes} bytes")
     if goals.metric is not None:
         asked.append(f"a metric of {goals.metric:g}")
+    others = "" if goals.snr is None or goals.snr > best.snr_db else f" (on other samples maybe {best.least_db:.2f})"
     time = "" if best.latency is None else f", {best.latency:.3f} of the time ({best.latency_ms:.3f} ms)"
     own = "" if best.metric is None else f", a metric of {best.metric:g}"
     message = (
-        f"the goal of {' and '.join(asked)} is not reached: the nearest has {best.snr_db:.2f} dB{time}, "
+        f"the goal of {' and '.join(asked)} is not reached: the nearest has {best.snr_db:.2f} dB{others}{time}, "
         f"{best.bytes} bytes{own}"
     )
     return Diagnostic("QUANT0022", message, None, "ask for less, or take another point (--point)", Severity.WARNING)

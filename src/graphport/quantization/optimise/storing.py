@@ -76,7 +76,7 @@ class Storing:
         return [stored(self.work, self.base, self.of, plan) for plan in new]
 
     def _is_small_asked(self, goals: Goals, points: Sequence[FrontPoint]) -> bool:
-        return goals.bytes is not None and min(goals.missed(point, margin=True) for point in points) > 0
+        return goals.bytes is not None and min(goals.missed(point) for point in points) > 0
 
     def _asked(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Plan]:
         """The plans that are to meet the goals, by what was measured of others."""
