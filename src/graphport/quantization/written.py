@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.quantization.encodings import ending, text_of, without_roundings
 from graphport.quantization.nbits import exact_products, has_two_bits
 from graphport.quantization.qoperator import as_qoperators
+from graphport.quantization.rotations import with_rotations
 from graphport.quantization.tables import block_tables, has_tables
 from graphport.quantization.targets import target as find_target
 from graphport.quantization.unfused import unfused
@@ -29,6 +30,8 @@ def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) ->
     is_own = settings.target == "onnxruntime"
     if exact or (is_own and has_two_bits(graph)):
         graph = exact_products(graph, exact)
+    if exact:
+        graph = with_rotations(graph)
     if is_own and has_tables(graph):
         graph = block_tables(graph)
     if is_own:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.backends import is_installed, onnxruntime, openvino
 from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization.nbits import exact_products, products_of
+from graphport.quantization.rotations import with_rotations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -77,7 +78,9 @@ def exact_layers(graph: Graph, runs: Sequence[Mapping[str, Any]]) -> tuple[str, 
     if made is None or not names:
         return ()
     try:
-        sessions = [made(exact_products(graph, way)) for way in ways]
+        # Only what is said in operators of its own anyway has those that turn.
+        graphs = [with_rotations(exact_products(graph, way)) if way else exact_products(graph, way) for way in ways]
+        sessions = [made(each) for each in graphs]
         parts = [parts_of(sessions, inputs)[1] for inputs in runs]
     except DiagnosticError:
         return ()
