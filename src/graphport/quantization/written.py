@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.quantization.encodings import ending, text_of, without_roundings
 from graphport.quantization.nbits import exact_products, has_two_bits
+from graphport.quantization.open_axes import unnamed
 from graphport.quantization.qoperator import as_qoperators
 from graphport.quantization.rotations import with_rotations
 from graphport.quantization.tables import block_tables, has_tables
@@ -23,7 +24,8 @@ def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) ->
     """`graph` as it is written to ONNX for the target of `settings`; `exact` see `nbits.exact_products`.
 
     Tools that are told grids beside the model get a real one. Products with two bits, and rows of tables that have
-    codes, are said in ONNX Runtime's own operators, and additions so that they are not taken into slower kernels.
+    codes, are said in ONNX Runtime's own operators. Additions are said so that they are not taken into slower kernels,
+    and axes of samples lose their names.
     """
     if find_target(settings.target).encodings:
         return without_roundings(graph)
@@ -36,6 +38,8 @@ def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) ->
         graph = block_tables(graph)
     if is_own:
         graph = unfused(graph)
+    if is_own and not settings.weights_only:
+        graph = unnamed(graph)
     return as_qoperators(graph) if settings.form == "qoperator" else graph
 
 

@@ -95,8 +95,9 @@ def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> 
             break
         candidates += more
         points += _measured(work, base, more, metric, table)
-    for number in _halvings(goals, points, list(noises)):
-        each = floated(work, base, [node.output.name for node in list(noises)[:number]], _REASON)
+    order = [] if work.choices.settings.full_integer else list(noises)
+    for number in _halvings(goals, points, order):
+        each = floated(work, base, [node.output.name for node in order[:number]], _REASON)
         candidates.append(each)
         points += _measured(work, base, [each], metric, table)
     if table is None:
@@ -187,8 +188,8 @@ def _planned(work: Work, base: Candidate, table: _Known | None, noises: Mapping[
         after = times_of(as_written(insert_qdq(base.graph, base.quantization), settings), inputs, known)
         if before is not None and after is not None:
             chosen = plans(base, work.choices.target, before, after, noises, count)
-    order = [node.output.name for node in noises]
-    by_noise = [tuple(order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
+    order = list(noises)
+    by_noise = [tuple(node.output.name for node in order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
     found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MOST_PLANS]
     real = [] if work.choices.settings.full_integer else [floated(work, base, names, _REASON) for names in found]
     return [*real, *_wide_plans(work, base, order)]
