@@ -56,6 +56,9 @@ def fused(folder, rows, fuse):
     (name,) = (value.name for value in graph.outputs)
     expected = run_ncnn(path, given, [name])[name]
     count = fuse(graph)
+    told = {value.name: value.fact for value in graph.values()}
+    Inference().graph(graph)
+    assert {value.name: value.fact for value in graph.values()} == told
     write(graph, again)
     found = run_ncnn(again, given, [graph.outputs[0].name])[graph.outputs[0].name]
     assert found.shape == expected.shape

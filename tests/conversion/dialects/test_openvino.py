@@ -15,6 +15,7 @@ from graphport.formats.openvino import MEANS
 from graphport.formats.openvino.notes import DECOMPRESSION
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
+from graphport.ops.folded import Widened
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 DATA = Path(__file__).parents[2] / "formats" / "openvino" / "data"
@@ -345,6 +346,30 @@ def test_a_half_that_is_widened_is_marked_where_readers_would_fold_it():
                     is_half = dtype in (DType.FLOAT16, DType.BFLOAT16)
                     is_marked = is_half and count == 16 and to is DType.FLOAT32 and not is_fed
                     assert (node.notes.get(DECOMPRESSION) is True) is is_marked, (dtype, count, to, is_fed)
+
+
+def test_what_is_stored_in_fewer_bits_is_converted_where_it_is_read():
+    for dtype in (np.float16, None):
+        graph = Graph()
+        x = graph.add_input("x", TensorFact(DType.FLOAT32, (2,)))
+        source = storage_of(np.array([1.5, -2], dtype or np.float32))
+        stored = source if dtype is None else Widened(source, DType.FLOAT32)
+        constant = graph.add_constant("w", TensorFact(DType.FLOAT32, (2,)), stored)
+        for name in "yz":
+            node = Node("opset1.Add", [x, constant], [Value(name, x.fact)], dialect="openvino")
+            graph.add_output(graph.append(node).output)
+        after_lifting(graph)
+        verify(graph)
+        assert [node.word for node in graph] == [*["opset1.Convert"] * (dtype is not None), "opset1.Add", "opset1.Add"]
+        (found,) = graph.constants
+        assert found.storage is source
+        assert (found.fact.dtype, found.fact.shape) == (source.dtype, (2,))
+        if dtype is not None:
+            convert = graph.first
+            assert convert.attributes == {"destination_type": DType.FLOAT32}
+            assert convert.operands == [found]
+            assert [node.operands[1] for node in list(graph)[1:]] == [convert.output] * 2
+            assert convert.output.fact == TensorFact(DType.FLOAT32, (2,))
 
 
 def test_inputs_with_means_are_read_without_them_by_everybody():

@@ -8,6 +8,7 @@ import pytest
 
 import graphport as gp
 from graphport.conversion.dialects.openvino_states import expose_states, hide_states
+from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import storage_of
@@ -447,3 +448,47 @@ def test_what_is_assigned_is_read_past_its_copy_where_nobody_else_reads_it():
         assert (word in words[1:-1]) is (kind not in ("identity", "convert", "none")), kind
         assert graph.last.attributes == {"variable_id": "v"}
         assert graph.inputs == [x]
+
+
+def test_an_empty_variable_begins_with_entries_only_where_they_are_gathered_along_an_open_axis():
+    for kind in (
+        *("", "axis behind", "old word"),
+        *(
+            "one open axis",
+            "fixed axis",
+            "axis of a run",
+            "indices of the model",
+            "another word",
+            "as indices",
+            "custom",
+        ),
+        "no type",
+    ):
+        net = Net.__new__(Net)
+        net.graph = Graph()
+        net.x = net.graph.add_input("beams", TensorFact(DType.INT32, (Symbol("b"),)))
+        shape = {"one open axis": "?,2,3,4", "fixed axis": "2,?,?,4"}.get(kind, "?,2,?,4")
+        told = {"variable_id": "v", "variable_shape": shape, "variable_type": F32}
+        if kind == "no type":
+            del told["variable_type"]
+        read = net.put("opset6.ReadValue", **told)
+        if kind == "axis of a run":
+            axis = net.graph.add_input("axis", TensorFact(I64, ()))
+        else:
+            axis = net.constant(np.int64(-4 if kind == "axis behind" else 0))
+        indices = net.constant(np.array([0])) if kind == "indices of the model" else net.x
+        word = {"old word": "opset1.Gather", "another word": "opset1.GatherTree"}.get(kind, "opset8.Gather")
+        operands = [net.x, read, axis] if kind == "as indices" else [read, indices, axis]
+        y = net.put(word, *operands, dialect="custom" if kind == "custom" else "openvino")
+        net.put("opset6.Assign", y, variable_id="v")
+        net.graph.set_outputs([y])
+        expose_states(net.graph)
+        verify(net.graph)
+        words = [node.word for node in net.graph]
+        is_counted = kind in ("", "axis behind", "old word")
+        assert ("If" in words) is is_counted, kind
+        if is_counted:
+            assert words[:5] == ["Size", "Reshape", "Concat", "Expand", "Identity"] or "Expand" in words
+            front, count, back = next(node for node in net.graph if node.word == "Concat").operands
+            assert (front.storage.numpy().tolist(), back.storage.numpy().tolist()) == ([], [2, 0, 4])
+            assert count.producer.operands[0].producer.operands == [net.x]

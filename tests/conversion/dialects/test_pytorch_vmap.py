@@ -146,3 +146,34 @@ def test_a_region_in_a_region_is_a_map_in_a_map():
     (innermost,) = body.first.bodies()
     assert [each.word for each in innermost] == ["aten.mul.Tensor"]
     assert enter.graph is None
+
+
+def test_a_branch_is_inside_where_it_reads_a_slice_and_around_where_it_does_not():
+    for read in ("slice", "w", "both"):
+        region = Region()
+        body = Graph("branch")
+        region.graph.share_names(body)
+        values = {"slice": [region.slice], "w": [region.w], "both": [region.w, region.slice]}[read]
+        made = Value(region.graph.fresh("v"), SLICE)
+        body.append(Node("aten.cat.default", values, [made], {}, dialect="pytorch"))
+        body.add_output(made)
+        product = region.made.producer
+        branch = region.put("higher_order.cond", region.w, fact=SLICE, before=product, **{"1": body}).output
+        product.set_input(1, branch)
+        words = region.mapped()
+        inside = ["higher_order.map_impl", "aten.relu.default"]
+        assert words == (inside if read != "w" else ["higher_order.cond", *inside])
+        (slices,) = next(each for each in region.graph if each.word == "higher_order.map_impl").bodies()
+        assert [each.word for each in slices] == ["higher_order.cond", "aten.mul.Tensor"][read == "w" :]
+
+
+def test_what_is_made_of_a_slice_is_in_the_map_with_all_that_is_made_of_it():
+    region = Region()
+    product = region.made.producer
+    both = region.put("aten.split.Tensor", region.slice, fact=SLICE, results=2, before=product)
+    last = region.put("aten.neg.default", both.results[1], fact=SLICE, before=product).output
+    product.set_input(0, last)
+    assert region.mapped() == ["higher_order.map_impl", "aten.relu.default"]
+    (body,) = region.graph.first.bodies()
+    assert [each.word for each in body] == ["aten.split.Tensor", "aten.neg.default", "aten.mul.Tensor"]
+    assert [len(each.results) for each in body] == [2, 1, 1]

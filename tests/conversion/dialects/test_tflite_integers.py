@@ -11,6 +11,7 @@ from graphport.conversion.dialects.tflite_integers import integers, reals_of
 from graphport.conversion.dialects.tflite_kernels import KERNELS
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
 from graphport.formats.tflite.notes import TENSOR
 from graphport.formats.tflite.tensors import Tensor
 from graphport.ir import rewrite
@@ -234,11 +235,14 @@ def test_an_activation_is_fused_once_and_before_other_bounds():
 
 
 def test_bounds_that_a_run_tells_stay():
-    net = Net()
-    other = net.graph.add_input("z", TensorFact(DType.FLOAT32, ()))
-    graph = net.returned(net.rounded(net.put("MINIMUM", convolved(net), other), OUT))
-    integers(graph)
-    assert integer(graph, "CONV_2D") is None
+    for is_stored in (False, True):
+        net = Net()
+        other = net.graph.add_input("z", TensorFact(DType.FLOAT32, ()))
+        if is_stored:
+            other.storage = storage_of(np.float32(100))  # what it is where no other number is given
+        graph = net.returned(net.rounded(net.put("MINIMUM", convolved(net), other), OUT))
+        integers(graph)
+        assert integer(graph, "CONV_2D") is None
     for word in ("RELU", "MAXIMUM"):
         net = Net()
         value = convolved(net)
@@ -426,6 +430,21 @@ def test_codes_of_files_say_it_too():
         value.notes[TENSOR] = Tensor("q", DType.INT8, value.fact, None, ONE, is_variable=False, record=RECORD)
         integers(graph)
         assert made(turned).attributes.get("quantized") == (ONE, None), place
+
+
+def test_codes_that_are_joined_twice_say_what_they_stand_for():
+    for is_told_behind in (False, True):
+        net = Net()
+        codes = [net.graph.add_input(f"q{place}", TensorFact(DType.INT8, SHAPE)) for place in range(3)]
+        if not is_told_behind:
+            codes[0] = net.rounded(net.x)
+        first = net.put("CONCATENATION", *codes[:2], dtype=DType.INT8, shape=(2, *SHAPE[1:]))
+        second = net.put("CONCATENATION", first, codes[2], dtype=DType.INT8, shape=(3, *SHAPE[1:]))
+        graph = net.returned(net.real(second) if is_told_behind else second)
+        integers(graph)
+        for value in (first, second):
+            assert made(value).attributes["quantized"] == (ONE, ONE)
+            assert made(value).attributes["quantized_results"] == (ONE,)
 
 
 def test_codes_of_two_meanings_and_by_axis_stay_as_they_are():

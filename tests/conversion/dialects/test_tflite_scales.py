@@ -158,6 +158,7 @@ def test_what_is_no_factor_of_channels_stays():
     rows = np.ones((1, 5, 5, 1), np.float32)
     for word, operand, told in (
         ("MUL", rows, {}),
+        ("MUL", np.ones((5, 4), np.float32), {}),
         ("MUL", np.float32([1, 2, 3, 4]).reshape(4, 1), {}),
         ("MUL", np.float32([1, 2, 3, 4]), {"fused_activation_function": 1}),
         ("MUL", np.float32([1, 2, 0, 4]), {}),
@@ -169,6 +170,12 @@ def test_what_is_no_factor_of_channels_stays():
         before = words(graph)
         fold_scales(graph)
         assert words(graph) == before, (word, operand)
+    net = Net()
+    value = net.filtered(net.real(net.rounded(net.x)), deep=False)
+    graph = net.returned(net.rounded(net.put("MUL", value, net.put("ABS", net.x))))
+    before = words(graph)
+    fold_scales(graph)
+    assert words(graph) == before
     net = Net()
     value = net.filtered(net.real(net.rounded(net.x)), deep=False)
     graph = net.returned(net.rounded(net.put("MUL", np.float32([1, 2, 3, 4]), value)))

@@ -103,7 +103,6 @@ def _fold(graph: Graph, node: Node) -> bool:
         return False
     for old, new in zip(node.results, registry.results(answer), strict=True):
         rewrite.replace(old, new)  # pyright: ignore[reportArgumentType]
-    graph.remove(node)
     return True
 
 
