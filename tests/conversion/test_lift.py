@@ -11,7 +11,7 @@ from graphport.conversion.lift import lift, unsupported
 from graphport.formats.onnx import from_proto
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
-from graphport.ops.declare import LIFTINGS, Rule
+from graphport.ops.declare import LIFTINGS, Rule, UnsupportedError
 from graphport.ops.pages.arithmetic import Abs, Add, Div
 from tests.models import model, node, perceptron
 
@@ -189,3 +189,63 @@ def test_a_rule_is_asked_once_for_nodes_that_are_alike_unless_it_looks_around(sa
         assert (findings, [value.name for value in lifted.outputs]) == ([], names)
         assert [each.word for each in lifted] == ["abs" if is_canonical else "relu"] * 4
         assert len(asked) == (4 if looks or is_canonical else 1), (looks, is_canonical)
+
+
+def refusing(say, *names, **told):
+    def refuse(b, *operands, **attributes):
+        raise UnsupportedError("it is late", **told)
+
+    for name in names:
+        say(name, refuse)
+
+
+MANY = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Ceil", "Floor", "Exp")
+
+
+@pytest.mark.parametrize("count", [1, 6, 7, 8])
+def test_what_many_fail_for_alike_is_told_once(say, count):
+    refusing(say, *MANY, cause="nothing is said at night", help="wait for the day")
+    nodes = [node("Tanh" if count > 2 else "Relu", ["x"], ["again"])]
+    nodes += [node(name, ["x"], [f"y{place}"]) for place, name in enumerate(MANY[:count])]
+    outputs = [("again", [2, 3]), *((f"y{place}", [2, 3]) for place in range(count))]
+    _, findings = lift(graph_of(nodes, outputs), "madeup")
+    (finding,) = findings
+    counts = sorted(((name, 1 + (name == nodes[0].op_type)) for name in MANY[:count]), key=lambda each: -each[1])
+    listed = ", ".join(f"{name} ({number})" for name, number in counts[:6])
+    more = f" and {count - 6} more" if count > 6 else ""
+    assert finding.message == f"madeup cannot say {listed}{more}: nothing is said at night"
+    assert (finding.code, finding.help) == ("LEG0002", "wait for the day")
+    assert "graph.node[0]" in str(finding.span)
+
+
+def test_causes_are_told_before_reasons_and_each_by_itself(say):
+    refusing(say, "Relu", cause="one")
+    refusing(say, "Abs", cause="two")
+    refusing(say, "Neg")
+    nodes = [node(name, ["x"], [f"y{place}"]) for place, name in enumerate(("Neg", "Abs", "Relu", "Neg", "Abs"))]
+    _, findings = lift(graph_of(nodes, [(f"y{place}", [2, 3]) for place in range(5)]), "madeup")
+    assert [finding.message for finding in findings] == [
+        "madeup cannot say Abs (2): two",
+        "madeup cannot say Relu (1): one",
+        "madeup cannot say Neg (2): it is late",
+    ]
+    assert ["graph.node[1]" in str(findings[0].span), "graph.node[0]" in str(findings[2].span)] == [True, True]
+
+
+def test_what_is_left_to_its_readers_is_told_where_nothing_else_is(say):
+    refusing(say, "Relu", is_secondary=True)
+    refusing(say, "Abs")
+    nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
+    _, findings = lift(graph_of(nodes, [("y", [2, 3])]), "madeup")
+    assert [finding.message for finding in findings] == ["madeup cannot say Abs (1): it is late"]
+    _, findings = lift(graph_of(nodes[:1], [("h", [2, 3])]), "madeup")
+    assert [finding.message for finding in findings] == ["madeup cannot say Relu (1): it is late"]
+
+
+def test_where_a_model_may_be_cut_is_what_is_computed_before_it():
+    nodes = [node("Relu", ["x"], [f"h{place}"]) for place in range(8)]
+    nodes += [node("Sum", ["x", "w", *(f"h{place}" for place in range(8)), "h0"], ["y"]), node("Hardmax", ["x"], ["z"])]
+    graph = graph_of(nodes, [("y", [2, 3]), ("z", [2, 3])], constants={"w": np.ones((2, 3), np.float32)})
+    helps = {finding.message.split()[3]: finding.help for finding in lift(graph, "madeup")[1]}
+    cut = "choose another format, or write what comes before: graphport cut MODEL PART --to h0,h1,h2,h3,h4,h5"
+    assert helps == {"Relu": "choose another format", "Sum": cut, "Hardmax": "choose another format"}

@@ -51,3 +51,56 @@ def test_every_node_is_represented_once(graph):
     small, stands_for = typical(graph, large=0)
     verify(small)
     assert sum(stands_for.values()) == sum(bool(each.results) for each in graph)
+
+
+def _chain(count: int, **changed: float) -> Graph:
+    """`x` through as many leaky rectifiers, of which some have another slope."""
+    nodes, last = [], "x"
+    for place in range(count):
+        slope = changed.get(f"r{place}", 0.1)
+        nodes.append(node("LeakyRelu", [last], [f"r{place}"], alpha=slope))
+        last = f"r{place}"
+    return legalize(from_proto(model(nodes, [typed("x", [1, 4])], [typed(last, [1, 4])])))[0]
+
+
+def test_two_of_each_kind_stand_for_all_of_it_and_their_neighbours_for_nobody():
+    graph = _chain(10)
+    small, stands_for = typical(graph, large=10)
+    verify(small)
+    # The first reads an input, the last is read by nobody; those between are alike.
+    assert stands_for == {"r0": 1, "r1": 7, "r2": 1, "r3": 0, "r8": 0, "r9": 1}
+    assert [each.output.name for each in small] == sorted(stands_for)
+    assert [value.name for value in small.inputs] == ["x", "r7"]
+    assert [value.name for value in small.outputs] == ["r3", "r9"]
+    assert small.opsets == graph.opsets
+    assert {str(value.fact) for value in small.values()} == {"float32[1, 4]"}
+    assert typical(graph, large=11) == (graph, {})
+
+
+def test_what_differs_in_an_attribute_is_of_another_kind_and_so_are_its_neighbours():
+    _, stands_for = typical(_chain(12, r6=0.2), large=0)
+    assert stands_for == {
+        "r0": 1,
+        "r1": 6,
+        "r2": 1,
+        "r3": 0,
+        "r4": 0,
+        "r5": 1,
+        "r6": 1,
+        "r7": 1,
+        "r8": 0,
+        "r10": 0,
+        "r11": 1,
+    }
+
+
+def test_two_readers_and_two_results_are_no_more_than_they_are():
+    nodes = [node("Relu", ["x"], ["h"])]
+    nodes += [node("Abs", ["h"], [f"a{place}"]) for place in range(5)]
+    outputs = [typed(f"a{place}", [1, 4]) for place in range(5)]
+    graph = legalize(from_proto(model(nodes, [typed("x", [1, 4])], outputs)))[0]
+    small, stands_for = typical(graph, large=0)
+    verify(small)
+    assert stands_for == {"h": 1, "a0": 4, "a1": 1}
+    assert [value.name for value in small.outputs] == ["h", "a0", "a1"]
+    assert [value.name for value in small.inputs] == ["x"]
