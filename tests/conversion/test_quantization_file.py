@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.conversion.quantization_file import expand_quantization, note_moved
+from graphport.conversion.quantization_file import expand_quantization, note, note_moved
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.container import write_container
 from graphport.formats.nnef.quantized import QUANTIZATION, Affine, Decoded, Quantization
 from graphport.formats.nnef.tensors import Payload, tensor_file
+from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.verify import verify
+from tests.laws import computed
 from tests.models import model as onnx_model
 from tests.models import node
 
@@ -321,3 +324,133 @@ def test_copies_of_codes_are_noted_as_they_are_decoded(dtype, scale, shift):
     assert isinstance(np.asarray(found.arguments["zero_point"]).reshape(-1)[0], np.integer)
     assert not plain.has_notes
     assert noted.notes[QUANTIZATION] is kept
+
+
+# ── pairs of nodes as notes, and back ─────────────────────────────────────────────────────────────────────────────────
+
+TYPES = [DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4]
+
+
+class Pair:
+    """`y = Neg(DequantizeLinear(codes))` or of what is quantized, along an axis or as a whole."""
+
+    def __init__(self, rng: Any, *, stored: bool, kind: str = "") -> None:
+        self.graph: Any = Graph()
+        shape = tuple(int(n) for n in rng.integers(2, 5, int(rng.integers(1, 4))))
+        self.dtype = TYPES[int(rng.integers(len(TYPES)))]
+        axis = int(rng.integers(-len(shape), len(shape)))
+        count = shape[axis] if rng.random() < 0.6 or kind in ("blocks", "rank") else 1
+        high = 8 if self.dtype.bits == 4 else 100
+        low = 0 if self.dtype.kind == "u" else -high
+        ranks = () if count == 1 else (count,)
+        self.scale = rng.uniform(0.01, 1, ranks).astype(np.float32)
+        has_zero = rng.random() < 0.7
+        self.zero = rng.integers(low, high, ranks) if has_zero else np.zeros(ranks, int)
+        if kind == "negative":
+            self.scale = -self.scale
+        elif kind == "nothing":
+            self.scale = self.scale * 0
+        if kind == "large":
+            shape, axis, count = (1025, 1), 0, 1025
+            self.scale, self.zero, has_zero = np.ones(1025, np.float32), np.zeros(1025, int), False
+        elif kind == "largest":
+            shape, axis, count = (1024, 1), 0, 1024
+            self.scale, self.zero, has_zero = np.ones(1024, np.float32), np.zeros(1024, int), False
+        spread = [1] * len(shape)
+        spread[axis] = count
+        self.codes = rng.integers(low, high, shape)
+        self.numbers = (self.codes - self.zero.reshape(spread)) * self.scale.reshape(spread)
+        scale = (
+            self.graph.add_input("s", TensorFact.of(storage_of(self.scale)))
+            if kind == "given"
+            else self.put(self.scale)
+        )
+        zero = self.put(self.zero, self.dtype)
+        self.fact = TensorFact(DType.FLOAT32, None if kind == "rank" else shape)
+        told: dict[str, Any] = {} if axis == 1 and rng.random() < 0.5 else {"axis": axis}
+        if kind == "blocks":
+            told["block_size"] = 1
+        self.x = self.graph.add_input("x", TensorFact(DType.FLOAT32, shape))
+        back = [scale, *([zero] if has_zero or not stored else [])]
+        if stored:
+            codes = self.put(self.codes, self.dtype)
+        else:
+            made = self.node("Abs", [self.x], "a", TensorFact(DType.FLOAT32, shape))
+            codes = self.node("QuantizeLinear", [made, scale, zero], "q", TensorFact(self.dtype, self.fact.shape), told)
+            if kind == "other zero":
+                back[1] = self.put(np.where(self.zero == 3, 4, 3), self.dtype)
+            elif kind == "other scale":
+                back[0] = self.put(self.scale * 2)
+        self.d = self.node("DequantizeLinear", [codes, *back], "d", self.fact, told)
+        shown = [self.node("Neg", [self.d], "y", self.fact)]
+        if kind == "codes are read":
+            shown.append(self.node("Identity", [codes], "z", codes.fact))
+        elif kind == "read before":
+            shown.append(self.node("Neg", [made], "z", self.fact))
+        self.graph.set_outputs(shown)
+
+    def put(self, array: Any, dtype: DType | None = None) -> Value:
+        storage = storage_of(np.asarray(array), dtype)
+        return self.graph.add_constant("c", TensorFact.of(storage), storage)
+
+    def node(self, word: str, operands: list[Value], name: str, fact: Any, told: Any = None) -> Value:
+        return self.graph.append(Node(word, operands, [Value(self.graph.fresh(name), fact)], told or {})).output
+
+
+def test_codes_with_scales_are_noted_as_what_they_stand_for():
+    rng = np.random.default_rng(6)
+    for _ in range(60):
+        pair = Pair(rng, stored=True)
+        note(pair.graph)
+        verify(pair.graph)
+        assert ops(pair.graph) == ["Neg"]
+        value = pair.graph.first.operands[0]
+        assert (value.name, value.is_constant) == ("d", True)
+        np.testing.assert_allclose(value.storage.numpy(), pair.numbers, rtol=1e-5, atol=1e-6)
+        told = value.notes[QUANTIZATION]
+        assert (told.arguments["bits"], told.arguments["signed"]) == (pair.dtype.bits, pair.dtype.kind == "i")
+        expand_quantization(pair.graph)
+        verify(pair.graph)
+        assert ops(pair.graph) == ["DequantizeLinear", "Neg"]
+        found = computed(pair.graph, {"x": np.zeros(pair.x.fact.shape, np.float32)})
+        np.testing.assert_allclose(found[0], -pair.numbers, rtol=1e-5, atol=1e-6)
+
+
+def test_pairs_are_noted_on_what_they_round():
+    rng = np.random.default_rng(7)
+    for case in range(60):
+        kind = "read before" if case % 3 == 0 else ""
+        pair = Pair(rng, stored=False, kind=kind)
+        x = {"x": rng.normal(0, 3, pair.x.fact.shape).astype(np.float32)}
+        expected = computed(rewrite.copy(pair.graph), x)
+        note(pair.graph)
+        verify(pair.graph)
+        assert ops(pair.graph) == (["Abs", "Identity", "Neg", "Neg"] if kind else ["Abs", "Neg"])
+        noted = next(value for value in pair.graph.values() if value.has_notes and QUANTIZATION in value.notes)
+        assert (noted.name, noted.producer.op) == ("d", "Identity" if kind else "Abs")
+        expand_quantization(pair.graph)
+        verify(pair.graph)
+        assert [op for op in ops(pair.graph) if op not in ("Abs", "Neg", "Identity")] == QDQ
+        for one, other in zip(computed(pair.graph, x), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_file_of_quantizations_cannot_say_stays():
+    rng = np.random.default_rng(8)
+    for _ in range(4):
+        for kind in ("given", "blocks", "other zero", "other scale", "codes are read", "negative", "nothing"):
+            pair = Pair(rng, stored=False, kind=kind)
+            before = ops(pair.graph)
+            note(pair.graph)
+            assert ops(pair.graph) == before, kind
+        for kind, is_noted in (
+            *(("given", False), ("blocks", False), ("negative", False), ("large", False)),
+            *(("nothing", True), ("largest", True)),
+        ):
+            pair = Pair(rng, stored=True, kind=kind)
+            note(pair.graph)
+            assert (ops(pair.graph) == ["Neg"]) is is_noted, kind
+            if is_noted:
+                value = pair.graph.first.operands[0]
+                np.testing.assert_allclose(value.storage.numpy(), pair.numbers + 0.0, rtol=1e-5)
+                assert np.all(np.asarray(value.notes[QUANTIZATION].arguments["scale"]) == 1)

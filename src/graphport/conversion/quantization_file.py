@@ -342,8 +342,8 @@ def _stated(node: Node) -> Quantization | None:
         return None
     place = axis + (rank or 0) if axis < 0 else axis
     arguments: dict[str, Attribute] = {
-        "zero_point": _nested(zeros.astype(np.int64), place),
-        "scale": _nested(numbers.astype(np.float64), place),
+        "zero_point": _nested(zeros.astype(np.int64), place, rank),
+        "scale": _nested(numbers.astype(np.float64), place, rank),
         "bits": dtype.bits,
         "signed": dtype.kind == "i",
         "symmetric": False,
@@ -361,11 +361,12 @@ def _numbers(value: Value | None) -> Array:
     return np.zeros(0) if storage is None else storage.numpy().reshape(-1)
 
 
-def _nested(numbers: Array, axis: int) -> Attribute:
-    """One number, or a row of them along `axis`."""
+def _nested(numbers: Array, axis: int, rank: int | None) -> Attribute:
+    """One number, or a row of them along `axis` of what has so many axes."""
     if numbers.size == 1:
         return cast("Attribute", numbers.reshape(-1)[0].item())
-    nested: Attribute = tuple((each,) for each in numbers.tolist()) if axis == 0 else tuple(numbers.tolist())
+    row = tuple(numbers.tolist())
+    nested: Attribute = tuple((each,) for each in row) if axis == 0 and rank != 1 else row
     for _ in range(axis):
         nested = (nested,)
     return nested
