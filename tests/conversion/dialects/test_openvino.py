@@ -1,6 +1,7 @@
 """State, outputs and weights of OpenVINO's models, on the way to canonical graphs and back."""
 
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -143,21 +144,30 @@ def test_codes_of_a_table_are_rounded_except_for_products(reader, rounds, tmp_pa
 def taken_apart(rng, folder, **kind):
     """A product with weights as compression writes them, in every form; the model, its words, and the weights."""
     groups, size, rows = rng.integers(2, 4), rng.integers(2, 5), rng.integers(2, 5)
-    blocked = kind["scales"] == "blocks"
+    blocked = kind["scales"].startswith("blocks")
     shape = (rows, groups, size) if blocked else (rows, groups * size)
-    small = {"blocks": (rows, groups, 1), "rows": (rows, 1), "columns": (1, groups * size), "one": (1,) * len(shape)}
+    target = (rows * groups, size) if kind["scales"] == "blocks apart" else (rows, groups * size)
+    small = {
+        "blocks": (rows, groups, 1),
+        "blocks apart": (rows, groups, 1),
+        "rows": (rows, 1),
+        "columns": (1, groups * size),
+        "one": (1,) * len(shape),
+        "vector": (groups * size,),
+        "all": shape,
+    }
     dtype = np.dtype(kind["dtype"])
     info = np.iinfo(dtype)
     w = rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
     s = rng.uniform(0.001, 0.01, small[kind["scales"]]).astype(kind["scale"])
     z = rng.integers(info.min, info.max, s.shape if kind["zero"] != "one" else (1,) * s.ndim, dtype=dtype)
     layers = [
-        parameter("x", f"3,{groups * size}"),
+        parameter("x", f"3,{target[1]}"),
         constant("w", w, dtype.name),
         Layer("h", "opset1.Convert", {"destination_type": "f16" if kind["scale"] == "float16" else "f32"}, ["w"]),
         constant("s", s, kind["scale"]),
         constant("z", z, dtype.name),
-        constant("shape", [rows, groups * size], "int64"),
+        constant("shape", target, "int64"),
     ]
     last = "h"
     if kind["zero"] != "none":
@@ -178,30 +188,30 @@ def taken_apart(rng, folder, **kind):
     path = write_ir(folder, layers, results)
     text = re.sub(f'(<layer [^>]*name="{last}".*?)UNSPECIFIED', r"\1FP32", path.read_text(), count=1, flags=re.DOTALL)
     path.write_text(text)
-    return gp.load(path), weights.reshape(rows, -1)
+    return gp.load(path), weights.reshape(target)
 
 
 KINDS = {
     "dtype": ["int8", "uint8", "uint16"],
     "scale": ["float32", "float16"],
     "zero": ["none", "same", "one"],
-    "scales": ["blocks", "rows", "columns", "one"],
+    "scales": ["blocks", "rows", "columns", "one", "vector", "all", "blocks apart"],
     "read": ["nobody", "nobody", "h", "d", "m"],
 }
 
 
 def test_weights_are_one_operator_wherever_their_scales_lie_as_it_needs_them(tmp_path):
     rng = np.random.default_rng(3)
-    for case in range(60):
-        kind = {name: str(rng.choice(found)) for name, found in KINDS.items()}
+    for case, (zero, scales) in enumerate([*product(KINDS["zero"], KINDS["scales"])] * 3):
+        kind = {name: str(rng.choice(found)) for name, found in KINDS.items()} | {"zero": zero, "scales": scales}
         folder = tmp_path / str(case)
         folder.mkdir()
         model, weights = taken_apart(rng, folder, **kind)
         words = [node.word for node in model.graph]
         is_seen = kind["read"] == "h" or (kind["read"] == "d" and kind["zero"] != "none")
-        fits = kind["zero"] != "one" or kind["scales"] == "one"
+        fits = (zero != "one" or scales == "one") and scales not in ("vector", "all", "blocks apart")
         is_one = kind["dtype"] != "uint16" and fits and not is_seen
-        if kind["read"] == "m" and (kind["scale"] == "float16" or kind["scales"] == "blocks"):
+        if kind["read"] == "m" and (kind["scale"] == "float16" or scales == "blocks"):
             is_one = False  # what is returned is not what the product reads
         assert words.count("DequantizeLinear") == is_one, kind
         if is_one:

@@ -340,8 +340,10 @@ def test_a_variable_begins_with_what_is_known_before_a_run():
 
         return made
 
-    state = Net(start=X).exposed()
+    net = Net(start=X)
+    state = net.exposed()
     np.testing.assert_array_equal(state.storage.numpy(), X)
+    assert "If" not in [node.word for node in net.graph]
     assert state_of(state) == State("v_next", "v")
 
     def sums(count):
