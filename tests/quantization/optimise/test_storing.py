@@ -11,9 +11,13 @@ import pytest
 
 import graphport as gp
 from graphport.core.dtypes import DType
+from graphport.core.storage import storage_of
+from graphport.ir import rewrite
 from graphport.quantization import choices
+from graphport.quantization.insert_qdq import emit_halves
 from graphport.quantization.optimise.library import Library, Way
 from graphport.quantization.optimise.storing import fitting, noise_of, plans, size
+from graphport.quantization.targets import TARGETS
 from graphport.quantization.targets.onnxruntime import ONNXRUNTIME
 from tests.quantization import nets
 from tests.quantization.test_weights_alone import _tokens, decoder
@@ -117,6 +121,39 @@ def test_a_target_that_reads_no_four_bits_has_what_it_does_read(monkeypatch, sto
     made = gp.quantize(found, nets.samples(found, 64), max_bytes=2000)
     assert not any("int4" in name or "int2" in name for point in made.report.front for name in point.layers)
     assert (DType.INT8 in stored) == any(name == "int8 weights" for point in made.report.front for name in point.layers)
+
+
+def _beyond_halves():
+    """Products whose weights float16 does not hold: too large in the first, too small in the second."""
+    found = nets.products()
+    for value in found.graph.constants:
+        factor = {"w1": 1e6, "c1": 1e6, "w2": 1e-6}.get(value.name)
+        if factor is not None and value.storage is not None:
+            value.storage = storage_of(value.storage.numpy() * np.float32(factor))
+    return found
+
+
+def test_weights_that_float16_does_not_hold_are_stored_in_bfloat16():
+    found = _beyond_halves()
+    made = gp.quantize(found, None, weights_only=True, front=True, preset="fast")
+    near = [point for point in made.report.front if point.layers.get("bfloat16")]
+    assert near
+    assert max(point.snr_db for point in near) > 45
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
+def test_runtimes_compute_with_weights_in_bfloat16(target, tmp_path):
+    assert DType.BFLOAT16 in TARGETS[target].stored
+    found = _beyond_halves()
+    graph = rewrite.copy(found.graph)
+    for each in [each for each in graph if each.op == "MatMul"]:
+        emit_halves(graph, each, DType.BFLOAT16)
+    made, path = gp.QuantizedModel(graph), tmp_path / ("m.xml" if target == "openvino" else "m.onnx")
+    gp.save(made, path)
+    x = nets.samples(found, 8)
+    said = gp.run(made, x, backend="reference")["y"]
+    assert nets.snr(said, gp.run(gp.load(path), x, backend=target)["y"]) > 100
+    assert 45 < nets.snr(gp.run(found, x)["y"], said) < 60
 
 
 def test_two_bits_are_said_in_the_operator_that_runtimes_have_them_in():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from graphport.quantization.layer import Layer
     from graphport.quantization.samples import Run
     from graphport.quantization.session import Work
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _BLOCK = 32
 _BITS = (8, 4, 2)
@@ -82,12 +84,13 @@ def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
         made.layers[name] = layer
         unit = noises[node] / max(errors[judged][name], 1e-30)
         signal = max(float(np.sum(numbers.astype(np.float64) ** 2)), 1e-30)
-        halves = numbers.astype(np.float16).astype(np.float64)
-        lost = float(np.sum((halves - numbers) ** 2)) / signal if np.isfinite(halves).all() else np.inf
         real = times.get(0, {}).get(node.name, 0.0)
         ways = [Way(DType.FLOAT32, 4 * numbers.size, 0.0, time=real)]
-        if DType.FLOAT16 in work.choices.target.stored:
-            ways.append(Way(DType.FLOAT16, 2 * numbers.size, lost * unit, time=real))
+        ways += [
+            Way(dtype, 2 * numbers.size, _lost(numbers, dtype) / signal * unit, time=real)
+            for dtype in (DType.FLOAT16, DType.BFLOAT16)
+            if dtype in work.choices.target.stored
+        ]
         for bits, found in uniform.items():
             weight = found.quantization.weights.get(node)
             if weight is None or (bits == 2 and layer.kind != "product"):
@@ -100,6 +103,13 @@ def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
     if work.choices.target.table is not None and work.choices.settings.tables is None:
         _add_tables(work, reference, made)
     return made
+
+
+def _lost(numbers: Array, dtype: DType) -> float:
+    """The squares of what `numbers` lose in halves; infinite where these do not hold them."""
+    with np.errstate(over="ignore"):
+        halves = numbers.astype(dtype.numpy).astype(np.float64)
+    return float(np.sum((halves - numbers) ** 2)) if np.isfinite(halves).all() else np.inf
 
 
 def _add_tables(work: Work, of: Candidate, made: Library) -> None:

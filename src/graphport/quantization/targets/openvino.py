@@ -26,6 +26,7 @@ OPENVINO = Target(
     grouped_axes=2,
     # The bias is added before sums are scaled, where what follows is rounded.
     # Two bits it reads from its own format only.
-    stored=frozenset({DType.FLOAT16, DType.INT8, DType.INT4}),
+    stored=frozenset({DType.FLOAT16, DType.BFLOAT16, DType.INT8, DType.INT4}),
+    half_kernels="bfloat16, where the processor has AVX512-BF16 or AMX and INFERENCE_PRECISION_HINT is not f32",
     real_biased=frozenset({"ConvTranspose"}),
 )

@@ -87,6 +87,7 @@ class Target:
         is_dynamic: it has kernels for products whose activations are rounded while they run.
         rounds_rows: they round each row by itself.
         stored: element types in which it reads weights that it multiplies as real numbers.
+        half_kernels: whether it computes on reals of 16 bits itself, and how it is asked to; or why not.
         table: the element type of codes in tables that it picks rows out of, where it does that.
         encodings: the form of a text beside a real model that tells its grids; none where roundings stand in the graph.
         is_whole: who reads the result may compute on integers only: no layer stays real because it is cheap.
@@ -146,6 +147,7 @@ class Target:
     is_dynamic: bool = False
     rounds_rows: bool = False
     stored: frozenset[DType] = frozenset()
+    half_kernels: str = ""
     table: DType | None = None
     encodings: str = ""
     is_whole: bool = False
