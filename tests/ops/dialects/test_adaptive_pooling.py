@@ -12,7 +12,7 @@ import graphport as gp
 
 TEXT = """7767517
 3 {blobs}
-pnnx.Input    in   0 1 0 #0=(?,?,?,?)f32
+pnnx.Input    in   0 1 0 #0={shape}f32
 {word} pool 1 {count} 0 {results} {attributes}
 pnnx.Output   out  {count} 0 {results}
 """
@@ -42,6 +42,7 @@ def test_regions_of_open_axes_are_those_of_the_lengths_that_a_run_has(tmp_path: 
     attributes = f"output_size=(3,4){' return_indices=True' if with_places else ''}"
     text = TEXT.format(
         word="nn.AdaptiveMaxPool2d" if with_places else word,
+        shape="(?,?,?,?)",
         attributes=attributes,
         blobs=3 if with_places else 2,
         count=2 if with_places else 1,
@@ -58,3 +59,16 @@ def test_regions_of_open_axes_are_those_of_the_lengths_that_a_run_has(tmp_path: 
         found = gp.run(model, {next(iter(model.inputs)): x}, backend="reference" if target == "reference" else "auto")
         for a, b in zip(found.ordered, wanted, strict=False):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("word", ["nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d"])
+def test_there_may_be_more_regions_than_entries(tmp_path: Path, word):
+    x = np.random.default_rng(6).normal(size=(1, 2, 1, 3)).astype(np.float32)
+    for sizes in ((3, 3), (2, 7), (1, 6), (4, 2)):
+        told = f"output_size=({sizes[0]},{sizes[1]})"
+        text = TEXT.format(word=word, shape="(1,2,1,3)", attributes=told, blobs=2, count=1, results="1")
+        (tmp_path / "m.pnnx.param").write_text(text)
+        model = gp.load(tmp_path / "m.pnnx.param")
+        (found,) = gp.run(model, dict(zip(model.inputs, [x], strict=True)), backend="reference").values()
+        wanted, _ = pooled(x, sizes, np.mean if "Avg" in word else np.max)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)

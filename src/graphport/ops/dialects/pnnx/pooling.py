@@ -225,7 +225,8 @@ def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[
     starts = [start for start, _ in windows]
     widths = {stop - start for start, stop in windows}
     steps = {after - before for before, after in pairwise(starts)}
-    if len(widths) == 1 and len(steps) <= 1:
+    # Where there are more windows than entries, several begin at one place.
+    if len(widths) == 1 and len(steps) <= 1 and 0 not in steps:
         width, step = widths.pop(), steps.pop() if steps else 1
         return b(page, x, kernel_shape=_only(axis, count, width), strides=_only(axis, count, step))
     parts: list[Value] = []
