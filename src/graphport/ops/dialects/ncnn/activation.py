@@ -52,9 +52,9 @@ from graphport.ops.pages.activation import (
     Tanh,
     ThresholdedRelu,
 )
-from graphport.ops.pages.arithmetic import Cast, Exp, Log, Max, Min, Mul, Sub
+from graphport.ops.pages.arithmetic import Cast, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import Equal, Greater
-from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceSum
+from graphport.ops.pages.reduction import ArgMax, ReduceLogSumExp, ReduceMax
 from graphport.ops.pages.reshape import Split
 from graphport.ops.pattern import constant_numbers
 
@@ -303,7 +303,7 @@ def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     """Without the softmax in between, whose smallest shares single precision makes 0."""
     one = vector(b, [axis])
     low = b(Sub, input, b(ReduceMax, input, one))
-    return b(Sub, low, b(Log, b(ReduceSum, b(Exp, low), one)))
+    return b(Sub, low, b(ReduceLogSumExp, low, one))
 
 
 @Hardmax.lift("ncnn")
