@@ -302,6 +302,26 @@ def test_real_tensors_become_complex_by_a_number(tmp_path, kind):
     np.testing.assert_allclose(computed(tmp_path, rows, x=x), np.abs(x * (2 - 3.5j)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("sides", ["complex complex", "complex real", "real complex"])
+@pytest.mark.parametrize("word", ["torch.matmul", "torch.einsum equation=ij,jk->ik"])
+def test_complex_matrices_are_multiplied(tmp_path, word, sides):
+    y = RANDOM.normal(size=(5, 3)).astype(np.float32)
+    given = {"x": (X, 2 - 3.5j, "z"), "w": (y, -1 + 0.5j, "v")}
+    rows, factors = [], []
+    for kind, (name, (array, number, made)) in zip(sides.split(), given.items(), strict=True):
+        shape = ",".join(map(str, array.shape))
+        rows.append(
+            f"pnnx.Expression {made} 1 1 {name} {made} expr=mul(@0,{number.real}{number.imag:+}j) #{made}=({shape})c64"
+            if kind == "complex"
+            else f"pnnx.Expression {made} 1 1 {name} {made} expr=mul(@0,1.0)"
+        )
+        factors.append(array * (number if kind == "complex" else 1))
+    type_, *told = word.split()
+    rows.append(f"{type_} m 2 1 z v p {' '.join(told)} #p=({X.shape[0]},3)c64")
+    rows.append("pnnx.Expression a 1 1 p y expr=abs(@0)")
+    np.testing.assert_allclose(computed(tmp_path, rows, x=X, w=y), np.abs(factors[0] @ factors[1]), rtol=1e-4)
+
+
 def test_a_tensor_of_one_entry_that_is_written_as_a_number_is_one(tmp_path):
     rows = [
         "Tensor.select s 0 1 n dim=0 index=0 input=3",

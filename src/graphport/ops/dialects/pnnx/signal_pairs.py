@@ -290,3 +290,36 @@ def _alike(word: str, b: Builder, *operands: Value | None, **attributes: Any) ->
 
 for _word in _ALIKE:
     lower(DIALECT, f"{COMPLEX}{_word}")(partial(_alike, _word))
+
+
+# ── products of matrices ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _bilinear(word: str, b: Builder, *operands: Value, **attributes: Any) -> Value:
+    """A word that multiplies two tensors, of which at least one is complex, and adds up."""
+    rule = registry.lowering(DIALECT, word)
+    flags = attributes.pop(COMPLEX, ())
+    if rule is None or len(operands) != 2:
+        message = f"{word} of {len(operands)} tensors of which some are complex"
+        raise UnsupportedError(message)
+    x, y = _alike_types(b, *(parts(b, each) if flag else each for each, flag in zip(operands, flags, strict=True)))
+
+    def product(left: Value, right: Value) -> Value:
+        return rule(b, left, right, **attributes)
+
+    match x, y:
+        case Pair(), Pair():
+            real = b(Sub, product(x.real, y.real), product(x.imaginary, y.imaginary))
+            found = Pair(real, b(Add, product(x.real, y.imaginary), product(x.imaginary, y.real)))
+        case Pair(), Value():
+            found = Pair(product(x.real, y), product(x.imaginary, y))
+        case Value(), Pair():
+            found = Pair(product(x, y.real), product(x, y.imaginary))
+        case _:
+            message = f"{word} of real tensors"
+            raise UnsupportedError(message)
+    return stacked(b, found)
+
+
+for _word in ("torch.einsum", "torch.matmul", "torch.mm", "torch.bmm", "aten::matmul", "aten::mm", "aten::bmm"):
+    lower(DIALECT, f"{COMPLEX}{_word}")(partial(_bilinear, _word))
