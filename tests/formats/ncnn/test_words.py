@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, ValueInfoProto
 
 import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
 from tests.formats.ncnn.test_layers import run_ncnn
 from tests.models import model, node, typed, write_onnx
 
@@ -329,3 +330,12 @@ def test_places_that_are_vectors_are_computed(tmp_path, reduction):
         gp.save(ours, tmp_path / "net.ncnn.param")
         (found,) = outputs_of(tmp_path / "net.ncnn.param", given)
         np.testing.assert_allclose(found, expected[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 4), 2), ((1, 4, 5), 3), ((1, 2, 4, 5), 4), ((1, 4, 5), -4)])
+def test_an_axis_that_ncnn_passes_over_is_refused(tmp_path, shape, axis):
+    (tmp_path / "net.param").write_text(f"7767517\n2 2\nInput x 0 1 x\nExpandDims e 1 1 x y -23303=1,{axis}\n")
+    (tmp_path / "net.bin").write_bytes(b"")
+    loaded = gp.load(tmp_path / "net.param", shapes={"x": shape})
+    with pytest.raises(DiagnosticError, match="outside of a blob"):
+        gp.run(loaded, {"x": np.ones(shape, np.float32)}, backend="reference")

@@ -188,6 +188,11 @@ def expand_dims(at: Layer) -> Value:
         message = "the axes are flags"
         raise UnsupportedError(message)
     rank = at.rank + len(axes)
+    outside = [int(axis) for axis in axes if not -rank <= axis < rank]
+    if outside or rank > MOST_AXES:
+        # ncnn passes over them, and what comes next reads a blob of other axes than it was made for.
+        message = f"axis {outside[0] if outside else int(axes[-1])} is outside of a blob of {min(rank, MOST_AXES)} axes"
+        raise UnsupportedError(message)
     return at.b(Unsqueeze, at.x, vector(at.b, sorted(int(axis) % rank + 1 for axis in axes)))
 
 
