@@ -11,7 +11,7 @@ from graphport.conversion.dialects.tflite_layout import turn
 from graphport.conversion.dialects.tflite_scales import even_out, fold_scales
 from graphport.conversion.dialects.tflite_spectra import part_spectra
 from graphport.conversion.dialects.tflite_states import keep_states
-from graphport.conversion.dialects.tflite_views import drop_identities, reshape_what_stays, shape_from_root
+from graphport.conversion.dialects.tflite_views import drop_identities, own_results, reshape_what_stays, shape_from_root
 from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_filled, turn_stored
 from graphport.conversion.dialects.tflite_wholes import fuse_gelus
 from graphport.core.facts import TensorFact
@@ -97,6 +97,7 @@ def after_lifting(graph: Graph) -> None:
         clamp_results(inner)
         reshape_what_stays(inner)
         shape_from_root(inner)
+        own_results(inner)
     keep_states(graph)
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir import rewrite
-from graphport.ir.graph import Node
+from graphport.ir.graph import Node, Value
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.ir.graph import Graph
 
 _DIALECT = "tflite"
+_BRANCHES, _SLICE = "IF", "SLICE"
 _TRANSPOSE, _RESHAPE, _SHAPING = "TRANSPOSE", "RESHAPE", ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 
 
@@ -66,6 +67,56 @@ def shape_from_root(graph: Graph) -> None:
         graph.remove(node)
         if not before.output.uses:
             graph.remove(before)
+
+
+def own_results(graph: Graph) -> None:
+    """Let what a branch gives not be computed from constants alone.
+
+    LiteRT computes such a value once, ahead of all runs, and IF frees its memory as if that were its own: it ends the
+    process.
+
+    Before  y = RESHAPE(constant, shape)       z = TILE(constant, counts)
+    After   y = the constant in that shape     z = SLICE(TILE(constant, counts), 0, all)
+    """
+    owner = graph.parent
+    if owner is None or owner.dialect != _DIALECT or owner.word != _BRANCHES:
+        return
+    settled: set[Value] = set()
+    for node in graph:
+        if node.dialect == _DIALECT and all(each.is_constant or each in settled for each in node.operands):
+            settled.update(node.results)
+    before = list(graph.outputs)
+    graph.set_outputs([_of_its_own(graph, value) if value in settled else value for value in before])
+    for value in dict.fromkeys(before):
+        if value in settled and value.producer is not None and not value.uses and not value.is_output:
+            graph.remove(value.producer)
+
+
+def _of_its_own(graph: Graph, value: Value) -> Value:
+    maker = cast("Node", value.producer)
+    source = maker.operand(0)
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    dims = None if shape is None else [n for n in shape if isinstance(n, int)]
+    if shape is None or dims is None or len(dims) != len(shape):
+        return value
+    name = graph.fresh(f"{value.name}_own")
+    if maker.word == _RESHAPE and source is not None and source.is_constant and source.storage is not None:
+        storage = source.storage.reshaped(dims)
+        return graph.add_constant(name, TensorFact.of(storage), storage)
+    # SLICE takes at least one axis.
+    wide = value if dims else _emit(graph, _RESHAPE, value, [1], operands=[[1]])
+    taken = _emit(graph, _SLICE, wide, dims or [1], operands=[[0] * len(dims or [1]), [-1] * len(dims or [1])])
+    return taken if dims else _emit(graph, _RESHAPE, taken, [], operands=[[]])
+
+
+def _emit(graph: Graph, word: str, x: Value, dims: list[int], *, operands: list[list[int]]) -> Value:
+    """A node at the end of a graph, with integers as its further operands."""
+    stored = [storage_of(np.array(each, np.int32)) for each in operands]
+    constants = [graph.add_constant(graph.fresh(f"{x.name}_{word.lower()}"), TensorFact.of(s), s) for s in stored]
+    fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, tuple(dims))
+    result = Value(graph.fresh(f"{x.name}_own"), fact)
+    graph.append(Node(word, [x, *constants], [result], dialect=_DIALECT))
+    return result
 
 
 def _shapes(node: Node) -> bool:
