@@ -164,6 +164,37 @@ def test_who_reads_parts_of_a_spectrum_computes_that_part():
         assert net.after(part_spectra, *(shown or [net.x])) == words, kind
 
 
+def test_what_moves_a_spectrum_moves_its_parts():
+    parts = {"REAL": "real", "IMAG": "imag", "COMPLEX_ABS": "magnitude"}
+    for read in (["REAL"], ["IMAG", "COMPLEX_ABS"]):
+        net = Net(2, 1, 8)
+        spectrum = net.put("RFFT2D", net.x, [1, 8], shape=(2, 1, 5), dtype=DType.COMPLEX64)
+        flat = net.put("RESHAPE", spectrum, [2, 5], shape=(2, 5), dtype=DType.COMPLEX64, types=(DType.COMPLEX64,))
+        turned = net.put("TRANSPOSE", flat, [1, 0], shape=(5, 2), dtype=DType.COMPLEX64)
+        found = [net.put(word, turned, shape=(5, 2)) for word in read]
+        assert sorted(net.after(part_spectra, *found)) == sorted(["RFFT2D", "RESHAPE", "TRANSPOSE"] * len(read))
+        for value, word in zip(found, read, strict=True):
+            reshaping = value.producer.operands[0].producer
+            made = reshaping.operands[0].producer
+            assert [each.word for each in (value.producer, reshaping, made)] == ["TRANSPOSE", "RESHAPE", "RFFT2D"]
+            assert str(made.attributes["part"]).lower() == parts[word]
+            assert [each.fact for each in (made.output, reshaping.output)] == [
+                TensorFact(F32, (2, 1, 5)),
+                TensorFact(F32, (2, 5)),
+            ]
+            assert reshaping.attributes["types"] == (F32,)
+    for kind in ("returned", "other reader"):
+        net = Net(2, 1, 8)
+        spectrum = net.put("RFFT2D", net.x, [1, 8], shape=(2, 1, 5), dtype=DType.COMPLEX64)
+        flat = net.put("RESHAPE", spectrum, [2, 5], shape=(2, 5), dtype=DType.COMPLEX64)
+        shown = [
+            net.put("REAL", flat, shape=(2, 5)),
+            flat if kind == "returned" else net.put("CAST", flat, shape=(2, 5)),
+        ]
+        words = [node.word for node in net.graph]
+        assert net.after(part_spectra, *shown) == words, kind
+
+
 def gelu(net: Net, dtype: Any) -> Value:
     """`0.5 * x * (1 + erf(x / √2))`."""
 
