@@ -28,6 +28,8 @@ _MOST_STEPS = 32
 _MOST_CONSTANTS = 4 * _MOST_STEPS
 MOST_READ = 4096
 """Bytes of a constant whose numbers a rule may read; legalizing leaves larger ones alone."""
+_MOST_COMPARED = 64
+"""Bytes of a constant that is told by its numbers: axes, exponents and shapes are stored once for each node."""
 _ABSENT, _UNKNOWN = -1, -2
 
 
@@ -73,11 +75,12 @@ class Repetition:
         # With what the keys name by identity, so that nothing else gets it.
         self._known: dict[Hashable, tuple[object, Template]] = {}
         self._exact: dict[Hashable, tuple[Hashable, object]] = {}
+        self._compared: dict[int, tuple[Storage, Hashable]] = {}
 
     def key(self, node: Node, version: int | None) -> Hashable:
         """What nodes of a dialect that are read alike have in common; `None` where a node is like no other."""
         attributes = None if node.has_bodies else self._stated(node.attributes)
-        operands = None if attributes is None else _operands(node)
+        operands = None if attributes is None else self._operands(node)
         if operands is None:
             return None
         wanted = tuple([value is not None for value in node.outputs])
@@ -86,7 +89,7 @@ class Repetition:
     def key_to_lift(self, node: Node) -> Hashable:
         """What canonical nodes that are written alike have in common; `None` where a node is like no other."""
         attributes = None if node.has_bodies else self._stated(node.attributes)
-        operands = None if attributes is None else _operands(node)
+        operands = None if attributes is None else self._operands(node)
         if operands is None:
             return None
         makers: list[Hashable] = []
@@ -116,6 +119,40 @@ class Repetition:
                 self._exact.clear()
             found = self._exact[identity] = _exactly(attributes), tuple(attributes.values())
         return found[0]
+
+    def _operands(self, node: Node) -> Hashable:
+        """What a rule may look at of the operands; `None` where one is a constant with many numbers."""
+        inputs = node.inputs
+        is_double = len(inputs) > 1 and len(set(inputs)) < len(inputs)
+        operands: list[Hashable] = []
+        for place, value in enumerate(inputs):
+            if value is None:
+                operands.append(None)
+            elif is_double and (first := inputs.index(value)) < place:
+                # The same value twice is not two that are alike.
+                operands.append(first)
+            elif value.producer is not None:
+                operands.append((id(value.fact),))
+            elif (storage := value.storage) is None:
+                operands.append((id(value.fact), "constant" if value.is_constant else value.is_input))
+            elif storage.nbytes <= MOST_READ:
+                operands.append((id(value.fact), self._numbers(storage), value.is_literal))
+            elif value.is_constant:
+                return None
+            else:
+                operands.append((id(value.fact), value.is_input))
+        return tuple(operands)
+
+    def _numbers(self, storage: Storage) -> Hashable:
+        """What tells a constant of few numbers from others."""
+        if not 0 < storage.nbytes <= _MOST_COMPARED:
+            return id(storage)
+        found = self._compared.get(id(storage))
+        if found is None:
+            if len(self._compared) >= _MOST_REMEMBERED:
+                self._compared.clear()
+            found = self._compared[id(storage)] = storage, storage.numpy().tobytes()
+        return found[1]
 
     def find(self, key: Hashable) -> Template | None:
         """What nodes with this key become."""
@@ -162,30 +199,6 @@ class Repetition:
         if not template.is_in_order:
             node.inputs = [None if place == _ABSENT else made[place] for place in last.operands]
         node.restate(last.word, last.dialect, last.attributes)
-
-
-def _operands(node: Node) -> Hashable:
-    """What a rule may look at of the operands; `None` where one is a constant with many numbers."""
-    inputs = node.inputs
-    is_double = len(inputs) > 1 and len(set(inputs)) < len(inputs)
-    operands: list[Hashable] = []
-    for place, value in enumerate(inputs):
-        if value is None:
-            operands.append(None)
-        elif is_double and (first := inputs.index(value)) < place:
-            # The same value twice is not two that are alike.
-            operands.append(first)
-        elif value.producer is not None:
-            operands.append((id(value.fact),))
-        elif (storage := value.storage) is None:
-            operands.append((id(value.fact), "constant" if value.is_constant else value.is_input))
-        elif storage.nbytes <= MOST_READ:
-            operands.append((id(value.fact), id(storage), value.is_literal))
-        elif value.is_constant:
-            return None
-        else:
-            operands.append((id(value.fact), value.is_input))
-    return tuple(operands)
 
 
 def _exactly(attributes: dict[str, Attribute]) -> Hashable:
