@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from onnx import helper
 
 from graphport.conversion.coverage import coverage, missing_operators
 from graphport.conversion.legalize import legalize
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import Storage
 from graphport.formats import FORMATS
 from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ops.infer import infer
+from graphport.ops.pages.convolution import Conv, ConvTranspose
+from graphport.ops.pages.matmul import Gemm, MatMul
 from tests.models import model, node, perceptron, typed
 
 
@@ -45,3 +52,34 @@ def test_a_branch_cannot_be_said_in_nnef():
     )
     graph, _ = legalize(from_proto(proto))
     assert missing_operators(graph, FORMATS["nnef"]) == {"If": 1}
+
+
+class Sealed(Storage):
+    """Weights that nobody may look into."""
+
+    __slots__ = ()
+
+    def numpy(self):
+        raise AssertionError
+
+    def chunks(self, limit=1):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("page", "shape", "weights", "attributes"),
+    [
+        pytest.param(MatMul, (1, 512), (512, 1024), {}, id="product"),
+        pytest.param(Gemm, (1, 512), (1024, 512), {"transB": 1}, id="Gemm"),
+        pytest.param(Conv, (1, 64, 8, 8), (512, 64, 3, 3), {}, id="convolution"),
+        pytest.param(ConvTranspose, (1, 64, 8, 8), (64, 512, 3, 3), {}, id="transposed convolution"),
+    ],
+)
+def test_whether_a_format_can_say_a_network_is_told_without_its_weights(page, shape, weights, attributes):
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, shape))
+    sealed = Sealed(DType.FLOAT32, weights)
+    w = graph.add_constant("w", TensorFact(DType.FLOAT32, weights), sealed)
+    graph.add_output(graph.append(Node(page.name, [x, w], [Value("y")], attributes)).output)
+    infer(graph)
+    assert coverage(graph) == {name: {} for name, kind in FORMATS.items() if kind.writes}

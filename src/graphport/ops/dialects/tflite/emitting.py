@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from graphport.core.spill import kept
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, integers
+from graphport.ops.folded import Computed
 from graphport.ops.pages.arithmetic.cast import Cast
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 _LARGEST = (1 << 31) - 1
+_MOST_TURNED = 1 << 20
+"""Bytes of a constant whose axes are put into another order at once; of a larger one when it is read."""
 
 
 def ints(b: Builder, numbers: Sequence[int] | Sequence[Sequence[int]] | int) -> Value:
@@ -170,9 +174,15 @@ def turned(b: Builder, value: Value, perm: Sequence[int]) -> Value:
     """A value with its axes in another order; a constant stays one."""
     if list(perm) == list(range(len(perm))):
         return value
-    array = array_of(value)
-    if array is None:
+    storage = _constant_of(value)
+    if storage is None:
         return emit(b, "TRANSPOSE", value, ints(b, list(perm)))
+    if storage is value.storage and storage.nbytes > _MOST_TURNED:
+        # Who asks whether a network can be written does not want its weights in memory, and a writer one by one.
+        shape = tuple(storage.shape[axis] for axis in perm)
+        turn = partial(np.transpose, axes=tuple(perm))
+        return b.constant(Computed(turn, (storage,), storage.dtype, shape), name=value.name)
+    array = needed_array(value, "the operand")
     return b.constant(kept(np.ascontiguousarray(array.transpose(perm)), dtype_of(value)), name=value.name)
 
 
