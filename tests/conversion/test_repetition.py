@@ -441,3 +441,17 @@ def test_what_is_lifted_is_told_apart_by_who_made_its_operands():
     graph.set_outputs([x])
     returned = key(made[0])
     assert returned != keys[1]  # whether a result is returned counts
+
+
+def test_constants_of_few_numbers_are_alike_by_these():
+    fact = TensorFact(DType.FLOAT32, (2,))
+    graph = Graph()
+    x = graph.add_input("x", fact)
+    keys = []
+    repetition = Repetition(graph)
+    for numbers in ([2.0, 0.0], [2.0, 0.0], [2.0, -0.0], [2.0, 1.0]):
+        constant = graph.add_constant("c", fact, storage_of(np.array(numbers, np.float32)))
+        node = graph.append(Node("Power", [x, constant], [Value(graph.fresh("y"))], dialect="openvino"))
+        keys.append(repetition.key(node, None))
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
