@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import shutil
 import sys
 import time
@@ -158,29 +159,25 @@ def _feeds(file: Path) -> dict[str, Any]:
 
 # ── the reference backend on the package's node tests ─────────────────────────────────────────────────────────────────
 
-_SKIPPED = ("_expanded", "_ver1", "_ver2")
 
-
-def _node_tests(file: Path) -> list[tuple[Any, list[Any]]]:
-    """The models of the package onnx's node tests with one set of inputs each; `file` is not looked at."""
-    del file
+def _node_tests(folder: Path) -> list[tuple[Path, list[Any]]]:
+    """The models of the package onnx's node tests with one set of inputs each, made once in `folder`."""
     import onnx
-    from onnx import numpy_helper
+    from onnx.backend.test.case.node import collect_testcases
 
-    base = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
-    found: list[tuple[Any, list[Any]]] = []
-    for folder in sorted(base.iterdir()):
-        inputs = sorted(folder.glob("test_data_set_0/input_*.pb"), key=lambda each: int(each.stem.split("_")[1]))
-        arrays: list[Any] = []
-        try:
-            for each in inputs:
-                tensor = onnx.TensorProto()
-                tensor.ParseFromString(each.read_bytes())
-                arrays.append(numpy_helper.to_array(tensor))
-        except Exception:  # noqa: BLE001, S112  sequences and optionals are other messages
-            continue
-        found.append((folder / "model.onnx", arrays))
-    return found
+    made = folder / "node_tests"
+    if not made.exists():
+        made.mkdir()
+        for case in collect_testcases(None):
+            inputs = case.data_sets[0][0] if case.data_sets else []
+            if case.model is not None and all(hasattr(each, "dtype") for each in inputs):  # no sequences and optionals
+                onnx.save(case.model, made / f"{case.name}.onnx")
+                (made / f"{case.name}.pickle").write_bytes(pickle.dumps(inputs))
+    return [(path, _kept(path.with_suffix(".pickle"))) for path in sorted(made.glob("*.onnx"))]
+
+
+def _kept(file: Path) -> list[Any]:
+    return pickle.loads(file.read_bytes())  # noqa: S301  which is written above
 
 
 def graphport_node_tests(file: Path, folder: Path) -> Work:
@@ -188,7 +185,7 @@ def graphport_node_tests(file: Path, folder: Path) -> Work:
     import graphport as gp
 
     ready: list[tuple[Any, dict[str, Any]]] = []
-    for path, arrays in _both(file, folder):
+    for path, arrays in _both(folder):
         model = gp.load(path)
         ready.append((model, dict(zip([value.name for value in model.graph.inputs], arrays, strict=False))))
     return lambda: [gp.run(model, feeds, backend="reference") for model, feeds in ready]
@@ -199,24 +196,24 @@ def onnx_node_tests(file: Path, folder: Path) -> Work:
     from onnx.reference import ReferenceEvaluator
 
     ready: list[tuple[Any, dict[str, Any]]] = []
-    for path, arrays in _both(file, folder):
+    for path, arrays in _both(folder):
         made: Any = ReferenceEvaluator(str(path))
         ready.append((made, dict(zip(made.input_names, arrays, strict=False))))
     return lambda: [made.run(None, feeds) for made, feeds in ready]
 
 
-def _both(file: Path, folder: Path) -> list[tuple[Any, list[Any]]]:
+def _both(folder: Path) -> list[tuple[Path, list[Any]]]:
     """The tests that both run; which these are is found once, and noted beside the results."""
     note = folder / "node_tests.json"
-    every = _node_tests(file)
+    every = _node_tests(folder)
     if note.exists():
         names = set(json.loads(note.read_text(encoding="utf-8")))
-        return [(path, arrays) for path, arrays in every if path.parent.name in names]
+        return [(path, arrays) for path, arrays in every if path.stem in names]
     from onnx.reference import ReferenceEvaluator
 
     import graphport as gp
 
-    found: list[tuple[Any, list[Any]]] = []
+    found: list[tuple[Path, list[Any]]] = []
     for path, arrays in every:
         try:
             made: Any = ReferenceEvaluator(str(path))
@@ -227,7 +224,7 @@ def _both(file: Path, folder: Path) -> list[tuple[Any, list[Any]]]:
         except BaseException:  # noqa: BLE001, S112  whatever it says: it is not computed by both
             continue
         found.append((path, arrays))
-    note.write_text(json.dumps([path.parent.name for path, _ in found]), encoding="utf-8")
+    note.write_text(json.dumps([path.stem for path, _ in found]), encoding="utf-8")
     return found
 
 

@@ -1,0 +1,63 @@
+"""No verb holds the weights of a large file: what a process keeps for itself stays below a bound, whatever the file's size."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from benchmarks.files import onnx_products
+
+MATRICES, SIZE = 60, 2048
+"""1 GB of weights."""
+MOST = 150
+"""Megabytes of private memory; pages of the mapped file, which the system takes back as it likes, do not count."""
+GRAPHPORT = str(Path(sys.executable).with_name("graphport"))
+
+VERBS = {
+    "check": ("check", "{}"),
+    "shapes": ("shapes", "{}"),
+    "inspect": ("inspect", "{}"),
+    "report": ("report", "{}", "-o", "{}.html"),
+    "simplify": ("simplify", "{}", "{}.s.onnx", "--no-verify"),
+    "prepare": ("prepare", "{}", "{}.p.onnx", "--no-verify"),
+    "to ONNX": ("convert", "{}", "{}.c.onnx", "--no-verify"),
+    "to IR": ("convert", "{}", "{}.xml", "--no-verify"),
+    "to NNEF": ("convert", "{}", "{}.nnef.tar", "--no-verify"),
+    "to PNNX": ("convert", "{}", "{}.pnnx.param", "--no-verify"),
+    "to ncnn": ("convert", "{}", "{}.ncnn.param", "--no-verify"),
+    "to TFLite": ("convert", "{}", "{}.tflite", "--no-verify"),
+    "to an archive": ("convert", "{}", "{}.graphport", "--no-verify"),
+}
+"""What does not run a model: a runtime holds what it computes with."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return onnx_products(tmp_path_factory.mktemp("large") / "large.onnx", MATRICES, SIZE)
+
+
+def private(command: list[str]) -> float:
+    """The most megabytes of private memory that a command holds, looked at every 10 ms."""
+    most = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        status = Path(f"/proc/{process.pid}/status")
+        while process.poll() is None:
+            held = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("RssAnon")]
+            most = max(most, *map(int, held), 0)
+            time.sleep(0.01)
+        said = process.stderr.read() if process.stderr else ""
+    assert process.returncode == 0, said[-500:]
+    return most / 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="private memory is told by Linux")
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_weights_are_not_held(large, figure, verb):
+    found = private([GRAPHPORT, *(word.replace("{}", str(large)) for word in VERBS[verb])])
+    for written in large.parent.glob("large.onnx.*"):
+        written.unlink()
+    figure(f"{verb} of 1 GB, MB", found, f"at most {MOST}")
+    assert found <= MOST
