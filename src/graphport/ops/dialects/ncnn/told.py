@@ -62,8 +62,8 @@ def place_of(parameters: Mapping[str, Any]) -> int:
 
 
 def shape_of(parameters: Mapping[str, Any], dims: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The shape of a value by the lengths of its blob."""
-    own = () if parameters.get(BARE) else dims
+    """The shape of a value by the lengths of its blob; only a blob of one number stands for a value without axes."""
+    own = () if parameters.get(BARE) == 1 and dims == (1,) else dims
     place = place_of(parameters)
     if not 0 <= place <= len(own):
         return own
