@@ -8,6 +8,7 @@ import pytest
 from graphport.backends import reference
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift, unsupported
+from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import from_proto
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
@@ -249,3 +250,36 @@ def test_where_a_model_may_be_cut_is_what_is_computed_before_it():
     helps = {finding.message.split()[3]: finding.help for finding in lift(graph, "madeup")[1]}
     cut = "choose another format, or write what comes before: graphport cut MODEL PART --to h0,h1,h2,h3,h4,h5"
     assert helps == {"Relu": "choose another format", "Sum": cut, "Hardmax": "choose another format"}
+
+
+def test_what_nodes_are_refused_for_alike_is_told_once_whatever_values_are_called(say):
+    def refuse(b, x):
+        message = f"{x.name} is {x.fact}, which is too little"
+        raise UnsupportedError(message)
+
+    say("Relu", refuse)
+    nodes = [node("Relu", [f"x{i}" if i else "x"], [f"x{i + 1}"]) for i in range(5)]
+    _, findings = lift(graph_of(nodes, [("x5", [2, 3])]), "madeup")
+    assert [finding.message for finding in findings] == [
+        "madeup cannot say Relu (5): x is float32[2, 3], which is too little"
+    ]
+
+
+@pytest.mark.parametrize(("most", "fits"), [(7, False), (8, True)])
+def test_a_model_does_not_grow_without_bounds(say, monkeypatch, most, fits):
+    monkeypatch.setenv("GRAPHPORT_LIMITS", f"write.nodes={most}")
+
+    def three(b, x):
+        for word in "abc":
+            (x,) = b.word(word, x)
+        return (x,)
+
+    say("Relu", three)
+    nodes = [node("Relu", [f"x{i}" if i else "x"], [f"x{i + 1}"]) for i in range(4)]
+    graph = graph_of(nodes, [("x4", [2, 3])])
+    if fits:
+        assert len(lift(graph, "madeup")[0]) == 12
+        return
+    with pytest.raises(DiagnosticError, match="more than 7 nodes beyond its own") as caught:
+        lift(graph, "madeup")
+    assert [each.code for each in caught.value.diagnostics] == ["LEG0008"]

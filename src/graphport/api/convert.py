@@ -122,7 +122,8 @@ def convert(  # noqa: PLR0913  keywords, each documented
         try:
             stated = stated_for(model, kind, options)
         except DiagnosticError as error:
-            missing = missing_operators(computed(fitted(model.graph, options)), kind, **options)
+            graph = fitted(model.graph, options)
+            missing = missing_operators(computed(graph) or graph, kind, **options)
             if not missing:
                 raise
             return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *error.diagnostics])

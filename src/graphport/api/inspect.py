@@ -29,4 +29,4 @@ def inspect(model: Model) -> Inspection:
 
     # As `convert` does it: what is computed from what is known needs no words.
     tried, stands_for = typical(graph)
-    return replace(found, unsupported=coverage(computed(tried), stands_for))
+    return replace(found, unsupported=coverage(computed(tried) or tried, stands_for))

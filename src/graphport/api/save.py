@@ -138,10 +138,10 @@ def lifted_for(
     graph = fitted(without_expressions(graph), options)
     if target := kind.dialect if dialect is None else dialect:
         stated, findings = lift(graph, target, newest=newest)
-        if findings:
-            stated, findings = lift(resolved(graph), target, newest=newest)
-        if findings:
-            stated, findings = lift(computed(graph), target, newest=newest)
+        for prepared in (resolved, computed):
+            twin = prepared(graph) if findings else None
+            if twin is not None:
+                stated, findings = lift(twin, target, newest=newest)
         if is_whole:
             raise_errors(findings)
         graph = stated
@@ -159,22 +159,26 @@ def _as_told(graph: Graph, model: QuantizedModel) -> Graph:
     return graph if model.report is None else as_written(graph, model.report.settings, model.exact)
 
 
-def resolved(graph: Graph) -> Graph:
-    """A copy without the arithmetic on shapes whose results are known: few formats have words for it."""
+def resolved(graph: Graph) -> Graph | None:
+    """A copy without the arithmetic on shapes whose results are known, if any: few formats have words for it."""
     from graphport.passes.simplify import RESOLVE
 
-    twin = rewrite.copy(graph)
-    driver.run(twin, RESOLVE)
-    return twin
+    return _done(graph, RESOLVE)
 
 
-def computed(graph: Graph) -> Graph:
-    """A copy without that arithmetic, and without what is computed from constants alone."""
+def computed(graph: Graph) -> Graph | None:
+    """A copy without that arithmetic, and without what is computed from constants alone, if there is any."""
     from graphport.passes.simplify import COMPUTE
 
+    return _done(graph, COMPUTE)
+
+
+def _done(graph: Graph, passes: driver.PassList) -> Graph | None:
     twin = rewrite.copy(graph)
-    driver.run(twin, COMPUTE)
-    return twin
+    is_done = any(outcome.done for outcome in driver.run(twin, passes))
+    # In a graph that is made by hand, it is the passes that find what is known of its values.
+    is_news = is_done or any(old.fact != new.fact for old, new in zip(graph.values(), twin.values(), strict=True))
+    return twin if is_news else None
 
 
 def fitted(graph: Graph, options: Mapping[str, Any]) -> Graph:

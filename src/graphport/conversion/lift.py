@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.conversion.dialects import after_lifting, before_lifting, older
 from graphport.conversion.repetition import Repetition
+from graphport.core import budget
 from graphport.core.collection import paused_collection
-from graphport.core.diagnostics import Diagnostic
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, Undecided, examples
 from graphport.core.facts import TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled, told
@@ -31,6 +33,8 @@ _ELSEWHERE = "choose another format"
 _BIND = "bind the extents that are open, for instance"
 _MOST_SHOWN = 6  # inputs that a remedy names
 ONE_EACH: Mapping[str, int] = MappingProxyType({})
+MOST_MADE = 1 << 18
+"""By how many nodes a model may grow as it is said in other words, unless the limit `write.nodes` says otherwise."""
 
 
 def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Graph, list[Diagnostic]]:
@@ -40,6 +44,9 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
 
     Values keep their names. Each finding (LEG0002, an error) stands for all nodes of one operator and one reason; where
     there is any, the graph is not fit to be written.
+
+    Raises:
+        DiagnosticError: LEG0008 it would be far larger than `graph`.
     """
     result, failed = _lifted(graph, dialect)
     if newest is not None:
@@ -82,17 +89,17 @@ def _of_causes(
 def _of_nodes(
     failed: Sequence[_Unsupported], dialect: str, waiting: Container[tuple[str, str]], binding: str
 ) -> list[Diagnostic]:
-    """A finding for each operator and each reason."""
-    reasons_by_op = Counter((each.op, each.reason) for each in _wholes(failed))
-    first = {(each.op, each.reason): each for each in reversed(failed)}
+    """A finding for each operator and each reason, whatever the values are called; the place is that of the first."""
+    counts = Counter((each.op, each.nameless) for each in _wholes(failed))
+    first = {(each.op, each.nameless): each for each in reversed(failed)}
     return [
         Diagnostic(
             "LEG0002",
-            f"{dialect or 'onnx'} cannot say {op} ({count}): {reason}",
-            first[op, reason].node.origin,
-            _remedy(first[op, reason], dialect, binding if (op, reason) in waiting else ""),
+            f"{dialect or 'onnx'} cannot say {each.op} ({count}): {each.reason}",
+            each.node.origin,
+            _remedy(each, dialect, binding if (each.op, each.reason) in waiting else ""),
         )
-        for (op, reason), count in reasons_by_op.items()
+        for each, count in ((first[alike], count) for alike, count in counts.items())
     ]
 
 
@@ -153,12 +160,15 @@ def _binding(graph: Graph) -> str:
     return " ".join(options[:_MOST_SHOWN]) + (f", and so on for {more} more" if more > 0 else "")
 
 
-class _Ways(NamedTuple):
+@dataclass(slots=True)
+class _Ways:
     """The rules by which pages are said in a dialect, as far as they have been asked for, and what they have made."""
 
     dialect: str
-    rules: dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
     repetition: Repetition
+    left: int
+    """Nodes that may still be made."""
+    rules: dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
 
 
 class _Unsupported(NamedTuple):
@@ -177,6 +187,13 @@ class _Unsupported(NamedTuple):
     def key(self) -> str:
         """What is told of it: the cause that it shares with others, or its own reason."""
         return self.cause or self.reason
+
+    @property
+    def nameless(self) -> str:
+        """The reason without the names of the values that the node reads and makes."""
+        values = (*self.node.operands, *self.node.results, *self.whole.operands, *self.whole.results)
+        names = {value.name for value in values}
+        return " ".join("…" if word.rstrip(",:;") in names else word for word in self.reason.split(" "))
 
     @property
     def op(self) -> str:
@@ -220,7 +237,7 @@ def _try(graph: Graph, dialect: str) -> list[_Unsupported]:
     """Say every node in `dialect`, and then those in the bodies of what could be said; what could not be said."""
     failed: list[_Unsupported] = []
     pending = [graph]
-    ways = _Ways(dialect, {}, Repetition(graph))
+    ways = _Ways(dialect, Repetition(graph), budget.limit("write.nodes", MOST_MADE), {})
     while pending:
         current = pending.pop()
         for node in current:
@@ -253,7 +270,16 @@ def _emit(graph: Graph, node: Node, ways: _Ways) -> list[_Unsupported]:
             if not last.dialect:
                 pending.append(last)
             last = last.previous
+            ways.left -= last is not before
+        if ways.left < 0:
+            raise DiagnosticError(_too_many(node, ways.dialect))
     return failed
+
+
+def _too_many(node: Node, dialect: str) -> Diagnostic:
+    most = budget.limit("write.nodes", MOST_MADE)
+    message = f"in words of {dialect or 'onnx'} the model would have more than {most} nodes beyond its own"
+    return Diagnostic("LEG0008", message, node.origin, f"{budget.LIMITS}=write.nodes=N allows more")
 
 
 def _age(graph: Graph, dialect: str, newest: int) -> None:

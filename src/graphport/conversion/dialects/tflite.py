@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _DIALECT = "tflite"
 _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
+_ARITIES = {_HANDLE: (0, 1), _READ: (1, 1), _ASSIGN: (2, 0)}
+"""How many operands and results they have; a file may have others."""
 
 
 def before(graph: Graph) -> None:
@@ -117,10 +119,16 @@ def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
                 node.word in (_READ, _ONCE) or (node.word in (_HANDLE, _ASSIGN) and not runs_once)
             ):
                 return False
-            if runs_once and node.word not in (_HANDLE, _ASSIGN):
+            if runs_once and (node.word not in (_HANDLE, _ASSIGN) or not _is_whole(node)):
                 return False
+    if not all(map(_is_whole, nodes)):
+        return False
     handles = [node for node in nodes if node.word == _HANDLE]
     return all(user in nodes for node in handles for user in node.output.users)
+
+
+def _is_whole(node: Node) -> bool:
+    return node.word == _ONCE or _ARITIES[node.word] == (len(node.operands), len(node.results))
 
 
 def _name(handle: Value) -> str:

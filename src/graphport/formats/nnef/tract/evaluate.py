@@ -118,7 +118,7 @@ class Evaluator(Attributes):
         self.symbols = {
             rest: Symbol(rest, *(bounds or {}).get(rest, (0, None)))
             for word, rest in document.extensions
-            if word == "tract_symbol"
+            if word == "tract_symbol" and rest
         }
         if any(word == "tract_pulse_streaming_symbol" for word, _ in document.extensions):
             self.symbols.setdefault("S", Symbol("S", 0))

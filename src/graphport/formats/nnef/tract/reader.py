@@ -36,7 +36,8 @@ NOTE = "tract"
 """The note of a graph that was read in this flavour: its properties and the lines of extensions nobody here knows."""
 _RELATION = re.compile(r"([^<>=:]+)(<=|>=|==|<|>)([^<>=:]+)")
 _MOST_DIGITS = 18
-_KNOWN = frozenset({"tract_registry", "tract_symbol", "tract_assert", "tract_pulse_streaming_symbol"})
+_SYMBOL = "tract_symbol"
+_KNOWN = frozenset({"tract_registry", _SYMBOL, "tract_assert", "tract_pulse_streaming_symbol"})
 
 
 def read_tract(
@@ -119,11 +120,12 @@ def _constraints(document: Document, symbols: Mapping[str, Symbolic]) -> Iterato
 
 
 def _unknown(document: Document) -> list[Diagnostic]:
-    """A warning for each extension that is none of tract's."""
+    """A warning for each extension that is none of tract's, or that says nothing."""
     found: list[Diagnostic] = []
-    for word, _ in document.extensions:
-        if word not in _KNOWN and not word.startswith("KHR_"):
-            message = f"extension '{word}' is not known"
+    for word, rest in document.extensions:
+        is_empty = word == _SYMBOL and not rest
+        if is_empty or (word not in _KNOWN and not word.startswith("KHR_")):
+            message = f"extension '{word}' names no symbol" if is_empty else f"extension '{word}' is not known"
             found.append(Diagnostic("NNEF0338", message, None, "it is kept as a note", Severity.WARNING))
     return found
 

@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.ncnn.arithmetic import both, floating, infinite
-from graphport.ops.dialects.ncnn.binding import emitted, folded
+from graphport.ops.dialects.ncnn.binding import emitted, folded, laid
 from graphport.ops.pages.arithmetic import (
     Abs,
     Add,
@@ -76,6 +76,10 @@ def _by_logarithm(b: Builder, x: Value, exponent: float) -> Value:
 
 def _by_each(b: Builder, x: Value, y: Value) -> Value:
     """By the size of the base; its sign where the exponent is odd, and none where there is no such number."""
+    for operand in (x, y):
+        # What has no blob is refused before twenty layers are made of it.
+        if folded(operand) is None:
+            laid(b, operand)
     size, below = b(Abs, x), _above(b, b(Neg, x))
     is_zero = _other(b, _above(b, size))
     is_part = _above(b, _rest(b, y))
