@@ -33,11 +33,16 @@ def emits(
     Raises:
         Unknown: there are numbers, and nobody knows the element type.
     """
-    values = _values(b, operands)
+    values = numbered(b, operands)
     return b.word(word, *values, facts=_facts(b, word, count, values, attributes), **attributes)
 
 
-def _values(b: Builder, operands: tuple[Value | float | None, ...]) -> list[Value | None]:
+def numbered(b: Builder, operands: Sequence[Value | float | None]) -> list[Value | None]:
+    """Operands with numbers as constants of rank 0 of the element type of the first tensor.
+
+    Raises:
+        Unknown: nobody knows it.
+    """
     first = next((operand for operand in operands if isinstance(operand, Value)), None)
     values: list[Value | None] = []
     for operand in operands:

@@ -135,6 +135,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "cast": cast,
         "const": const,
         "dtype": dtype,
+        "index": lambda b, place: b.constant(np.array(number(place), np.int64)),
         "is_floating": is_floating,
         "like": like,
         "math.log": lambda _b, x: math.log(number(x)),

@@ -11,6 +11,7 @@ from graphport.ops.declare import Lowering, UnsupportedError, lower
 from graphport.ops.pages.activation import Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.pages.reshape import Transpose
+from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +44,9 @@ def word(name: str) -> Callable[[Lowering], Lowering]:
         return function
 
     return register
+
+
+ROWS = Rows(DIALECT, register=word)
 
 
 def only(what: str, *, holds: bool) -> None:

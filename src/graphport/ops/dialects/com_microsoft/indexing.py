@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.dialects.com_microsoft.binding import dtype_of, only, word
+from graphport.ops.dialects.com_microsoft.binding import ROWS, dtype_of, only, word
 from graphport.ops.dialects.com_microsoft.matmul import INTEGERS, read_as
-from graphport.ops.pages.indexing import Gather, GatherND, Trilu
+from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.indexing.indices import Unique
 from graphport.ops.pages.quantization import DequantizeLinear
 from graphport.ops.shapes import axis_index
@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("GatherND")
-def gather_nd(b: Builder, data: Value, indices: Value) -> Value:
-    """As in the default domain."""
-    return b(GatherND, data, indices)
-
-
-@word("Trilu")
-def trilu(b: Builder, x: Value, k: Value | None = None, *, upper: int = 1) -> Value:
-    """As in the default domain."""
-    return b(Trilu, x, k, upper=upper)
+ROWS.lower("""
+GatherND(data, indices) -> GatherND(data, indices)
+Trilu(x, k=None, *, upper=1) -> Trilu(x, k, upper=upper)
+""")
 
 
 @word("Unique")

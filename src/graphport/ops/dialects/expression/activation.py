@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from graphport.ops.pages.activation import (
     Celu,
     Clip,
     Elu,
-    Gelu,
-    HardSigmoid,
-    HardSwish,
-    LeakyRelu,
-    Mish,
-    Relu,
     Selu,
-    Sigmoid,
-    Softplus,
-    Softsign,
-    Swish,
 )
+from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -31,14 +23,29 @@ def _emitted(b: Builder, word: str, *operands: Value | float) -> Value:
     return b.word(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
-@Relu.lift("expression")
-def _of_relu(b: Builder, x: Value) -> Value:
-    return _emitted(b, "maximum", x, 0)
+def _word(b: Builder, word: str, _is_last: bool, operands: Sequence[Value | float], _attributes: object) -> Value:
+    """Numbers are what they are in the text."""
+    return b.word(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
-@LeakyRelu.lift("expression")
-def _of_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Value:
-    return _emitted(b, "add", _emitted(b, "maximum", x, 0), _emitted(b, "mul", _emitted(b, "minimum", x, 0), alpha))
+ROWS = Rows("expression", emit=_word)
+ROWS.lift("""
+Relu -> maximum(x, 0)
+LeakyRelu -> add(maximum(x, 0), mul(minimum(x, 0), alpha))
+Sigmoid -> reciprocal(add(exp(neg(x)), 1))
+HardSigmoid -> maximum(minimum(add(mul(x, alpha), beta), 1), 0)
+HardSwish -> mul(x, maximum(minimum(add(div(x, 6), 0.5), 1), 0))
+Swish
+    -> alpha == 1: mul(x, reciprocal(add(exp(neg(x)), 1)))
+    -> mul(x, reciprocal(add(exp(neg(mul(x, alpha))), 1)))
+Softplus -> logaddexp(x, 0)
+Softsign -> div(input, add(abs(input), 1))
+Mish -> mul(x, tanh(logaddexp(x, 0)))
+Gelu
+    -> approximate == "tanh":
+       mul(mul(x, 0.5), add(tanh(mul(add(x, mul(mul(mul(x, x), x), 0.044715)), math.sqrt(2 / math.pi))), 1))
+    -> mul(mul(x, 0.5), add(erf(mul(x, math.sqrt(0.5))), 1))
+""")
 
 
 @Elu.lift("expression")
@@ -60,55 +67,6 @@ def _exponential(b: Builder, x: Value, alpha: float, slope: float = 1.0) -> Valu
     low = _emitted(b, "minimum", x, 0)
     grown = _emitted(b, "expm1", low if slope == 1 else _emitted(b, "mul", low, slope))
     return _emitted(b, "add", _emitted(b, "maximum", x, 0), _emitted(b, "mul", grown, alpha))
-
-
-@Sigmoid.lift("expression")
-def _of_sigmoid(b: Builder, x: Value) -> Value:
-    return _emitted(b, "reciprocal", _emitted(b, "add", _emitted(b, "exp", _emitted(b, "neg", x)), 1))
-
-
-@HardSigmoid.lift("expression")
-def _of_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    return _between(b, _emitted(b, "add", _emitted(b, "mul", x, alpha), beta))
-
-
-@HardSwish.lift("expression")
-def _of_hard_swish(b: Builder, x: Value) -> Value:
-    return _emitted(b, "mul", x, _between(b, _emitted(b, "add", _emitted(b, "div", x, 6), 0.5)))
-
-
-def _between(b: Builder, x: Value) -> Value:
-    return _emitted(b, "minimum", _emitted(b, "maximum", x, 0), 1)
-
-
-@Swish.lift("expression")
-def _of_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    return _emitted(b, "mul", x, _of_sigmoid(b, x if alpha == 1 else _emitted(b, "mul", x, alpha)))
-
-
-@Softplus.lift("expression")
-def _of_softplus(b: Builder, x: Value) -> Value:
-    return _emitted(b, "logaddexp", x, 0)
-
-
-@Softsign.lift("expression")
-def _of_softsign(b: Builder, input: Value) -> Value:
-    return _emitted(b, "div", input, _emitted(b, "add", _emitted(b, "abs", input), 1))
-
-
-@Mish.lift("expression")
-def _of_mish(b: Builder, x: Value) -> Value:
-    return _emitted(b, "mul", x, _emitted(b, "tanh", _of_softplus(b, x)))
-
-
-@Gelu.lift("expression")
-def _of_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Value:
-    if approximate == "tanh":
-        cubic = _emitted(b, "mul", _emitted(b, "mul", _emitted(b, "mul", x, x), x), 0.044715)
-        odd = _emitted(b, "tanh", _emitted(b, "mul", _emitted(b, "add", x, cubic), math.sqrt(2 / math.pi)))
-    else:
-        odd = _emitted(b, "erf", _emitted(b, "mul", x, math.sqrt(0.5)))
-    return _emitted(b, "mul", _emitted(b, "mul", x, 0.5), _emitted(b, "add", odd, 1))
 
 
 @Clip.lift("expression")

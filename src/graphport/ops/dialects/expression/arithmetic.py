@@ -14,28 +14,24 @@ from graphport.ops.pages.arithmetic import (
     Abs,
     Add,
     Atan,
-    BitShift,
     BitwiseAnd,
     BitwiseOr,
     BitwiseXor,
     Div,
     Exp,
-    Floor,
     Log,
     Max,
     Min,
     Mod,
     Mul,
     Neg,
-    Pow,
     Reciprocal,
     Round,
-    Sign,
-    Sqrt,
     Sub,
     Sum,
 )
 from graphport.ops.pages.comparison import And, Equal, IsInf, Less, Not, Or, Where, Xor
+from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -51,32 +47,44 @@ def _kind(x: Value) -> str:
     return dtype.kind
 
 
-@lower("expression", "square")
-def square(b: Builder, x: Value) -> Value:
-    """The second power."""
-    return b(Mul, x, x)
-
-
-@lower("expression", "rsqrt")
-def rsqrt(b: Builder, x: Value) -> Value:
-    """The reciprocal of the square root."""
-    return b(Reciprocal, b(Sqrt, x))
-
-
-@lower("expression", "log10")
-def log10(b: Builder, x: Value) -> Value:
-    """The logarithm to base 10."""
-    return b(Div, b(Log, x), b.like(x, math.log(10)))
-
-
-@lower("expression", "log1p")
-def log1p(b: Builder, x: Value) -> Value:
-    """log(1 + x), precise near 0: what rounding takes from 1 + x is made good (Kahan)."""
-    one = b.like(x, 1.0)
-    near = b(Add, x, one)
-    corrected = b(Mul, b(Log, near), b(Div, x, b(Sub, near, one)))
-    is_itself = b(Or, b(Equal, near, one), b(IsInf, x, detect_negative=0))
-    return b(Where, is_itself, x, corrected)
+Rows("expression", {"kind": lambda _b, x: _kind(x)}).lower("""
+square(x) -> Mul(x, x)
+rsqrt(x) -> Reciprocal(Sqrt(x))
+log10(x) -> Div(Log(x), math.log(10))
+# log(1 + x), precise near 0: what rounding takes from 1 + x is made good (Kahan).
+log1p(x)
+    -> Where(Or(Equal(near := Add(x, 1.0), 1.0), IsInf(x, detect_negative=0)), x,
+             Mul(Log(near), Div(x, Sub(near, 1.0))))
+# log(exp(x) + exp(y)), without overflow.
+logaddexp(x, y)
+    -> Where(Equal(x, y), Add(x, math.log(2)), Add(Max(x, y), log1p(Exp(Neg(Abs(Sub(x, y)))))))
+# Without the fraction.
+trunc(x) -> Mul(Sign(x), Floor(Abs(x)))
+fmod(x, y) -> Mod(x, y, fmod=1)
+# 0 for NaN, of which the operator makes NaN.
+sign(x)
+    -> kind(x) != "f": Sign(x)
+    -> Where(Equal(x, x), Sign(x), 0.0)
+# Truth values are joined.
+maximum(x, y)
+    -> kind(x) == "b": Or(x, y)
+    -> Max(x, y)
+minimum(x, y)
+    -> kind(x) == "b": And(x, y)
+    -> Min(x, y)
+add(x, y)
+    -> kind(x) == "b": Or(x, y)
+    -> Add(x, y)
+mul(x, y)
+    -> kind(x) == "b": And(x, y)
+    -> Mul(x, y)
+lshift(x, y)
+    -> kind(x) == "u": BitShift(x, y, direction="LEFT")
+    -> Mul(x, Pow(like(x, 2), y))
+rshift(x, y)
+    -> kind(x) == "u": BitShift(x, y, direction="RIGHT")
+    -> floor_divide(x, Pow(like(x, 2), y))
+""")
 
 
 @lower("expression", "expm1")
@@ -88,24 +96,6 @@ def expm1(b: Builder, x: Value) -> Value:
     corrected = b(Mul, less, b(Div, x, b(Log, grown)))
     settled = b(Where, b(Or, b(Equal, less, b(Neg, one)), b(IsInf, grown)), less, corrected)
     return b(Where, b(Equal, grown, one), x, settled)
-
-
-@lower("expression", "trunc")
-def trunc(b: Builder, x: Value) -> Value:
-    """Without the fraction."""
-    return b(Mul, b(Sign, x), b(Floor, b(Abs, x)))
-
-
-@lower("expression", "fmod")
-def fmod(b: Builder, x: Value, y: Value) -> Value:
-    """x - y * trunc(x / y)."""
-    return b(Mod, x, y, fmod=1)
-
-
-@lower("expression", "sign")
-def sign(b: Builder, x: Value) -> Value:
-    """-1, 0 or 1; 0 for NaN, of which the operator makes NaN."""
-    return b(Sign, x) if _kind(x) != "f" else b(Where, b(Equal, x, x), b(Sign, x), b.like(x, 0.0))
 
 
 @lower("expression", "remainder")
@@ -157,37 +147,6 @@ def _is_negative(b: Builder, x: Value) -> Value:
     return b(Or, b(Less, x, zero), b(And, b(Equal, x, zero), b(Less, b(Reciprocal, x), zero)))
 
 
-@lower("expression", "logaddexp")
-def logaddexp(b: Builder, x: Value, y: Value) -> Value:
-    """log(exp(x) + exp(y)), without overflow."""
-    more = log1p(b, b(Exp, b(Neg, b(Abs, b(Sub, x, y)))))
-    return b(Where, b(Equal, x, y), b(Add, x, b.like(x, math.log(2))), b(Add, b(Max, x, y), more))
-
-
-@lower("expression", "maximum")
-def maximum(b: Builder, x: Value, y: Value) -> Value:
-    """The larger one; of truth values, whether one of them is."""
-    return b(Or, x, y) if _kind(x) == "b" else b(Max, x, y)
-
-
-@lower("expression", "minimum")
-def minimum(b: Builder, x: Value, y: Value) -> Value:
-    """The smaller one; of truth values, whether both are."""
-    return b(And, x, y) if _kind(x) == "b" else b(Min, x, y)
-
-
-@lower("expression", "add")
-def add(b: Builder, x: Value, y: Value) -> Value:
-    """The sum; of truth values, whether one of them is."""
-    return b(Or, x, y) if _kind(x) == "b" else b(Add, x, y)
-
-
-@lower("expression", "mul")
-def mul(b: Builder, x: Value, y: Value) -> Value:
-    """The product; of truth values, whether both are."""
-    return b(And, x, y) if _kind(x) == "b" else b(Mul, x, y)
-
-
 def _bitwise(word: str, logical: Page, integer: Page) -> None:
     @lower("expression", word)
     def bitwise(b: Builder, x: Value, y: Value) -> Value:
@@ -199,22 +158,6 @@ def _bitwise(word: str, logical: Page, integer: Page) -> None:
 _bitwise("and", And, BitwiseAnd)
 _bitwise("or", Or, BitwiseOr)
 _bitwise("xor", Xor, BitwiseXor)
-
-
-@lower("expression", "lshift")
-def lshift(b: Builder, x: Value, y: Value) -> Value:
-    """x times a power of 2."""
-    if _kind(x) == "u":
-        return b(BitShift, x, y, direction="LEFT")
-    return b(Mul, x, b(Pow, b.like(x, 2), y))
-
-
-@lower("expression", "rshift")
-def rshift(b: Builder, x: Value, y: Value) -> Value:
-    """x divided by a power of 2, rounded down."""
-    if _kind(x) == "u":
-        return b(BitShift, x, y, direction="RIGHT")
-    return floor_divide(b, x, b(Pow, b.like(x, 2), y))
 
 
 # How operators are said whose function takes another number of arguments, or is made of several

@@ -11,23 +11,16 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.leading_broadcast import led, trailed
 from graphport.ops.dialects.nnef.arithmetic import lift_erf
-from graphport.ops.dialects.nnef.formula import term
+from graphport.ops.dialects.nnef.formula import ROWS, term
 from graphport.ops.pages.activation import (
-    Celu,
     Clip,
     Dropout,
     Gelu,
-    HardSigmoid,
-    HardSwish,
     LogSoftmax,
-    Mish,
     PRelu,
     Selu,
-    Shrink,
     Softmax,
-    Softsign,
     Swish,
-    ThresholdedRelu,
 )
 from graphport.ops.pages.arithmetic import Max, Min, Mul
 from graphport.ops.pages.comparison import Less, Where
@@ -112,16 +105,11 @@ def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma:
 _GELU = 1.702
 
 
-@lower("nnef", "gelu")
-def gelu(b: Builder, x: Value) -> Value:
-    """`x * sigmoid(1.702 * x)`: the standard's fragment computes this approximation, and so do its runtimes."""
-    return b(Swish, x, alpha=_GELU)
-
-
-@lower("nnef", "silu")
-def silu(b: Builder, x: Value) -> Value:
-    """`x * sigmoid(x)`."""
-    return b(Swish, x)
+ROWS.lower("""
+# The standard's fragment computes this approximation, and so do its runtimes.
+gelu(x) -> Swish(x, alpha=1.702)
+silu(x) -> Swish(x)
+""")
 
 
 @Swish.lift("nnef")
@@ -146,53 +134,18 @@ def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
     return b.word("mul", half, term(b, "add", share, 1.0))
 
 
-@Celu.lift("nnef")
-def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    """`elu` of `x / alpha`, scaled back; below 0 `alpha` would turn the sides around."""
-    if alpha <= 0:
-        return None
-    return b.word("mul", term(b, "elu", term(b, "div", x, alpha), alpha=1.0), b.like(x, alpha))
-
-
-@HardSigmoid.lift("nnef")
-def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Lifted:
-    line = term(b, "add", term(b, "mul", x, alpha), beta)
-    return b.word("clamp", line, b.like(x, 0.0), b.like(x, 1.0))
-
-
-@HardSwish.lift("nnef")
-def lift_hard_swish(b: Builder, x: Value) -> Lifted:
-    line = term(b, "add", term(b, "div", x, 6.0), 0.5)
-    return b.word("mul", x, term(b, "clamp", line, 0.0, 1.0))
-
-
-@Mish.lift("nnef")
-def lift_mish(b: Builder, x: Value) -> Lifted:
-    return b.word("mul", x, term(b, "tanh", term(b, "softplus", x)))
-
-
-@Softsign.lift("nnef")
-def lift_softsign(b: Builder, input: Value) -> Lifted:
-    return b.word("div", input, term(b, "add", term(b, "abs", input), 1.0))
-
-
-@ThresholdedRelu.lift("nnef")
-def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    return b.word("select", _compared(b, "gt", x, alpha), x, b.like(x, 0.0))
-
-
-@Shrink.lift("nnef")
-def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Lifted:
-    if _dtype(input) not in (DType.FLOAT32, DType.FLOAT64):
-        return None
-    fact = TensorFact(_dtype(input), b.dims(input))
-    is_above, is_below = _compared(b, "gt", input, lambd), _compared(b, "lt", input, -lambd)
-    above = term(b, "select", is_above, term(b, "sub", input, bias), b.like(input, 0.0), fact=fact)
-    return b.word("select", is_below, term(b, "add", input, bias), above)
-
-
-def _compared(b: Builder, word: str, x: Value, number: float) -> Value:
-    return term(b, word, x, number, fact=TensorFact(DType.BOOL, b.dims(x)))
+ROWS.lift("""
+# Below 0 `alpha` would turn the sides around.
+Celu -> alpha > 0: mul(elu(div(x, alpha), alpha=1.0), alpha)
+HardSigmoid -> clamp(add(mul(x, alpha), beta), 0.0, 1.0)
+HardSwish -> mul(x, clamp(add(div(x, 6.0), 0.5), 0.0, 1.0))
+Mish -> mul(x, tanh(softplus(x)))
+Softsign -> div(input, add(abs(input), 1.0))
+ThresholdedRelu -> select(gt(x, alpha), x, like(x, 0.0))
+Shrink
+    -> dtype(input) in (float32, float64):
+       select(lt(input, -lambd), add(input, bias), select(gt(input, lambd), sub(input, bias), like(input, 0.0)))
+""")
 
 
 @lower("nnef", "clamp")

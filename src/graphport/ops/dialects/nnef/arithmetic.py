@@ -12,7 +12,7 @@ from graphport.ir.graph import Node
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.leading_broadcast import chained, emitted, register, trailed
-from graphport.ops.dialects.nnef.formula import term
+from graphport.ops.dialects.nnef.formula import ROWS, term
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import (
     Abs,
@@ -22,17 +22,14 @@ from graphport.ops.pages.arithmetic import (
     Div,
     Erf,
     Floor,
-    Log,
     Max,
     Mean,
     Min,
     Mod,
     Mul,
     Pow,
-    Reciprocal,
     Round,
     Sign,
-    Sqrt,
     Sub,
     Sum,
 )
@@ -48,10 +45,13 @@ for _page, _word in ((Add, "add"), (Sub, "sub"), (Mul, "mul"), (Div, "div"), (Mi
     register(_page, _word)
 
 
-@lower("nnef", "pow")
-def power(b: Builder, x: Value, y: Value) -> Value:
-    """`x` to the power `y`."""
-    return b(Pow, *trailed(b, x, y))
+ROWS.lower("""
+pow(x, y) -> Pow(*trailed(x, y))
+sqr(x) -> Mul(x, x)
+rsqr(x) -> Reciprocal(Mul(x, x))
+rsqrt(x) -> Reciprocal(Sqrt(x))
+log2(x) -> Div(Log(x), math.log(2))
+""")
 
 
 @Pow.lift("nnef")
@@ -67,30 +67,6 @@ def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
         fact = TensorFact(base, b.dims(y))
         y = term(b, "cast", y, fact=fact, dtype=base) if numbers is None else b.constant(numbers, base)
     return emitted(b, "pow", x, y, dtype=base)
-
-
-@lower("nnef", "sqr")
-def sqr(b: Builder, x: Value) -> Value:
-    """The square."""
-    return b(Mul, x, x)
-
-
-@lower("nnef", "rsqr")
-def rsqr(b: Builder, x: Value) -> Value:
-    """One over the square."""
-    return b(Reciprocal, b(Mul, x, x))
-
-
-@lower("nnef", "rsqrt")
-def rsqrt(b: Builder, x: Value) -> Value:
-    """One over the square root."""
-    return b(Reciprocal, b(Sqrt, x))
-
-
-@lower("nnef", "log2")
-def log2(b: Builder, x: Value) -> Value:
-    """The logarithm to base 2."""
-    return b(Div, b(Log, x), b.like(x, float(np.log(2.0))))
 
 
 @lower("nnef", "round")

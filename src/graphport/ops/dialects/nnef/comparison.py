@@ -8,9 +8,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import lower
-from graphport.ops.dialects.leading_broadcast import emitted, register, trailed
-from graphport.ops.dialects.nnef.formula import term
+from graphport.ops.dialects.leading_broadcast import emitted, register
+from graphport.ops.dialects.nnef.formula import ROWS, term
 from graphport.ops.pages.comparison import (
     And,
     Equal,
@@ -20,7 +19,6 @@ from graphport.ops.pages.comparison import (
     IsNaN,
     Less,
     LessOrEqual,
-    Not,
     Or,
     Where,
     Xor,
@@ -43,10 +41,7 @@ for _page, _word in (
 register(Where, "select")
 
 
-@lower("nnef", "ne")
-def ne(b: Builder, x: Value, y: Value) -> Value:
-    """Whether `x != y`."""
-    return b(Not, b(Equal, *trailed(b, x, y)))
+ROWS.lower("ne(x, y) -> Not(Equal(*trailed(x, y)))")
 
 
 @IsNaN.lift("nnef")

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.ir.transplant import transplant
-from graphport.ops.declare import lift, lower
+from graphport.ops.declare import lift
+from graphport.ops.dialects.nnef.formula import ROWS
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.folded import folded
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
     from graphport.ops.builder import Builder
 
 
-@lower("nnef", "update")
-def update(b: Builder, variable: Value, value: Value) -> Value:
-    """The new value. That the next run begins with it is said by the graph around: the variable is an input of it."""
-    return b(Identity, value)
+ROWS.lower("""
+# That the next run begins with it is said by the graph around: the variable is an input of it.
+update(variable: ignored, value) -> Identity(value)
+""")
 
 
 @lift("nnef", "If")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
+from graphport.ops.dialects.leading_broadcast import trailed
+from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute
     from graphport.ops.builder import Builder
@@ -26,3 +31,22 @@ def term(b: Builder, word: str, *operands: Value | float, fact: Fact | None = No
     if fact is None:
         fact = first.fact.with_elements(None) if isinstance(first.fact, TensorFact) else first.fact
     return b.word(word, *values, facts=[fact], **attributes)[0]
+
+
+_ASKED = frozenset(("lt", "gt", "le", "ge", "eq", "ne"))
+_CHOICE = "select"
+
+
+def emitted_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
+    """A word as it stands in a row; of a comparison the fact is that of truths, of a choice that of what is chosen."""
+    tensors = [x for x in operands if isinstance(x, Value)]
+    fact = tensors[word == _CHOICE].fact
+    if word in _ASKED and isinstance(fact, TensorFact):
+        fact = TensorFact(DType.BOOL, fact.shape)
+    elif isinstance(fact, TensorFact):
+        fact = fact.with_elements(None)
+    return term(b, word, *operands, fact=fact, **attributes)
+
+
+ROWS = Rows("nnef", {"trailed": trailed}, emit=emitted_word)
+"""Rows of NNEF: a word on the way has the shape of its first tensor."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,28 +11,22 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.onnx.in_place import allowed_in_place
-from graphport.ops.dialects.onnx.older import number, unsupported
+from graphport.ops.dialects.onnx.older import ROWS, number, unsupported
 from graphport.ops.pages.activation import (
     Clip,
     Dropout,
     Elu,
-    Gelu,
     Hardmax,
     HardSigmoid,
-    HardSwish,
     LeakyRelu,
     LogSoftmax,
-    Mish,
     PRelu,
     Relu,
-    Selu,
     Sigmoid,
     Softmax,
-    Softplus,
-    Swish,
     Tanh,
 )
-from graphport.ops.pages.arithmetic import Add, Div, Erf, Max, Min, Mul
+from graphport.ops.pages.arithmetic import Max, Min
 from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.generate import ConstantOfShape
 from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Transpose, Unsqueeze
@@ -78,18 +71,13 @@ for _page in (Relu, Sigmoid, Tanh, LeakyRelu, Elu, HardSigmoid):
     allowed_in_place(_page, until=5)
 
 
-@Selu.lower("onnx", until=5)
-def selu_1(
-    b: Builder,
-    x: Value,
-    *,
-    alpha: float = 1.6732,
-    gamma: float = 1.0507,
-    consumed_inputs: tuple[int, ...] | None = None,
-) -> Value:
-    """The constants had fewer digits."""
-    del consumed_inputs
-    return b(Selu, x, alpha=alpha, gamma=gamma)
+ROWS.lower(
+    """
+# The constants had fewer digits.
+Selu(x, *, alpha=1.6732, gamma=1.0507, consumed_inputs: ignored = None) -> Selu(x, alpha=alpha, gamma=gamma)
+""",
+    until=5,
+)
 
 
 @PRelu.lower("onnx", until=8)
@@ -151,11 +139,13 @@ def _dropped(b: Builder, data: Value, ratio: float, trains: Value | None) -> tup
     return results[0], b(Where, results[1], one, zero)
 
 
-@Dropout.lower("onnx", until=11)
-def dropout_10(b: Builder, data: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
-    """The ratio was an attribute, and without training of no account."""
-    del ratio
-    return b.results(Dropout, b.count, data)
+ROWS.lower(
+    """
+# The ratio was an attribute, and without training of no account.
+Dropout(data, *, ratio: ignored = 0.5) -> Dropout(data)
+""",
+    until=11,
+)
 
 
 def _emitted_over_the_rest(page: Page) -> None:
@@ -210,30 +200,21 @@ def dropout_with_attributes(
     return *stated, b(ConstantOfShape, b(Shape, data), value=storage_of([True]))
 
 
-@Gelu.lift("onnx", until=19)
-def gelu_in_steps(b: Builder, x: Value, *, approximate: str = "none") -> Value:
-    """Its formula."""
-    half = b(Mul, x, b.like(x, 0.5))
-    if approximate == "none":
-        return b(Mul, half, b(Add, b(Erf, b(Div, x, b.like(x, math.sqrt(2)))), b.like(x, 1)))
-    cube = b(Mul, b(Mul, b(Mul, x, x), x), b.like(x, 0.044715))
-    inner = b(Mul, b(Add, x, cube), b.like(x, math.sqrt(2 / math.pi)))
-    return b(Mul, half, b(Add, b(Tanh, inner), b.like(x, 1)))
-
-
-@HardSwish.lift("onnx", until=13)
-def hard_swish_in_steps(b: Builder, x: Value) -> Value:
-    """Its formula."""
-    return b(Mul, x, b(HardSigmoid, x, alpha=1 / 6, beta=0.5))
-
-
-@Swish.lift("onnx", until=23)
-def swish_in_steps(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    """Its formula."""
-    return b(Mul, x, b(Sigmoid, x if alpha == 1 else b(Mul, x, b.like(x, alpha))))
-
-
-@Mish.lift("onnx", until=17)
-def mish_in_steps(b: Builder, x: Value) -> Value:
-    """Its formula."""
-    return b(Mul, x, b(Tanh, b(Softplus, x)))
+ROWS.lift(
+    """
+Gelu
+    -> approximate == "none": Mul(Mul(x, 0.5), Add(Erf(Div(x, math.sqrt(2))), 1))
+    -> Mul(Mul(x, 0.5), Add(Tanh(Mul(Add(x, Mul(Mul(Mul(x, x), x), 0.044715)), math.sqrt(2 / math.pi))), 1))
+""",
+    until=19,
+)
+ROWS.lift("HardSwish -> Mul(x, HardSigmoid(x, alpha=1 / 6, beta=0.5))", until=13)
+ROWS.lift("Mish -> Mul(x, Tanh(Softplus(x)))", until=17)
+ROWS.lift(
+    """
+Swish
+    -> alpha == 1: Mul(x, Sigmoid(x))
+    -> Mul(x, Sigmoid(Mul(x, alpha)))
+""",
+    until=23,
+)

@@ -5,23 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.dialects.leading_broadcast import explicit_broadcast
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Or, Xor
+from graphport.ops.dialects.onnx.older import ROWS
+from graphport.ops.pages.comparison import And, Equal, Greater, Less, Or, Xor
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
-    from graphport.ops.builder import Builder
+    pass
 
 for _page in (Equal, Less, Greater, And, Or, Xor):
     explicit_broadcast(_page, until=6)
 
 
-@GreaterOrEqual.lift("onnx", until=11)
-def greater_or_equal_in_steps(builder: Builder, a: Value, b: Value) -> Value:
-    """One or the other."""
-    return builder(Or, builder(Greater, a, b), builder(Equal, a, b))
-
-
-@LessOrEqual.lift("onnx", until=11)
-def less_or_equal_in_steps(builder: Builder, a: Value, b: Value) -> Value:
-    """One or the other."""
-    return builder(Or, builder(Less, a, b), builder(Equal, a, b))
+ROWS.lift(
+    """
+GreaterOrEqual -> Or(Greater(a, b), Equal(a, b))
+LessOrEqual -> Or(Less(a, b), Equal(a, b))
+""",
+    until=11,
+)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import UNKNOWN
-from graphport.ops.declare import lower
-from graphport.ops.dialects.onnx.older import from_front, integers, unsupported
-from graphport.ops.pages.indexing import ScatterElements, Slice
+from graphport.ops.dialects.onnx.older import ROWS, from_front, integers, unsupported
+from graphport.ops.pages.indexing import Slice
 from graphport.ops.views.indexing import ScatterElementsView, SliceView
 
 if TYPE_CHECKING:
@@ -26,10 +25,10 @@ def slice_1(
     return b(Slice, data, *operands, None if axes is None else b.constant(np.array(axes, np.int64)))
 
 
-@lower("onnx", "Scatter")
-def scatter(b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0) -> Value:
-    """The older name of `ScatterElements`, which newer opsets no longer know."""
-    return b(ScatterElements, data, indices, updates, axis=axis)
+ROWS.lower("""
+# The older name, which newer opsets no longer know.
+Scatter(data, indices, updates, *, axis=0) -> ScatterElements(data, indices, updates, axis=axis)
+""")
 
 
 @SliceView.lift("onnx", until=9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.pages.matmul import Gemm
+from graphport.ops.dialects.onnx.older import ROWS
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
@@ -12,22 +12,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@Gemm.lower("onnx", until=6)
-def gemm_6(
-    b: Builder,
-    a: Value,
-    factor: Value,
-    c: Value,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    broadcast: int = 0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
-    """A summand of the product's own shape, or, with `broadcast`, one that broadcasts; both do so today."""
-    del broadcast  # without it the shapes were equal, which broadcasts too
-    return b(Gemm, a, factor, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+ROWS.lower(
+    """
+# Without `broadcast` the summand had the product's own shape, which broadcasts too.
+Gemm(a, b, c, *, alpha=1.0, beta=1.0, broadcast: ignored = 0, transA=0, transB=0)
+    -> Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+""",
+    until=6,
+)
 
 
 @GemmView.lift("onnx", until=10)

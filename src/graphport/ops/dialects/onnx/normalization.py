@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.onnx.older import unsupported
+from graphport.ops.dialects.onnx.older import ROWS, unsupported
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import (
     BatchNormalization,
@@ -108,19 +108,13 @@ def batch_normalization_6(
     return batch_normalization_8(b, x, scale, shift, mean, var, epsilon=epsilon, momentum=momentum, spatial=spatial)
 
 
-@InstanceNormalization.lower("onnx", until=5)
-def instance_normalization_5(
-    b: Builder,
-    input: Value,
-    scale: Value,
-    shift: Value,
-    *,
-    consumed_inputs: tuple[int, ...] | None = None,
-    epsilon: float = 1e-5,
-) -> Value:
-    """`consumed_inputs` allowed to write over operands."""
-    del consumed_inputs
-    return b(InstanceNormalization, input, scale, shift, epsilon=epsilon)
+ROWS.lower(
+    """
+InstanceNormalization(input, scale, b, *, consumed_inputs: ignored = None, epsilon=1e-5)
+    -> InstanceNormalization(input, scale, b, epsilon=epsilon)
+""",
+    until=5,
+)
 
 
 @GroupNormalization.lower("onnx", until=20)

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+
+
+ROWS = Rows("onnx")
 
 
 def integers(value: Value, what: str) -> tuple[int, ...]:

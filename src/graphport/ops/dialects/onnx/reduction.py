@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.facts import UNKNOWN
 from graphport.ops.declare import lower
-from graphport.ops.dialects.onnx.older import from_front, integers, unsupported
+from graphport.ops.dialects.onnx.older import ROWS, from_front, integers, unsupported
 from graphport.ops.pages.reduction import (
     ReduceL1,
     ReduceL2,
@@ -20,7 +20,6 @@ from graphport.ops.pages.reduction import (
     ReduceProd,
     ReduceSum,
     ReduceSumSquare,
-    TopK,
 )
 from graphport.ops.views.reduction import TopKView
 
@@ -52,16 +51,8 @@ for _page in (
     _with_attribute(_page, 17)
 
 
-@TopK.lower("onnx", until=9)
-def topk_1(b: Builder, x: Value, *, k: int, axis: int = -1) -> tuple[Value, ...]:
-    """The count was an attribute."""
-    return b.results(TopK, b.count, x, b.constant(np.array([k], np.int64)), axis=axis)
-
-
-@TopK.lower("onnx", until=10)
-def topk_10(b: Builder, x: Value, k: Value, *, axis: int = -1) -> tuple[Value, ...]:
-    """Always the largest, in order."""
-    return b.results(TopK, b.count, x, k, axis=axis)
+ROWS.lower("TopK(x, *, k, axis=-1) -> TopK(x, [k], axis=axis)", until=9)
+ROWS.lower("TopK(x, k, *, axis=-1) -> TopK(x, k, axis=axis)", until=10)
 
 
 def _emitted_with_attribute(page: Page, until: int) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from graphport.core.dims import Symbolic, decide_less
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.onnx.older import from_front, integers, unsupported
+from graphport.ops.dialects.onnx.older import ROWS, from_front, integers, unsupported
 from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reshape import Concat, DepthToSpace, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
+from graphport.ops.pages.reshape import DepthToSpace, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ def reshape_1(
     return b(Reshape, data, _int64(b, shape))
 
 
-@Concat.lower("onnx", until=3)
-def concat_1(b: Builder, *inputs: Value, axis: int = 1) -> Value:
-    """The axis had a default."""
-    return b(Concat, *inputs, axis=axis)
+ROWS.lower("Concat(*inputs, axis=1) -> Concat(*inputs, axis=axis)", until=3)
 
 
 @Squeeze.lower("onnx", until=12)
@@ -76,10 +73,7 @@ def _split(b: Builder, input: Value, split: Value | None, axis: int) -> tuple[Va
     return b.results(Split, b.count, input, None, axis=axis, num_outputs=b.count)
 
 
-@DepthToSpace.lower("onnx", until=10)
-def depth_to_space_1(b: Builder, input: Value, *, blocksize: int) -> Value:
-    """There was one order of channels only."""
-    return b(DepthToSpace, input, blocksize=blocksize, mode="DCR")
+ROWS.lower('DepthToSpace(input, *, blocksize) -> DepthToSpace(input, blocksize=blocksize, mode="DCR")', until=10)
 
 
 @Tile.lower("onnx", until=5)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from graphport.ops.dialects.onnx.older import integers
-from graphport.ops.pages.signal import DFT
+from graphport.ops.dialects.onnx.older import ROWS, integers
 from graphport.ops.views.signal import DFTView
 
 if TYPE_CHECKING:
@@ -15,12 +12,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@DFT.lower("onnx", until=19)
-def dft_17(
-    b: Builder, x: Value, dft_length: Value | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
-) -> Value:
-    """The first axis behind the batch was the default."""
-    return b(DFT, x, dft_length, b.constant(np.array(axis, np.int64)), inverse=inverse, onesided=onesided)
+ROWS.lower(
+    """
+# The first axis behind the batch was the default.
+DFT(x, dft_length=None, *, axis=1, inverse=0, onesided=0)
+    -> DFT(x, dft_length, index(axis), inverse=inverse, onesided=onesided)
+""",
+    until=19,
+)
 
 
 @DFTView.lift("onnx", until=19)

@@ -11,25 +11,19 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emits, emitted_reshape, itself
 from graphport.ops.dialects.openvino.arithmetic_reals import of_reals
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import cast, dtype_of, integers, real, reshaped, scalar
 from graphport.ops.pages.activation import (
-    Celu,
     Clip,
     Dropout,
     Elu,
-    Gelu,
     Hardmax,
     HardSigmoid,
     HardSwish,
-    LeakyRelu,
     PRelu,
     Relu,
-    Selu,
-    Shrink,
     Sigmoid,
-    Swish,
     Tanh,
-    ThresholdedRelu,
 )
 from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
 from graphport.ops.pages.reshape import Identity
@@ -94,28 +88,31 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
     return b.word("opset1.PReLU", x, slope)
 
 
-@LeakyRelu.lift("openvino")
-def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Lifted:
-    return b.word("opset1.PReLU", x, b.like(x, [alpha]))
-
-
-@lower("openvino", "opset1.Selu")
-def selu(b: Builder, x: Value, alpha: Value, scale: Value) -> Value:
-    """`scale * x` where positive, `scale * alpha * (exp(x) - 1)` elsewhere."""
-    return b(Selu, x, alpha=_known(alpha, "alpha"), gamma=_known(scale, "lambda"))
-
-
-def _known(value: Value, what: str) -> float:
-    found = real(value)
-    if found is None:
-        message = f"{what} must be constant"
-        raise UnsupportedError(message)
-    return found
-
-
-@Selu.lift("openvino")
-def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Lifted:
-    return b.word("opset1.Selu", x, b.like(x, [alpha]), b.like(x, [gamma]))
+ROWS.lower("""
+# `scale * x` where positive, `scale * alpha * (exp(x) - 1)` elsewhere.
+opset1.Selu(x, alpha: float, scale: float) -> Selu(x, alpha=alpha, gamma=scale)
+# `min(max(x + 3, 0), 6) / 6`
+opset5.HSigmoid(x) -> HardSigmoid(x, alpha=1 / 6, beta=0.5)
+opset2.Gelu, opset7.Gelu(x, *, approximation_mode="erf")
+    -> Gelu(x, approximate="tanh" if approximation_mode == "tanh" else "none")
+""")
+ROWS.lift("""
+LeakyRelu -> opset1.PReLU(x, like(x, [alpha]))
+Selu -> opset1.Selu(x, like(x, [alpha]), like(x, [gamma]))
+HardSigmoid -> opset1.HardSigmoid(x, alpha, beta)
+Gelu -> opset7.Gelu(x, approximation_mode="tanh" if approximate == "tanh" else "erf")
+Swish
+    -> alpha == 1: opset4.Swish(x)
+    -> opset4.Swish(x, alpha)
+# Below 0 `alpha` would turn the sides around.
+Celu -> alpha > 0: opset1.Multiply(opset1.Elu(opset1.Divide(x, alpha), alpha=1.0), alpha)
+ThresholdedRelu -> opset1.Select(opset1.Greater(x, alpha), x, like(x, 0))
+# Integers are shrunk as reals, and cut off.
+Shrink
+    -> is_floating(input) or (bias % 1 == 0 and lambd % 1 == 0):
+       opset1.Select(opset1.Less(input, -lambd), opset1.Add(input, bias),
+                     opset1.Select(opset1.Greater(input, lambd), opset1.Subtract(input, bias), like(input, 0)))
+""")
 
 
 @lower("openvino", "opset1.Clamp")
@@ -164,63 +161,10 @@ def hard_sigmoid(b: Builder, x: Value, alpha: Value, beta: Value) -> Value:
     return b(Max, b(Min, line, b.like(x, 1)), b.like(x, 0))
 
 
-@HardSigmoid.lift("openvino")
-def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Lifted:
-    return b.word("opset1.HardSigmoid", x, b.like(x, alpha), b.like(x, beta))
-
-
-@lower("openvino", "opset5.HSigmoid")
-def hsigmoid(b: Builder, x: Value) -> Value:
-    """`min(max(x + 3, 0), 6) / 6`."""
-    return b(HardSigmoid, x, alpha=1 / 6, beta=0.5)
-
-
-@lower("openvino", "opset2.Gelu")
-@lower("openvino", "opset7.Gelu")
-def gelu(b: Builder, x: Value, *, approximation_mode: str = "erf") -> Value:
-    """`x` times the normal distribution's probability, exactly or by `tanh`."""
-    return b(Gelu, x, approximate="tanh" if approximation_mode == "tanh" else "none")
-
-
-@Gelu.lift("openvino")
-def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
-    return b.word("opset7.Gelu", x, approximation_mode="tanh" if approximate == "tanh" else "erf")
-
-
 @lower("openvino", "opset4.Swish")
 def swish(b: Builder, x: Value, beta: Value | None = None) -> Value:
     """`x * sigmoid(beta * x)`, said with both: runtimes have no kernel for the word."""
     return b(Mul, x, b(Sigmoid, x if beta is None or real(beta) == 1 else b(Mul, x, beta)))
-
-
-@Swish.lift("openvino")
-def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    return b.word("opset4.Swish", x, *([] if alpha == 1 else [b.like(x, alpha)]))
-
-
-@Celu.lift("openvino")
-def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    """`elu` of `x / alpha`, scaled back; below 0 `alpha` would turn the sides around."""
-    if alpha <= 0:
-        return None
-    bent = emit(b, "opset1.Elu", emit(b, "opset1.Divide", x, alpha), alpha=1.0)
-    return b.word("opset1.Multiply", bent, b.like(x, alpha))
-
-
-@ThresholdedRelu.lift("openvino")
-def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    return b.word("opset1.Select", emit(b, "opset1.Greater", x, alpha), x, b.like(x, 0))
-
-
-@Shrink.lift("openvino")
-def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Lifted:
-    """Integers are shrunk as reals, and cut off."""
-    dtype = dtype_of(input)
-    if not dtype.is_floating and not (float(bias).is_integer() and float(lambd).is_integer()):
-        return None
-    is_above, is_below = emit(b, "opset1.Greater", input, lambd), emit(b, "opset1.Less", input, -lambd)
-    above = emit(b, "opset1.Select", is_above, emit(b, "opset1.Subtract", input, bias), b.like(input, 0))
-    return b.word("opset1.Select", is_below, emit(b, "opset1.Add", input, bias), above)
 
 
 @Hardmax.lift("openvino")

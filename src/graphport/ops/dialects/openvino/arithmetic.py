@@ -8,6 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift, lower
 from graphport.ops.dialects.emitting import emit, itself
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.folded import Widened
 from graphport.ops.pages.arithmetic import (
@@ -30,7 +31,6 @@ from graphport.ops.pages.arithmetic import (
     Mul,
     Neg,
     Pow,
-    Reciprocal,
     Round,
     Sign,
     Sub,
@@ -107,9 +107,11 @@ def lift_neg(b: Builder, x: Value) -> Lifted:
     return _wrapped(b, "opset1.Negative", x)
 
 
-@lower("openvino", "opset1.Abs")
-def absolute(b: Builder, x: Value) -> Value:
-    return b(Abs, x)
+ROWS.lower("""
+opset1.Abs(x) -> Abs(x)
+opset1.Mod(x, y) -> Mod(x, y, fmod=1)
+opset1.SquaredDifference(x, y) -> Mul(gap := Sub(x, y), gap)
+""")
 
 
 @Abs.lift("openvino")
@@ -147,9 +149,19 @@ def lift_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
     return (emit(b, "opset1.Divide", total, float(len(data_0))),)
 
 
-@Reciprocal.lift("openvino")
-def lift_reciprocal(b: Builder, x: Value) -> tuple[Value, ...]:
-    return b.word("opset1.Divide", b.like(x, 1), x)
+ROWS.lift("""
+Reciprocal -> opset1.Divide(like(x, 1), x)
+Div
+    -> is_floating(a): opset1.Divide(a, b)
+    -> opset1.Divide(a, b, m_pythondiv=False)
+Mod
+    -> fmod: opset1.Mod(a, b)
+    -> opset1.FloorMod(a, b)
+Round -> opset5.Round(x, mode="half_to_even")
+BitShift
+    -> direction == "LEFT": opset15.BitwiseLeftShift(x, y)
+    -> opset15.BitwiseRightShift(x, y)
+""")
 
 
 @lower("openvino", "opset1.Divide")
@@ -165,19 +177,6 @@ def divide(b: Builder, x: Value, y: Value, *, m_pythondiv: bool = True) -> Value
     return b(Sub, quotient, b(Cast, b(And, is_inexact, is_negative), to=dtype))
 
 
-@Div.lift("openvino")
-def lift_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
-    if dtype_of(x).is_floating:
-        return b.word("opset1.Divide", x, y)
-    return b.word("opset1.Divide", x, y, m_pythondiv=False)
-
-
-@lower("openvino", "opset1.Mod")
-def mod(b: Builder, x: Value, y: Value) -> Value:
-    """The rest of a division toward zero; it has the sign of `x`."""
-    return b(Mod, x, y, fmod=1)
-
-
 @lower("openvino", "opset1.FloorMod")
 def floor_mod(b: Builder, x: Value, y: Value) -> Value:
     """The rest of a division that rounds down; it has the sign of `y`."""
@@ -186,18 +185,6 @@ def floor_mod(b: Builder, x: Value, y: Value) -> Value:
     rest, zero = b(Mod, x, y, fmod=1), b.like(x, 0)
     differs = b(Xor, b(Less, rest, zero), b(Less, y, zero))
     return b(Where, b(And, differs, b(Not, b(Equal, rest, zero))), b(Add, rest, y), rest)
-
-
-@Mod.lift("openvino")
-def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> tuple[Value, ...]:
-    return b.word("opset1.Mod" if fmod else "opset1.FloorMod", x, y)
-
-
-@lower("openvino", "opset1.SquaredDifference")
-def squared_difference(b: Builder, x: Value, y: Value) -> Value:
-    """`(x - y) ** 2`."""
-    difference = b(Sub, x, y)
-    return b(Mul, difference, difference)
 
 
 @lower("openvino", "opset1.Power")
@@ -248,11 +235,6 @@ def rounded(b: Builder, x: Value, *, mode: str = "half_to_even") -> Value:
     below = b(Floor, size)
     goes_up = b(Not, b(Less, b(Sub, size, below), b.like(x, 0.5)))
     return b(Mul, b(Sign, x), b(Add, below, b(Cast, goes_up, to=dtype_of(x))))
-
-
-@Round.lift("openvino")
-def lift_round(b: Builder, x: Value) -> tuple[Value, ...]:
-    return b.word("opset5.Round", x, mode="half_to_even")
 
 
 @lower("openvino", "opset1.Convert")
@@ -427,9 +409,3 @@ def right_shift(b: Builder, x: Value, y: Value) -> Value:
     bits = b(Where, is_negative, b(BitwiseNot, x), x)
     moved = cast(b, b(BitShift, cast(b, bits, wide), cast(b, y, wide), direction="RIGHT"), dtype)
     return b(Where, is_negative, b(BitwiseNot, moved), moved)
-
-
-@BitShift.lift("openvino")
-def lift_bit_shift(b: Builder, x: Value, y: Value, *, direction: str) -> tuple[Value, ...]:
-    word = "opset15.BitwiseLeftShift" if direction == "LEFT" else "opset15.BitwiseRightShift"
-    return b.word(word, x, y)

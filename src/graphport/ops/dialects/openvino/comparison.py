@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.pages.comparison import (
     And,
-    Equal,
     Greater,
     GreaterOrEqual,
-    IsInf,
-    IsNaN,
     Less,
     LessOrEqual,
-    Not,
     Or,
     Where,
     Xor,
@@ -88,31 +85,17 @@ def select(b: Builder, condition: Value, x: Value, y: Value, *, auto_broadcast: 
     return cast(b, b(Where, condition, cast(b, x, wide), cast(b, y, wide)), dtype)
 
 
-@Where.lift("openvino")
-def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> tuple[Value, ...]:
-    return b.word("opset1.Select", condition, x, y)
+ROWS.lift("""
+Where -> opset1.Select(condition, x, y)
+IsInf -> opset10.IsInf(x, detect_negative=detect_negative == 1, detect_positive=detect_positive == 1)
+""")
 
 
-@lower("openvino", "opset1.NotEqual")
-def not_equal(b: Builder, x: Value, y: Value) -> Value:
-    """Whether two elements differ; NaN differs from everything."""
-    return b(Not, b(Equal, x, y))
-
-
-@lower("openvino", "opset10.IsInf")
-def is_inf(b: Builder, x: Value, *, detect_negative: bool = True, detect_positive: bool = True) -> Value:
-    """Whether an element is infinite, of the signs that are asked for."""
-    return b(IsInf, x, detect_negative=int(detect_negative), detect_positive=int(detect_positive))
-
-
-@IsInf.lift("openvino")
-def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> tuple[Value, ...]:
-    return b.word("opset10.IsInf", x, detect_negative=bool(detect_negative), detect_positive=bool(detect_positive))
-
-
-@lower("openvino", "opset10.IsFinite")
-def is_finite(b: Builder, x: Value) -> Value:
-    """Whether an element is neither infinite nor NaN; every integer is."""
-    if not dtype_of(x).is_floating:
-        return b(Equal, x, x)
-    return b(Not, b(Or, b(IsInf, x), b(IsNaN, x)))
+ROWS.lower("""
+opset1.NotEqual(x, y) -> Not(Equal(x, y))
+opset10.IsInf(x, *, detect_negative=True, detect_positive=True)
+    -> IsInf(x, detect_negative=detect_negative, detect_positive=detect_positive)
+opset10.IsFinite(x)
+    -> is_floating(x): Not(Or(IsInf(x), IsNaN(x)))
+    -> Equal(x, x)
+""")

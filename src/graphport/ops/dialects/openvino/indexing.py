@@ -12,6 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import (
     as_index,
     as_int64,
@@ -80,15 +81,17 @@ def gather(b: Builder, data: Value, indices: Value, axis: Value, *, batch_dims: 
     return transposed(b, found, [*range(batch), *moved, *range(batch, batch + count), *rest])
 
 
-@Gather.lift("openvino")
-def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
-    return b.word("opset8.Gather", data, indices, b.constant(np.array(axis, np.int64)))
+ROWS.lift("""
+Gather -> opset8.Gather(data, indices, index(axis))
+GatherND -> opset8.GatherND(data, indices, batch_dims=batch_dims)
+ReverseSequence -> opset1.ReverseSequence(input, sequence_lens, batch_axis=batch_axis, seq_axis=time_axis)
+""")
 
 
-@lower("openvino", "opset6.GatherElements")
-def gather_elements(b: Builder, data: Value, indices: Value, *, axis: int) -> Value:
-    """For each place an entry of its own line along the axis."""
-    return b(GatherElements, data, as_index(b, indices), axis=axis)
+ROWS.lower("""
+opset6.GatherElements(data, indices, *, axis) -> GatherElements(data, as_index(indices), axis=axis)
+opset8.GatherND(data, indices, *, batch_dims=0) -> GatherND(data, as_int64(indices), batch_dims=batch_dims)
+""")
 
 
 @GatherElements.lift("openvino")
@@ -132,17 +135,6 @@ def gather_nd_5(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0)
         return found
     tail = b(Shape, found, start=batch_dims)
     return b(Reshape, found, b(Concat, vector(b, [-1]), tail, axis=0))
-
-
-@lower("openvino", "opset8.GatherND")
-def gather_nd_8(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
-    """Parts of `data` by places along its first axes."""
-    return b(GatherND, data, as_int64(b, indices), batch_dims=batch_dims)
-
-
-@GatherND.lift("openvino")
-def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Lifted:
-    return b.word("opset8.GatherND", data, indices, batch_dims=batch_dims)
 
 
 @lower("openvino", "opset3.ScatterUpdate")
@@ -276,13 +268,6 @@ def reverse_sequence(b: Builder, x: Value, lengths: Value, *, batch_axis: int = 
     order = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]
     turned = b(ReverseSequence, transposed(b, x, order), counts, batch_axis=0, time_axis=1)
     return transposed(b, turned, [int(axis) for axis in np.argsort(order)])
-
-
-@ReverseSequence.lift("openvino")
-def lift_reverse_sequence(
-    b: Builder, input: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0
-) -> Lifted:
-    return b.word("opset1.ReverseSequence", input, sequence_lens, batch_axis=batch_axis, seq_axis=time_axis)
 
 
 @lower("openvino", "opset1.Reverse")

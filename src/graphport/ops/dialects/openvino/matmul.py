@@ -12,6 +12,7 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape
 from graphport.ops.dialects.inverse import determinant, inverted
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.indexing import Gather, Slice
@@ -46,9 +47,7 @@ def _turned(b: Builder, x: Value) -> Value:
     return transposed(b, x, [*range(rank - 2), rank - 1, rank - 2]) if rank > 1 else x
 
 
-@MatMul.lift("openvino")
-def lift_matmul(b: Builder, x: Value, y: Value) -> Lifted:
-    return b.word("opset1.MatMul", x, y)
+ROWS.lift("MatMul -> opset1.MatMul(a, b)")
 
 
 @GemmView.lift("openvino")

@@ -11,13 +11,12 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape, itself
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import dtype_of, needed, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.normalization import (
     LRN,
-    BatchNormalization,
-    GroupNormalization,
     InstanceNormalization,
     LayerNormalization,
     LpNormalization,
@@ -28,7 +27,6 @@ from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.shapes import axis_indices
 from graphport.ops.views.normalization import (
     BatchNormalizationView,
-    GroupNormalizationView,
     LayerNormalizationView,
     LRNView,
     RMSNormalizationView,
@@ -43,20 +41,16 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-@lower("openvino", "opset1.BatchNormInference")
-def batch_norm_1(
-    b: Builder, gamma: Value, beta: Value, x: Value, mean: Value, variance: Value, *, epsilon: float
-) -> Value:
-    """Given statistics taken out, per channel; the data stood third."""
-    return b(BatchNormalization, x, gamma, beta, mean, variance, epsilon=epsilon)
-
-
-@lower("openvino", "opset5.BatchNormInference")
-def batch_norm_5(
-    b: Builder, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value, *, epsilon: float
-) -> Value:
-    """Given statistics taken out, per channel."""
-    return b(BatchNormalization, x, gamma, beta, mean, variance, epsilon=epsilon)
+ROWS.lower("""
+opset1.BatchNormInference(gamma, beta, x, mean, variance, *, epsilon)
+    -> BatchNormalization(x, gamma, beta, mean, variance, epsilon=epsilon)
+opset5.BatchNormInference(x, gamma, beta, mean, variance, *, epsilon)
+    -> BatchNormalization(x, gamma, beta, mean, variance, epsilon=epsilon)
+opset12.GroupNormalization(x, scale, bias, *, num_groups, epsilon)
+    -> GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+# Over its length along the channels, with `bias` under the root.
+opset1.GRN(x, *, bias: float) -> Div(x, Sqrt(Add(ReduceSum(Mul(x, x), [1]), bias)))
+""")
 
 
 @BatchNormalizationView.lift("openvino")
@@ -187,17 +181,9 @@ def lift_instance_normalization(
     return b.word("opset1.Add", y, emitted_reshape(b, bias, channel))
 
 
-@lower("openvino", "opset12.GroupNormalization")
-def group_normalization(b: Builder, x: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float) -> Value:
-    """Groups of channels with mean 0 and variance 1, scaled and shifted per channel."""
-    return b(GroupNormalization, x, scale, bias, num_groups=num_groups, epsilon=epsilon)
-
-
-@GroupNormalizationView.lift("openvino")
-def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> Lifted:
-    if op.stash_type != 1:
-        return None
-    return b.word("opset12.GroupNormalization", op.x, op.scale, op.bias, num_groups=op.num_groups, epsilon=op.epsilon)
+ROWS.lift("""
+GroupNormalization -> opset12.GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+""")
 
 
 @MeanVarianceNormalization.lift("openvino")
@@ -258,13 +244,6 @@ def normalize_l2(b: Builder, x: Value, axes: Value, *, eps: float, eps_mode: str
     total = b(ReduceSum, b(Mul, x, x), places, noop_with_empty_axes=1)
     small = b.like(x, eps)
     return b(Div, x, b(Sqrt, b(Add, total, small) if eps_mode.lower() == "add" else b(Max, total, small)))
-
-
-@lower("openvino", "opset1.GRN")
-def grn(b: Builder, x: Value, *, bias: float) -> Value:
-    """`x` over its length along the channels, with `bias` under the root."""
-    total = b(ReduceSum, b(Mul, x, x), vector(b, [1]))
-    return b(Div, x, b(Sqrt, b(Add, total, b.like(x, bias))))
 
 
 @LpNormalization.lift("openvino")

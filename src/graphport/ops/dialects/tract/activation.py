@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
+from graphport.ops.dialects.tract.binding import DIALECT, ROWS, dtype_of, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -18,32 +18,17 @@ if TYPE_CHECKING:
 _CUBE = 0.044715
 
 
-@word("tract_core_silu", "tract_transformers_silu")
-def silu(b: Builder, input: Value) -> Value:
-    """`x * sigmoid(x)`."""
-    emit = OpBuilder(b)
-    return emit("Mul", input, emit("Sigmoid", input))
-
-
-@word("tract_core_gelu_approx", "tract_transformers_gelu_approx")
-def gelu_approx(b: Builder, input: Value, *, fast_impl: bool = False) -> Value:
-    """The formula with tanh; the fast one has a square where it has a cube."""
-    emit = OpBuilder(b)
-    if not fast_impl:
-        return emit("Gelu", input, approximate="tanh")
-    inner = emit("Add", input, emit("Mul", emit("Mul", input, input), b.like(input, _CUBE)))
-    share = emit("Add", emit("Tanh", emit("Mul", inner, b.like(input, float(np.sqrt(2 / np.pi))))), b.like(input, 1.0))
-    return emit("Mul", emit("Mul", input, b.like(input, 0.5)), share)
-
-
-@word("tract_core_clamped_swiglu")
-def clamped_swiglu(b: Builder, gate: Value, up: Value, *, alpha: float, limit: float) -> Value:
-    """`g * sigmoid(alpha g) * (u + 1)` of a gate that is cut off above, and the other at both sides."""
-    emit = OpBuilder(b)
-    g = emit("Min", gate, b.like(gate, limit))
-    u = emit("Clip", up, b.like(up, -limit), b.like(up, limit))
-    share = emit("Sigmoid", emit("Mul", g, b.like(g, alpha)))
-    return emit("Mul", emit("Mul", g, share), emit("Add", u, b.like(u, 1.0)))
+ROWS.lower("""
+tract_core_silu, tract_transformers_silu(input) -> Mul(input, Sigmoid(input))
+# The fast one has a square where the formula has a cube.
+tract_core_gelu_approx, tract_transformers_gelu_approx(input, *, fast_impl: any = False)
+    -> fast_impl: Mul(Mul(input, 0.5), Add(Tanh(Mul(Add(input, Mul(Mul(input, input), 0.044715)),
+                                                    math.sqrt(2 / math.pi))), 1.0))
+    -> Gelu(input, approximate="tanh")
+# A gate that is cut off above, and what it lets through at both sides.
+tract_core_clamped_swiglu(gate, up, *, alpha: float, limit: float)
+    -> Mul(Mul(g := Min(gate, limit), Sigmoid(Mul(g, alpha))), Add(Clip(up, -limit, limit), 1.0))
+""")
 
 
 @word("tract_core_softmax")

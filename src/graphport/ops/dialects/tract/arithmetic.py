@@ -12,11 +12,10 @@ from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.leading_broadcast import led, trailed
 from graphport.ops.dialects.nnef import arithmetic as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, axis_of, dtype_of, elementwise, static, unified, word
+from graphport.ops.dialects.tract.binding import DIALECT, ROWS, axis_of, dtype_of, elementwise, static, unified, word
 from graphport.ops.dialects.tract.rows import fact_like, numbers_of, unary
 from graphport.ops.dialects.tract.types import datum_name
 from graphport.ops.folded import folded
-from graphport.ops.pages.arithmetic import Pow
 from graphport.ops.shapes import broadcast
 
 if TYPE_CHECKING:
@@ -128,10 +127,12 @@ def _is_exact(number: int, dtype: DType) -> bool:
         return float(dtype.numpy.type(number)) == number
 
 
-@word("tract_core_pow_const")
-def pow_const(b: Builder, input: Value, *, exponent: float) -> Value:
-    """A power that the text knows."""
-    return b(Pow, input, b.like(input, exponent))
+ROWS.lower("""
+tract_core_pow_const(input, *, exponent: float) -> Pow(input, exponent)
+tract_core_bitnot(input)
+    -> dtype(input) is bool: Not(input)
+    -> BitwiseNot(input)
+""")
 
 
 @word("tract_shl", "tract_shr")
@@ -183,12 +184,6 @@ def _whole(page: str, word_: str) -> None:
 
 _whole("Floor", "floor")
 _whole("Ceil", "ceil")
-
-
-@word("tract_core_bitnot")
-def bitnot(b: Builder, input: Value) -> Value:
-    """All bits turned; of a truth, its opposite."""
-    return OpBuilder(b)("Not" if dtype_of(input) is DType.BOOL else "BitwiseNot", input)
 
 
 @word("tract_core_cumsum", "tract_pulse_cumsum")

@@ -19,7 +19,9 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.leading_broadcast import trailed
+from graphport.ops.dialects.nnef.formula import emitted_word
 from graphport.ops.folded import folded
+from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -54,6 +56,9 @@ def word(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return function
 
     return register
+
+
+ROWS = Rows(DIALECT, emit=emitted_word, register=word)
 
 
 def apart(operands: Sequence[Value | None], wires: Sequence[str]) -> tuple[Sequence[Value | None], dict[str, Value]]:

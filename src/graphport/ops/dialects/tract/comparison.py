@@ -12,7 +12,7 @@ from graphport.ops.declare import lift
 from graphport.ops.dialects.leading_broadcast import emitted, led, trailed
 from graphport.ops.dialects.nnef import comparison as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, elementwise, unified, word
+from graphport.ops.dialects.tract.binding import DIALECT, ROWS, dtype_of, elementwise, unified, word
 from graphport.ops.dialects.tract.rows import fact_like
 from graphport.ops.shapes import broadcast
 
@@ -48,10 +48,10 @@ def select(b: Builder, condition: Value, true_value: Value, false_value: Value) 
     return emit("Where", *trailed(b, test, yes, no))
 
 
-@word("tract_core_is_inf")
-def is_inf(b: Builder, input: Value, *, detect_positive: bool = True, detect_negative: bool = True) -> Value:
-    """Whether an entry is infinite, on the sides that count."""
-    return OpBuilder(b)("IsInf", input, detect_positive=int(detect_positive), detect_negative=int(detect_negative))
+ROWS.lower("""
+tract_core_is_inf(input, *, detect_positive: any = True, detect_negative: any = True)
+    -> IsInf(input, detect_positive=detect_positive, detect_negative=detect_negative)
+""")
 
 
 # Lifting

@@ -11,12 +11,12 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, Numbers, axis_of, dtype_of, number, static, vector, word
+from graphport.ops.dialects.tract.binding import DIALECT, ROWS, Numbers, axis_of, dtype_of, number, static, vector, word
 from graphport.ops.dialects.tract.rows import dims_of, fact_like, numbers_of
 from graphport.ops.dialects.tract.types import datum, datum_name
 from graphport.ops.folded import folded
 from graphport.ops.pages.indexing.slicing import FAR
-from graphport.ops.views.indexing import ScatterElementsView, SliceView
+from graphport.ops.views.indexing import SliceView
 from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
@@ -79,31 +79,15 @@ def _places(b: Builder, indices: Value) -> Value:
     return indices if own in (None, DType.INT64, DType.INT32) else OpBuilder(b)("Cast", indices, to=DType.INT64)
 
 
-@word("tract_core_gather_elements")
-def gather_elements(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
-    """Entries along an axis, one for each place of `indices`."""
-    return OpBuilder(b)("GatherElements", input, _places(b, indices), axis=axis)
-
-
-@word("tract_core_gather_nd")
-def gather_nd(b: Builder, input: Value, indices: Value, *, batch_dims: int = 0) -> Value:
-    """Entries or slices at places of several axes."""
-    return OpBuilder(b)("GatherND", input, OpBuilder(b)("Cast", indices, to=DType.INT64), batch_dims=batch_dims)
-
-
-@word("tract_core_scatter_elements")
-def scatter_elements(
-    b: Builder, input: Value, indices: Value, updates: Value, *, axis: int, reduction: str = "none"
-) -> Value:
-    """The input with entries put in along an axis."""
-    return OpBuilder(b)("ScatterElements", input, _places(b, indices), updates, axis=axis, reduction=reduction)
-
-
-@word("tract_core_scatter_nd")
-def scatter_nd(b: Builder, input: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
-    """The input with entries or slices put in at places of several axes."""
-    emit = OpBuilder(b)
-    return emit("ScatterND", input, emit("Cast", indices, to=DType.INT64), updates, reduction=reduction)
+ROWS.having(places=_places).lower("""
+tract_core_gather_elements(input, indices, *, axis) -> GatherElements(input, places(indices), axis=axis)
+tract_core_gather_nd(input, indices, *, batch_dims=0) -> GatherND(input, cast(indices, int64), batch_dims=batch_dims)
+tract_core_scatter_elements(input, indices, updates, *, axis, reduction="none")
+    -> ScatterElements(input, places(indices), updates, axis=axis, reduction=reduction)
+tract_core_scatter_nd(input, indices, updates, *, reduction="none")
+    -> ScatterND(input, cast(indices, int64), updates, reduction=reduction)
+tract_onnx_non_zero(input, *, count_symbol: ignored = "") -> NonZero(input)
+""")
 
 
 @word("tract_core_one_hot")
@@ -137,13 +121,6 @@ def trilu(b: Builder, input: Value, k: Value | None = None, *, upper: bool = Tru
     return emit("Trilu", input, offset, upper=int(upper))
 
 
-@word("tract_onnx_non_zero")
-def non_zero(b: Builder, input: Value, *, count_symbol: str = "") -> Value:
-    """The places of all entries that are not zero: [rank, count]."""
-    del count_symbol
-    return OpBuilder(b)("NonZero", input)
-
-
 @word("tract_onnx_ml_direct_lookup")
 def direct_lookup(b: Builder, input: Value, values: Value, fallback: Value) -> Value:
     """What stands in a table at each place; the fallback outside of it."""
@@ -170,14 +147,12 @@ def reverse_lookup(b: Builder, input: Value, keys: Value, *, fallback: int) -> V
 # Lifting
 
 
-@lift(DIALECT, "Gather")
-def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
-    return b.word("tract_core_gather", data, indices, axis=axis % len(b.dims(data)))
-
-
-@lift(DIALECT, "GatherElements")
-def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
-    return b.word("tract_core_gather_elements", data, indices, axis=axis % len(b.dims(data)))
+ROWS.lift("""
+Gather -> tract_core_gather(data, indices, axis=axis(axis, data))
+GatherElements -> tract_core_gather_elements(data, indices, axis=axis(axis, data))
+ScatterElements
+    -> tract_core_scatter_elements(data, indices, updates, axis=axis(axis, data), reduction=reduction)
+""")
 
 
 @lift(DIALECT, "GatherND")
@@ -199,12 +174,6 @@ def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Val
     emit = OpBuilder(b)
     moved = emit("Add", indices, b.like(indices, np.array(lengths)))
     return emit("Where", emit("Less", indices, b.like(indices, 0)), moved, indices)
-
-
-@ScatterElementsView.lift(DIALECT)
-def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Any:
-    place = op.axis % len(b.dims(op.data))
-    return b.word("tract_core_scatter_elements", op.data, op.indices, op.updates, axis=place, reduction=op.reduction)
 
 
 @lift(DIALECT, "ScatterND")

@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
+from graphport.ops.dialects.tract.binding import DIALECT, ROWS, dtype_of, word
 from graphport.ops.dialects.tract.types import datum_name
 
 if TYPE_CHECKING:
@@ -32,11 +32,10 @@ def random(
     raise UnsupportedError(message)
 
 
-@word("tract_onnx_multinomial")
-def multinomial(b: Builder, input: Value, *, dtype: int = 6, sample_size: int = 1, seed: float = 0.0) -> Value:
-    """Places drawn at random."""
-    del dtype, seed
-    return OpBuilder(b)("Multinomial", input, sample_size=sample_size)
+ROWS.lower("""
+tract_onnx_multinomial(input, *, dtype: ignored = 6, sample_size=1, seed: ignored = 0.0)
+    -> Multinomial(input, sample_size=sample_size)
+""")
 
 
 # Lifting: a seed is another number in every runtime, and is left out
