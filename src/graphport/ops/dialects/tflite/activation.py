@@ -11,15 +11,11 @@ from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.dialects.tflite import activation_softmax, tables
 from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.activation import (
     Clip,
-    Elu,
     Gelu,
-    HardSwish,
     LeakyRelu,
-    LogSoftmax,
-    PRelu,
-    Relu,
     Sigmoid,
     Softmax,
     Tanh,
@@ -30,22 +26,23 @@ from graphport.ops.special import erf
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
-    from graphport.ops.declare import Page
     from graphport.ops.dialects.tflite.tables import Numbers
 
 
-def _plain(name: str, page: Page, layout: str = "any") -> None:
-    @word(name, layout=layout)
-    def rule(op: Operator) -> Value:
-        return op.b(page, op[0])
-
-    del rule
-
-
-_plain("RELU", Relu)
-_plain("ELU", Elu)
-_plain("HARD_SWISH", HardSwish)
-_plain("LOG_SOFTMAX", LogSoftmax, "")
+ROWS.lower(
+    """
+RELU(x) -> Relu(x)
+RELU6(x) -> Clip(x, 0, 6)
+RELU_N1_TO_1(x) -> Clip(x, -1, 1)
+RELU_0_TO_1(x) -> Clip(x, 0, 1)
+ELU(x) -> Elu(x)
+HARD_SWISH(x) -> HardSwish(x)
+# A slope for each element, which is fitted to the last axes.
+PRELU(x, slope) -> PRelu(x, slope)
+""",
+    layout="any",
+)
+ROWS.lower("LOG_SOFTMAX(x) -> LogSoftmax(x)")
 
 
 @word("LOGISTIC", layout="any")
@@ -62,32 +59,12 @@ def tanh(op: Operator) -> Value:
     return op.b(Tanh, op[0]) if found is None else found
 
 
-def _clamped(name: str, least: float, most: float) -> None:
-    @word(name, layout="any")
-    def rule(op: Operator) -> Value:
-        x = op[0]
-        return op.b(Clip, x, op.b.like(x, least), op.b.like(x, most))
-
-    del rule
-
-
-_clamped("RELU6", 0, 6)
-_clamped("RELU_N1_TO_1", -1, 1)
-_clamped("RELU_0_TO_1", 0, 1)
-
-
 @word("LEAKY_RELU", layout="any")
 def leaky_relu(op: Operator) -> Value:
     """`alpha * x` below zero."""
     alpha = float(op.option("alpha", 0.0))
     found = tables.leaky(op, float(np.float32(alpha)))
     return op.b(LeakyRelu, op[0], alpha=alpha) if found is None else found
-
-
-@word("PRELU", layout="any")
-def prelu(op: Operator) -> Value:
-    """A slope for each element, which is fitted to the last axes."""
-    return op.b(PRelu, op[0], op[1])
 
 
 @word("GELU", layout="any")

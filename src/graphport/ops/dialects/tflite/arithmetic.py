@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
 from graphport.ops.dialects.tflite import tables
 from graphport.ops.dialects.tflite.binding import Operator, in_type, word
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import (
-    Abs,
     Add,
     Atan,
     BitShift,
     BitwiseAnd,
     BitwiseXor,
     Cast,
-    Ceil,
-    Cos,
     Div,
     Exp,
     Floor,
@@ -32,9 +31,6 @@ from graphport.ops.pages.arithmetic import (
     Neg,
     Pow,
     Reciprocal,
-    Round,
-    Sign,
-    Sin,
     Sqrt,
     Sub,
     Sum,
@@ -59,35 +55,31 @@ def computed(b: Builder, page: Page, *operands: Value) -> Value:
     return b(page, *operands)
 
 
-def _plain(name: str, page: Page, count: int) -> None:
-    @word(name, layout="any")
-    def rule(op: Operator) -> Value:
-        return computed(op.b, page, *[op[index] for index in range(count)])
-
-    del rule
+def _named(b: Builder, operator: str, *operands: Value) -> Value:
+    """`computed` with the name of the operator."""
+    return computed(b, registry.pages()[operator], *operands)
 
 
-for _name, _page in (
-    ("ABS", Abs),
-    ("CEIL", Ceil),
-    ("COS", Cos),
-    ("FLOOR", Floor),
-    ("ROUND", Round),
-    ("SIGN", Sign),
-    ("SIN", Sin),
-    ("SQRT", Sqrt),
-):
-    _plain(_name, _page, 1)
-for _name, _page in (
-    ("ADD", Add),
-    ("SUB", Sub),
-    ("MUL", Mul),
-    ("DIV", Div),
-    ("POW", Pow),
-    ("STABLEHLO_SUBTRACT", Sub),
-    ("STABLEHLO_DIVIDE", Div),
-):
-    _plain(_name, _page, 2)
+ROWS.having(computed=_named).lower(
+    """
+ABS(x) -> computed("Abs", x)
+CEIL(x) -> computed("Ceil", x)
+COS(x) -> computed("Cos", x)
+FLOOR(x) -> computed("Floor", x)
+ROUND(x) -> computed("Round", x)
+SIGN(x) -> computed("Sign", x)
+SIN(x) -> computed("Sin", x)
+SQRT(x) -> computed("Sqrt", x)
+SQUARE(x) -> computed("Mul", x, x)
+ADD(x, y) -> computed("Add", x, y)
+SUB, STABLEHLO_SUBTRACT(x, y) -> computed("Sub", x, y)
+MUL(x, y) -> computed("Mul", x, y)
+DIV, STABLEHLO_DIVIDE(x, y) -> computed("Div", x, y)
+POW(x, y) -> computed("Pow", x, y)
+SQUARED_DIFFERENCE(x, y) -> computed("Mul", gap := computed("Sub", x, y), gap)
+""",
+    layout="any",
+)
 
 
 def _of_truth_too(name: str, page: Page, logic: Page) -> None:
@@ -151,20 +143,6 @@ def rsqrt(op: Operator) -> Value:
     """1 by the root; of int16 that stands for zero or less, the largest number."""
     found = tables.interpolated(op, lambda x: 1 / np.sqrt(x), 32767)
     return op.b(Reciprocal, op.b(Sqrt, op[0])) if found is None else found
-
-
-@word("SQUARE", layout="any")
-def square(op: Operator) -> Value:
-    """x times itself."""
-    x = op[0]
-    return computed(op.b, Mul, x, x)
-
-
-@word("SQUARED_DIFFERENCE", layout="any")
-def squared_difference(op: Operator) -> Value:
-    """The square of x minus y."""
-    difference = computed(op.b, Sub, op[0], op[1])
-    return computed(op.b, Mul, difference, difference)
 
 
 @word("FLOOR_DIV", layout="any")

@@ -11,7 +11,8 @@ from graphport.core.facts import TensorFact
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.tflite.emitting import cast_to, computed_in
-from graphport.ops.pages.arithmetic import BitCast, BitShift, BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
+from graphport.ops.dialects.tflite.rows import ROWS
+from graphport.ops.pages.arithmetic import BitCast, BitShift, BitwiseAnd, BitwiseNot, BitwiseXor
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -45,9 +46,7 @@ def lift_and(b: Builder, a: Value, other: Value) -> Lifted:
     return (computed_in(b, _AND, "STABLEHLO_AND", a, other),)
 
 
-@BitwiseOr.lift("tflite")
-def lift_or(b: Builder, a: Value, other: Value) -> Lifted:
-    return (b(BitwiseXor, b(BitwiseXor, a, other), b(BitwiseAnd, a, other)),)
+ROWS.lift("BitwiseOr -> BitwiseXor(BitwiseXor(a, b), BitwiseAnd(a, b))")
 
 
 @BitwiseNot.lift("tflite")

@@ -20,6 +20,7 @@ from graphport.ops.dialects.tflite.emitting import (
     turned,
     zeros,
 )
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages import activation, arithmetic, comparison
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.matmul import Gemm, MatMul
@@ -191,11 +192,39 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
     return (emit(b, "SELECT_V2", condition, x, y),)
 
 
-@comparison.IsNaN.lift("tflite")
-def lift_is_nan(b: Builder, x: Value) -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, comparison.IsNaN, x),)
-    return (emit(b, "NOT_EQUAL", x, x),)
+ROWS.lift("""
+IsNaN
+    -> is_other_real(x): in_single("IsNaN", x)
+    -> NOT_EQUAL(x, x)
+Swish
+    -> alpha == 1: MUL(x, LOGISTIC(x))
+    -> MUL(x, LOGISTIC(MUL(x, alpha)))
+LeakyRelu
+    -> is_other_real(x): in_single("LeakyRelu", x, alpha=alpha)
+    -> LEAKY_RELU(x, alpha=alpha)
+Elu
+    -> is_other_real(x): in_single("Elu", x, alpha=alpha)
+    -> alpha == 1: ELU(x)
+    -> ADD(RELU(x), MUL(ELU(MINIMUM(x, 0.0)), alpha))
+Selu -> Mul(Elu(x, alpha=alpha), gamma)
+Celu
+    -> is_other_real(x): in_single("Celu", x, alpha=alpha)
+    -> ADD(RELU(x), MUL(ELU(MINIMUM(MUL(x, 1 / alpha), 0.0)), alpha))
+ThresholdedRelu
+    -> is_other_real(x): in_single("ThresholdedRelu", x, alpha=alpha)
+    -> SELECT_V2(GREATER(x, alpha), x, like(x, 0))
+Shrink
+    -> is_other_real(input): in_single("Shrink", input, bias=bias, lambd=lambd)
+    -> dtype(input) is float32:
+       SELECT_V2(LESS(input, -lambd), ADD(input, bias),
+                 SELECT_V2(GREATER(input, lambd), SUB(input, bias), like(input, 0)))
+HardSigmoid
+    -> is_other_real(x): in_single("HardSigmoid", x, alpha=alpha, beta=beta)
+    -> MINIMUM(RELU(ADD(MUL(x, alpha), beta)), 1.0)
+Gelu
+    -> is_other_real(x): in_single("Gelu", x, approximate=approximate)
+    -> GELU(x, approximate=approximate == "tanh")
+""")
 
 
 @comparison.IsInf.lift("tflite")
@@ -296,74 +325,6 @@ _formula(arithmetic.Cosh, lambda b, x: _half(b, x, "ADD"))
 _formula(activation.Softplus, _softplus)
 _formula(activation.Softsign, lambda b, x: emit(b, "DIV", x, emit(b, "ADD", emit(b, "ABS", x), 1.0)))
 _formula(activation.Mish, lambda b, x: emit(b, "MUL", x, emit(b, "TANH", _softplus(b, x))))
-
-
-@activation.Swish.lift("tflite")
-def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    inner = x if alpha == 1 else emit(b, "MUL", x, alpha)
-    return (emit(b, "MUL", x, emit(b, "LOGISTIC", inner)),)
-
-
-@activation.LeakyRelu.lift("tflite")
-def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, activation.LeakyRelu, x, alpha=alpha),)
-    return (emit(b, "LEAKY_RELU", x, alpha=alpha),)
-
-
-@activation.Elu.lift("tflite")
-def lift_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, activation.Elu, x, alpha=alpha),)
-    if alpha == 1:
-        return (emit(b, "ELU", x),)
-    below = emit(b, "MUL", emit(b, "ELU", emit(b, "MINIMUM", x, 0.0)), alpha)
-    return (emit(b, "ADD", emit(b, "RELU", x), below),)
-
-
-@activation.Selu.lift("tflite")
-def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Lifted:
-    return (b(arithmetic.Mul, b(activation.Elu, x, alpha=alpha), b.like(x, gamma)),)
-
-
-@activation.Celu.lift("tflite")
-def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, activation.Celu, x, alpha=alpha),)
-    inner = emit(b, "ELU", emit(b, "MINIMUM", emit(b, "MUL", x, 1 / alpha), 0.0))
-    return (emit(b, "ADD", emit(b, "RELU", x), emit(b, "MUL", inner, alpha)),)
-
-
-@activation.ThresholdedRelu.lift("tflite")
-def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, activation.ThresholdedRelu, x, alpha=alpha),)
-    return (emit(b, "SELECT_V2", emit(b, "GREATER", x, alpha), x, b.like(x, 0)),)
-
-
-@activation.Shrink.lift("tflite")
-def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Lifted:
-    if is_other_real(input):
-        return (in_single(b, activation.Shrink, input, bias=bias, lambd=lambd),)
-    if dtype_of(input) is not DType.FLOAT32:
-        return None
-    above = emit(b, "SELECT_V2", emit(b, "GREATER", input, lambd), emit(b, "SUB", input, bias), b.like(input, 0))
-    return (emit(b, "SELECT_V2", emit(b, "LESS", input, -lambd), emit(b, "ADD", input, bias), above),)
-
-
-@activation.HardSigmoid.lift("tflite")
-def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, activation.HardSigmoid, x, alpha=alpha, beta=beta),)
-    scaled = emit(b, "ADD", emit(b, "MUL", x, alpha), beta)
-    return (emit(b, "MINIMUM", emit(b, "RELU", scaled), 1.0),)
-
-
-@activation.Gelu.lift("tflite")
-def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, activation.Gelu, x, approximate=approximate),)
-    return (emit(b, "GELU", x, approximate=approximate == "tanh"),)
 
 
 _CLIPS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}

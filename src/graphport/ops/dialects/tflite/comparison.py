@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped
 from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Not, Or, Where
 
 if TYPE_CHECKING:
@@ -39,22 +40,14 @@ _compared("GREATER", Greater)
 _compared("GREATER_EQUAL", GreaterOrEqual)
 
 
-@word("LOGICAL_AND", layout="any")
-def logical_and(op: Operator) -> Value:
-    """Both."""
-    return op.b(And, op[0], op[1])
-
-
-@word("LOGICAL_OR", layout="any")
-def logical_or(op: Operator) -> Value:
-    """One of both."""
-    return op.b(Or, op[0], op[1])
-
-
-@word("LOGICAL_NOT", layout="any")
-def logical_not(op: Operator) -> Value:
-    """The opposite."""
-    return op.b(Not, op[0])
+ROWS.lower(
+    """
+LOGICAL_AND(x, y) -> And(x, y)
+LOGICAL_OR(x, y) -> Or(x, y)
+LOGICAL_NOT(x) -> Not(x)
+""",
+    layout="any",
+)
 
 
 @word("SELECT", moves=(1, 2))

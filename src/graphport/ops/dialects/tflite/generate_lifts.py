@@ -11,7 +11,8 @@ from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes
 from graphport.ops.dialects.tflite.emitting import cast_to, in_int32, shaped
-from graphport.ops.pages.generate import ConstantOfShape, EyeLike, Range
+from graphport.ops.dialects.tflite.rows import ROWS
+from graphport.ops.pages.generate import ConstantOfShape, EyeLike
 from graphport.ops.pages.reshape import Identity
 from graphport.ops.pages.signal import BlackmanWindow, HammingWindow, HannWindow
 
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-@Range.lift("tflite")
-def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Lifted:
-    return (emit(b, "RANGE", start, limit, delta),)
+ROWS.lift("Range -> RANGE(start, limit, delta)")
 
 
 @ConstantOfShape.lift("tflite")
