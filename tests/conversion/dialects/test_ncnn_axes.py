@@ -57,6 +57,9 @@ def folded(nodes, shape: Any = WIDE, more: Any = (), **constants):
         (4, 2, 0, 5, 1, 3),
         (2, 0, 1, 3, 5, 4),
         (0, 3, 1, 5, 4, 2),
+        (1, 0, 2, 3, 5, 4),
+        (0, 4, 5, 3, 2, 1),
+        (5, 1, 2, 3, 4, 0),
     ],
 )
 def test_an_order_of_many_axes(perm):
@@ -64,6 +67,10 @@ def test_an_order_of_many_axes(perm):
     assert is_narrow
     assert set(ops) <= {"Transpose"}
     assert len(ops) <= 4
+    moved = [sorted(axis for axis in perm if WIDE[axis] != 1).index(axis) for axis in perm if WIDE[axis] != 1]
+    runs = 1 + sum(one + 1 != other for one, other in zip(moved, moved[1:], strict=False))
+    if runs <= MOST_AXES:
+        assert len(ops) == 1
 
 
 def test_an_order_that_is_not_said_and_one_that_moves_nothing():

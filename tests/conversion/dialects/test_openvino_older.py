@@ -196,6 +196,7 @@ RAW = [
     ("opset9.ROIAlign", [PICTURE, BOXES, np.zeros(2, np.int32)], {**ALIGNED, "aligned_mode": "half_pixel"}, 9),
     ("opset9.NonMaxSuppression", [CENTRES, SCORES, whole(2), np.float32(0.5), np.float32(0.3)], {}, 5),
     *(("opset8.Gather", [X, PLACES, whole(axis)], {"batch_dims": 0}, 1) for axis in (1, 2, -1)),
+    ("opset8.Gather", [X, whole([[1, -2], [0, -1]]), whole(0)], {"batch_dims": 0}, 1),
     ("opset8.Gather", [X, PLACES, whole(2)], {"batch_dims": 1}, 7),
     ("opset7.Gather", [X, abs(PLACES), whole(2)], {"batch_dims": 0}, 1),
     ("opset8.GatherND", [X, whole([[0, 1], [1, 3]])], {"batch_dims": 0}, 5),
@@ -266,3 +267,18 @@ def test_older_words_of_a_file_compute_the_same_or_stay(word, operands, attribut
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     if oldest > 1:
         assert max(set_of(node.word) for node in said(oldest - 1)) >= oldest
+
+
+def test_what_need_not_be_counted_is_not():
+    """Places that are known to be counted from the front."""
+    for places, is_plain in (([1, 0], True), ([0, 0], True), ([1, -1], False)):
+        graph = Graph("one")
+        x = graph.add_input("x", TensorFact(DType.FLOAT32, X.shape))
+        operands = [x]
+        for array in (places, 1):
+            storage = storage_of(whole(array))
+            operands.append(graph.add_constant("c", TensorFact.of(storage), storage))
+        node = Node("opset8.Gather", operands, [Value("y")], {"batch_dims": 0}, dialect="openvino")
+        graph.add_output(graph.append(node).output)
+        words = [each.word for each in lift(graph, "openvino", newest=7)[0]]
+        assert (words == ["opset7.Gather"]) is is_plain, places
