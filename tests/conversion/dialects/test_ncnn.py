@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.conversion.dialects.ncnn import after_lifting, before, before_lifting
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
+from graphport.core.facts import SequenceFact, TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
@@ -124,6 +124,13 @@ def test_a_shape_that_a_text_says_stays_and_gets_its_element_type():
         graph = layers((word, "x"))
         graph.inputs[0].fact = TensorFact(F, (1, 9))
         assert told(graph) == (dtype, ["1", "9"])
+
+
+def test_a_list_that_is_given_stays_one():
+    graph = layers(("ReLU", "x"), inputs=2)
+    graph.inputs[1].fact = SequenceFact(TensorFact(F, None))
+    before(graph)
+    assert graph.inputs[1].fact == SequenceFact(TensorFact(F, None))
 
 
 def canonical(word="Relu", shape: Any = (2, 3), outputs=1, **attributes) -> Any:
@@ -250,6 +257,7 @@ def test_a_result_that_is_a_constant_is_a_layer_where_a_blob_has_its_numbers():
         (np.array([[1, 1 << 24]], np.int64), False),
         (np.zeros((1, 0), np.float32), False),
         (np.array([["a"]], object), False),
+        (np.ones((2, 1, 2, 1, 2, 2, 1), np.float32), False),
         (None, False),
     ):
         graph = Graph()
@@ -259,16 +267,18 @@ def test_a_result_that_is_a_constant_is_a_layer_where_a_blob_has_its_numbers():
         else:
             storage = storage_of(array)
             constant = graph.add_constant("c", TensorFact.of(storage), storage)
-        y = graph.append(Node("ReLU", [x], [Value("y", ROW)], dialect="ncnn", name="y")).output
-        graph.set_outputs([constant, y, constant])
+        z, y = (graph.append(Node("ReLU", [x], [Value(name, ROW)], dialect="ncnn", name=name)).output for name in "zy")
+        graph.set_outputs([constant, y, z, constant])
         after_lifting(graph)
         verify(graph)
-        assert graph.outputs[0].name == "c", array
+        assert [value.name for value in graph.outputs[:3]] == ["c", "y", "z"], array
+        order = [result for node in graph for result in node.results]
+        assert order.index(graph.outputs[1]) < order.index(graph.outputs[2])
         assert (graph.outputs[0] is not constant) is is_layer
         assert {node.dialect for node in graph} == {"ncnn"}
         assert ("MemoryData" in [node.word for node in graph]) is is_layer
         if is_layer:
-            assert [value.fact for value in graph.outputs] == [constant.fact, ROW, constant.fact]
+            assert [value.fact for value in graph.outputs] == [constant.fact, ROW, ROW, constant.fact]
 
 
 def test_results_tell_what_their_blobs_do_not():

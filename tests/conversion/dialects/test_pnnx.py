@@ -267,6 +267,28 @@ def test_complex_numbers_are_pairs_where_all_words_have_a_rule():
             assert [node.attributes[COMPLEX] for node in net.graph] == [(False, False), (True,)]
 
 
+def test_complex_constants_are_pairs_of_their_parts():
+    for kind, real in (("complex64", F32), ("complex128", DType.FLOAT64)):
+        net = Net()
+        numbers = np.array([[1 + 2j, -3j, 4]], kind)
+        z = net.constant(numbers)
+        net.graph.set_outputs([net.value("torch.real", z, fact=TensorFact(real, (1, 3)))])
+        before(net.graph)
+        assert z.fact == TensorFact(real, (1, 3, 2))
+        assert (z.storage.dtype, z.storage.shape) == (real, (1, 3, 2))
+        np.testing.assert_array_equal(z.storage.numpy(), np.stack([numbers.real, numbers.imag], -1))
+
+
+def test_what_gives_nothing_or_several_is_no_number():
+    net = Net()
+    none = net.put("prim::Constant", results=2, value=3)
+    node = net.put("torch.word", *none.results)
+    net.put("Expression", results=2, expr="3")
+    net.graph.set_outputs([node.output])
+    before(net.graph)
+    assert node.operands == none.results
+
+
 # ── and back ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
