@@ -93,3 +93,4 @@ def test_what_is_refused_says_what_to_do(folder, tmp_path):
             open_beside(told, None, location)
         assert (caught.value.help or "").startswith(remedy or ""), location
         assert (caught.value.help is None) is (remedy is None)
+        assert caught.value.args == (str(caught.value),)

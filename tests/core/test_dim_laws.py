@@ -416,3 +416,26 @@ def test_texts_and_numbers_are_read_up_to_their_limits():
 )
 def test_texts_of_dims(dim, text):
     assert str(dim) == text
+
+
+def test_remainders_of_what_is_small_are_small_whatever_divides_them():
+    for low, high, least, most, expected in (
+        (0, 3, 1, 10, (0, 3)),
+        (0, 3, 0, 10, (0, 3)),
+        (0, 30, 0, 10, (0, 9)),
+        (-5, 3, 1, 10, (0, 9)),
+        (0, 30, -4, 10, (-3, 9)),
+        (0, 30, -4, -1, (-3, 0)),
+    ):
+        assert bounds(Symbol("x", low, high) % Symbol("d", least, most)) == expected
+
+
+def test_quotients_of_long_sums_are_bounded_by_themselves_alone():
+    def total(name, count):
+        return sum((Symbol(f"{name}{number}") for number in range(1, count)), Symbol(f"{name}0"))
+
+    shared, more = total("c", 60), total("d", 40)
+    difference = (shared + more) // 2 - shared // 2
+    assert bounds(difference) == (20, None)
+    # With so many symbols more nobody looks for what the quotients have in common.
+    assert bounds(difference + total("e", 40) // 2)[0] is None

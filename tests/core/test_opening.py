@@ -43,8 +43,9 @@ def _folder(path: Path) -> Path:
 @pytest.mark.parametrize("use", [regular, opened, contents, MappedFile])
 def test_what_may_have_no_end_is_not_opened(tmp_path, monkeypatch, make, kind, use):
     monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
-    with pytest.raises(OSError, match=f"it is {kind}"):
+    with pytest.raises(OSError, match=f"it is {kind}") as caught:
         use(make(Path("file")))
+    assert (caught.value.errno, Path(caught.value.filename).name) == (0, "file")
 
 
 @pytest.mark.parametrize(

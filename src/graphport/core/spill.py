@@ -107,7 +107,7 @@ def rounded_to(array: np.ndarray[Any, Any], dtype: DType) -> Storage:
     Where the file cannot be written they stay in memory.
     """
     flat = array.reshape(-1)
-    step = max(CHUNK // dtype.numpy.itemsize, 1)
+    step = CHUNK // dtype.numpy.itemsize
     written = _written((flat[at : at + step] for at in range(0, flat.size, step)), array.shape, dtype)
     return ArrayStorage(array.astype(dtype.numpy, copy=False), dtype) if written is None else written
 

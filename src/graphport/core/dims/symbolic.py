@@ -287,8 +287,6 @@ def divided(a: Dim, b: Dim) -> Dim:
 
 def _proper(rest: Dim, b: Dim) -> Dim:
     """`rest // b` where no term of the rest is divisible by `b`."""
-    if isinstance(rest, int) and isinstance(b, int):
-        return rest // b if b else 0
     if isinstance(b, int) and _is_ceiling(terms_of(rest)):
         return -divided(b - 1 - rest, b)
     smaller = _cancelled(terms_of(rest), terms_of(b))
