@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_an_order_of_many_axes(perm):
     assert set(ops) <= {"Transpose"}
     assert len(ops) <= 4
     moved = [sorted(axis for axis in perm if WIDE[axis] != 1).index(axis) for axis in perm if WIDE[axis] != 1]
-    runs = 1 + sum(one + 1 != other for one, other in zip(moved, moved[1:], strict=False))
+    runs = 1 + sum(one + 1 != other for one, other in pairwise(moved))
     if runs <= MOST_AXES:
         assert len(ops) == 1
 
