@@ -155,8 +155,9 @@ def _reason(node: Node, target: Target, candidates: Collection[Node], floating: 
     if node.word not in target.weighted:
         return f"{target.name} has no integer kernel for {node.word}"
     axes = _axes(node)
-    if target.axes and axes and axes != target.axes:
-        return f"{target.name} has integer kernels for {node.word} over {target.axes} axes, this one has {axes}"
+    if target.axes and axes and axes not in target.axes:
+        known = " or ".join(map(str, target.axes))
+        return f"{target.name} has integer kernels for {node.word} over {known} axes, this one has {axes}"
     fact = node.operands[0].fact
     rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else 0
     if target.product_axes and not axes and rank > target.product_axes:

@@ -23,6 +23,9 @@ CASES: dict[str, dict[str, Any]] = {
     "CONV_2D clip": {"op": "Conv", "shapes": [(1, 3, 8, 6)], "w": (4, 3, 1, 1), "b": 4, "behind": "Relu6"},
     "CONV_2D uint8": {"op": "Conv", "shapes": [(1, 3, 8, 6)], "w": (4, 3, 3, 3), "b": 4, "dtype": np.uint8},
     "DEPTHWISE_CONV_2D": {"op": "Conv", "shapes": [(1, 4, 7, 6)], "w": (4, 1, 3, 3), "b": 4, "group": 4},
+    "CONV_2D of a signal": {"op": "Conv", "shapes": [(1, 3, 20)], "w": (4, 3, 3), "b": 4, "pads": [1, 1]}
+    | {"behind": "Relu"},
+    "DEPTHWISE_CONV_2D of a signal": {"op": "Conv", "shapes": [(1, 4, 20)], "w": (4, 1, 3), "b": 4, "group": 4},
     "FULLY_CONNECTED": {"op": "Gemm", "shapes": [(3, 8)], "w": (5, 8), "b": 5, "transB": 1},
     "FULLY_CONNECTED no bias": {"op": "MatMul", "shapes": [(3, 8)], "w": (8, 5), "axis": 1},
     "ADD": {"op": "Add", "shapes": [(2, 3, 4), (1, 3, 4)]},

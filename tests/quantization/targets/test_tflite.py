@@ -37,6 +37,26 @@ def test_layers_compute_on_integers_what_was_simulated(name: str, word: str, cou
         assert nets.snr(expected[one], found[one]) > 28
 
 
+def test_convolutions_of_signals_are_quantized_and_compute_on_integers(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["h"], pads=[1, 1]),
+        node("Relu", ["h"], ["r"]),
+        node("Conv", ["r", "v"], ["y"]),
+    ]
+    shapes = {"w": (8, 4, 3), "b": (8,), "v": (6, 8, 3)}
+    constants = {name: random.normal(0, 0.3, dims).astype(np.float32) for name, dims in shapes.items()}
+    found = gp.from_onnx(model(nodes, [("x", [1, 4, 32])], [("y", [1, 6, 30])], constants))
+    quantized = gp.quantize(found, nets.samples(found, 16), target="tflite", preset="fast")
+    gp.save(quantized, tmp_path / "q.tflite")
+    raw = gp.load(tmp_path / "q.tflite", raw=True)
+    layers = [str(node.operands[0].fact.dtype) for node in raw.graph if node.word == "CONV_2D"]
+    assert layers == ["int8", "int8"]
+    x = {"x": random.normal(size=(1, 4, 32)).astype(np.float32)}
+    (expected,) = gp.run(quantized, x, backend="reference").values()
+    assert nets.snr(expected, _run(tmp_path / "q.tflite", x)) > 35
+
+
 def _run(path: Path, x: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     with LiteRT() as litert:
         found = litert(path, list(x.values()))

@@ -16,6 +16,7 @@ from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
     from graphport.conversion.dialects.tflite_kernels import Kernel
+    from graphport.core.facts import Fact
     from graphport.ops.dialects.tflite.binding import Quantization
 
 _DIALECT = "tflite"
@@ -23,7 +24,7 @@ _BYTES = 128
 """How far uint8 and int8 are apart."""
 _CLAMPS = {"RELU": (1, 0.0, np.inf), "RELU6": (3, 0.0, 6.0)}
 """Operators that may be fused as activations: their number, and the bounds between which they leave numbers."""
-_FILLS, _CUTS = "PADV2", frozenset(("SLICE", "STRIDED_SLICE"))
+_FILLS, _CUTS = "PADV2", frozenset(("SLICE", "STRIDED_SLICE", "RESHAPE"))
 _BOUNDS = {"MAXIMUM": (0, -np.inf), "MINIMUM": (1, np.inf)}
 _MAKES_REAL = ("DEQUANTIZE", "CAST")
 _MOST_CLAMPS = 3
@@ -54,7 +55,7 @@ def integers(graph: Graph) -> None:
 
 
 def _round_before_cuts(graph: Graph) -> None:
-    """Let what is cut out of a result be cut out of its integers.
+    """Let what is cut out of a result, or is it in another shape, be cut out of its integers.
 
     Before  y = QUANTIZE(RELU(SLICE(TRANSPOSE_CONV(x, w), begin, size)))
     After   y = SLICE(QUANTIZE(RELU(TRANSPOSE_CONV(x, w))), begin, size)
@@ -396,6 +397,8 @@ def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization]
         if told[0] is not DType.UINT8:
             return first.storage.numpy(), told
         return (first.storage.numpy().astype(np.int16) - _BYTES).astype(np.int8), _signed(told)
+    if node.word == "RESHAPE":
+        return _reshaped(filters_of(first), node.output.fact)
     order = node.inputs[1] if node.word == "TRANSPOSE" else None
     found = filters_of(first) if order is not None and order.storage is not None else None
     if found is None or order is None or order.storage is None:
@@ -403,6 +406,21 @@ def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization]
     perm = [int(axis) for axis in order.storage.numpy()]
     array, (dtype, axis, scales, zeros) = found
     return np.ascontiguousarray(array.transpose(perm)), (dtype, perm.index(axis) if axis >= 0 else -1, scales, zeros)
+
+
+def _reshaped(
+    found: tuple[np.ndarray[Any, Any], Quantization] | None, fact: Fact
+) -> tuple[np.ndarray[Any, Any], Quantization] | None:
+    """Filters with other axes of length 1."""
+    shape = fact.shape if isinstance(fact, TensorFact) else None
+    if found is None or shape is None:
+        return None
+    array, (dtype, axis, scales, zeros) = found
+    before, after = ([at for at, n in enumerate(dims) if n != 1] for dims in (array.shape, shape))
+    if [array.shape[at] for at in before] != [shape[at] for at in after] or (axis >= 0 and axis not in before):
+        return None
+    own = after[before.index(axis)] if axis >= 0 else -1
+    return array.reshape(cast("Any", shape)), (dtype, own, scales, zeros)
 
 
 def reals_of(value: Value | None) -> np.ndarray[Any, Any] | None:

@@ -72,7 +72,7 @@ class Target:
             stands.
         inputs_only: only what weighted operators read is quantized.
         is_beside: grids are written to a table, too.
-        axes: how many axes convolutions on integers slide over; 0 for any number.
+        axes: over how many axes convolutions on integers slide; none for any number.
         product_axes: how many axes what is multiplied with a constant matrix may have; 0 for any number.
         real_groups: groups of so many results, or of a multiple, stay real; 0 for none.
         grouped_axes: over how many axes convolutions in groups slide at most; 0 for any number.
@@ -134,7 +134,7 @@ class Target:
     inputs_only: bool = False
     is_beside: bool = False
     for_all: bool = False
-    axes: int = 0
+    axes: tuple[int, ...] = ()
     product_axes: int = 0
     real_groups: int = 0
     grouped_axes: int = 0
