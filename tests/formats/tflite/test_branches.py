@@ -1,4 +1,4 @@
-"""What a branch gives is its own: LiteRT's IF frees what a kernel has computed once, ahead of all runs."""
+"""Branches give what is their own, which LiteRT's IF frees; scans are loops over the steps of what is scanned."""
 
 from __future__ import annotations
 
@@ -67,3 +67,51 @@ def test_a_branch_gives_nothing_that_is_computed_from_constants_alone(tmp_path: 
                 found = run(tmp_path / "m.tflite", list(given.values()))
                 assert not isinstance(found, str), found
                 np.testing.assert_array_equal(found[0], gp.run(model, given, backend="reference")["y"], name)
+
+
+SCANS: tuple[dict[str, Any], ...] = (
+    {},
+    {"scan_input_axes": [1, -1]},
+    {"scan_input_directions": [1, 0], "scan_output_directions": [1, 0]},
+    {"scan_input_axes": [1, 0], "scan_output_axes": [-1, 1], "scan_output_directions": [0, 1]},
+)
+
+
+def test_a_scan_computes_each_step_along_any_axis_either_way(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    real = TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Add", ["s", "a"], ["t"]),
+        helper.make_node("Mul", ["t", "b"], ["u"]),
+        helper.make_node("Sub", ["u", "around"], ["v"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, real, [4]) for name in "sabtuv"]
+    inner = helper.make_graph(nodes, "step", ports[:3], ports[3:])
+    with LiteRT() as run:
+        for stated in SCANS:
+            axes = [axis % 2 for axis in stated.get("scan_input_axes", [0, 0])]
+            given = {
+                "s0": (4,),
+                "a0": (4, 6) if axes[0] else (6, 4),
+                "b0": (4, 6) if axes[1] else (6, 4),
+                "around": (4,),
+            }
+            node = helper.make_node(
+                "Scan", ["s0", "a0", "b0"], ["x", "y", "z"], body=inner, num_scan_inputs=2, **stated
+            )
+            graph = helper.make_graph(
+                [node],
+                "g",
+                [helper.make_tensor_value_info(name, real, dims) for name, dims in given.items()],
+                [onnx.ValueInfoProto(name=name) for name in "xyz"],
+            )
+            proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+            onnx.save(proto, tmp_path / "m.onnx")
+            model = gp.load(tmp_path / "m.onnx")
+            gp.save(model, tmp_path / "m.tflite")
+            x = {name: random.normal(size=dims).astype(np.float32) for name, dims in given.items()}
+            found = run(tmp_path / "m.tflite", list(x.values()))
+            assert not isinstance(found, str), found
+            expected = gp.run(model, x, backend="reference")
+            for name, array in zip("xyz", found, strict=True):
+                np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=f"{name} {stated}")
