@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ PLAIN = re.compile(r'[^"<&\0-\x1f\ud800-\udfff\ufffe\uffff]*+')
 NAMED = re.compile(rf'(<port id="\d{{1,18}}" precision="\w{{1,64}}" names=")({PLAIN.pattern})(?=")', re.ASCII)
 """The tag of a port as far as the names of its tensor, and these."""
 
+_BLOCK = 1 << 12
+"""Pieces of text that are written at once."""
 _ESCAPED = str.maketrans(
     {"&": "&amp;", "<": "&lt;", '"': "&quot;"} | {chr(code): f"&#{code:02};" for code in range(32)}
 )
@@ -55,10 +58,11 @@ _IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def render(root: Element) -> Iterator[str]:
-    """The text of a tree in the layout of OpenVINO's writer, piece by piece."""
-    yield '<?xml version="1.0"?>\n'
+    """The text of a tree in the layout of OpenVINO's writer, block by block."""
     # Layers that were spelled alike have the same list of children, whose text is kept from the second time on.
-    yield from _rendered([root], 0, {})
+    pieces = chain(('<?xml version="1.0"?>\n',), _rendered([root], 0, {}))
+    while block := "".join(islice(pieces, _BLOCK)):
+        yield block
 
 
 def _inside(layer: Element, depth: int) -> list[str]:
@@ -77,39 +81,50 @@ def _rendered(roots: Sequence[Element], depth: int, known: _Known) -> Iterator[s
         if element is None:
             yield closing
             continue
-        yield from _opening(element, "\t" * depth)
+        indent = "\t" * depth
         children = element.children
         if not children and not element.dims and not element.ends:
+            yield _empty(element, indent)
             continue
-        closing = "\t" * depth + f"</{element.tag}>\n"
-        key = id(children), depth, bool(element.names)
-        if element.tag == "layer" and (element.names or key in known):
-            pieces = known.get(key)
-            if pieces is None:
-                pieces = _inside(element, depth + 1)
-                known[key] = pieces if key in known else None
-            pieces[2::3] = element.names
-            yield from pieces
-            yield closing
-            continue
+        yield f"{indent}<{element.tag}{_stated(element)}>\n"
+        if element.ends or element.dims:
+            yield from _lines(element, indent)
+        closing = f"{indent}</{element.tag}>\n"
         if element.tag == "layer":
+            key = id(children), depth, bool(element.names)
+            if element.names or key in known:
+                pieces = known.get(key)
+                if pieces is None:
+                    pieces = _inside(element, depth + 1)
+                    known[key] = pieces if key in known else None
+                pieces[2::3] = element.names
+                yield "".join(pieces)
+                yield closing
+                continue
             known[key] = None
         pending.append((None, depth, closing))
         pending += [(child, depth + 1, "") for child in reversed(children)]
 
 
-def _opening(element: Element, indent: str) -> Iterator[str]:
-    """All of an element in front of its children; the whole of one that has nothing in it but text."""
-    stated = "".join([f' {name}="{value.translate(_ESCAPED)}"' for name, value in element.attributes.items()])
-    if not element.children and not element.dims and not element.ends:
-        text = element.text.translate(_IN_TEXT)
-        yield (
-            f"{indent}<{element.tag}{stated}>{text}</{element.tag}>\n"
-            if text
-            else f"{indent}<{element.tag}{stated} />\n"
-        )
-        return
-    yield f"{indent}<{element.tag}{stated}>\n"
+def _stated(element: Element) -> str:
+    # Most of what is stated are numbers and words.
+    return "".join(
+        [
+            f' {name}="{value if value.isalnum() else value.translate(_ESCAPED)}"'
+            for name, value in element.attributes.items()
+        ]
+    )
+
+
+def _empty(element: Element, indent: str) -> str:
+    """The whole of an element that has nothing in it but text."""
+    if element.text:
+        return f"{indent}<{element.tag}{_stated(element)}>{element.text.translate(_IN_TEXT)}</{element.tag}>\n"
+    return f"{indent}<{element.tag}{_stated(element)} />\n"
+
+
+def _lines(element: Element, indent: str) -> Iterator[str]:
+    """The edges and dims of an element."""
     for ends in element.ends:
         a, b, c, d = ends if "".join(ends).isdecimal() else [end.translate(_ESCAPED) for end in ends]
         yield f'{indent}\t<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}" />\n'
