@@ -77,10 +77,10 @@ def Conv(
     """
     slid = window(x.shape[2:], w.shape[2:], auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
     wide = np.result_type(x.dtype, np.float32)
-    y = correlate(x.astype(wide), w.astype(wide), slid, group)
+    y = correlate(x.astype(wide, copy=False), w.astype(wide, copy=False), slid, group)
     if b is not None:
-        y = y + b.astype(wide).reshape(-1, *[1] * (x.ndim - 2))
-    return y.astype(x.dtype)
+        y += b.astype(wide).reshape(-1, *[1] * (x.ndim - 2))
+    return y.astype(x.dtype, copy=False)
 
 
 def _conv_transpose_shape(

@@ -85,8 +85,10 @@ def correlate(x: Tensor, w: Tensor, slid: Window, group: int) -> Tensor:
     n, c = x.shape[:2]
     m, depth = w.shape[:2]
     out, kernel = numbers(slid.lengths), w.shape[2:]
-    # One matrix product a group: [places, C/group * k] times [C/group * k, M/group].
-    columns = np.moveaxis(windows.reshape(n, group, c // group, *out, *kernel), 2, 2 + len(out))
-    columns = columns.reshape(n, group, prod(out), depth * prod(kernel))
+    # One matrix product a group: [M/group, C/group * k] times [C/group * k, places]. Places last are what x has side by
+    # side, and the result as it is wanted: of a window of one entry nothing is copied.
+    windows = windows.reshape(n, group, c // group, *out, *kernel)
+    columns = np.moveaxis(windows, range(3, 3 + len(out)), range(-len(out), 0))
+    columns = columns.reshape(n, group, depth * prod(kernel), prod(out))
     maps = w.reshape(group, m // group, depth * prod(kernel))
-    return np.matmul(columns, np.swapaxes(maps, 1, 2)).swapaxes(2, 3).reshape(n, m, *out)
+    return np.matmul(maps, columns).reshape(n, m, *out)
