@@ -44,12 +44,14 @@ class _Meaning(NamedTuple):
         return _ABSENT
 
 
-def _meaning(row: Row, names: set[str], functions: Mapping[str, Function], words: Words | None = None) -> _Meaning:
+def _meaning(
+    row: Row, names: set[str], functions: Mapping[str, Function], words: Words | None, *, has_pages: bool = True
+) -> _Meaning:
     used: set[str] = set()
     operators: list[str] = []
     ways: list[tuple[Term | None, Term]] = []
     for each in row.alternatives:
-        reader = Reader(row, set(names), functions, words)
+        reader = Reader(row, set(names), functions, words, has_pages)
         guard = None if each.guard is None else reader.term(each.guard)
         ways.append((guard, reader.term(each.meaning, is_last=True)))
         used |= reader.used
@@ -165,8 +167,17 @@ class Lifting:
     The names in it are those of the operator's page. What a row does not name has to be absent, or as it is by default.
     """
 
-    def __init__(self, row: Row, page: Page, functions: Mapping[str, Function], words: Words | None = None) -> None:
-        """A row of a page; `words` makes words of a dialect, without which there are operators alone."""
+    def __init__(
+        self,
+        row: Row,
+        page: Page,
+        functions: Mapping[str, Function],
+        words: Words | None = None,
+        *,
+        has_pages: bool = True,
+    ) -> None:
+        """A row of a page; `words` makes words of a dialect, beside which it names operators if it `has_pages`."""
+        self._has_pages = has_pages
         self.row = row
         self.page = page
         self._functions = functions
@@ -187,7 +198,8 @@ class Lifting:
         if any(each.kind != "ignored" or each.name not in self._defaults for each in stated):
             message = f"what {self.page.name} takes its page says, and only what is `ignored` is said here"
             raise RowError(self.row.text, message, self.row.parameters[0] if self.row.parameters else 0)
-        found = _meaning(self.row, set(self._defaults), self._functions, self._words)
+        names = set(self._defaults)
+        found = _meaning(self.row, names, self._functions, self._words, has_pages=self._has_pages)
         return found._replace(used=found.used | {each.name for each in stated})
 
     @property

@@ -27,6 +27,8 @@ class Rows:
     """Small words of its own: `(builder, *arguments)` by name."""
     emit: Callable[..., Any] | None = None
     """`(builder, word, is_last, operands, attributes)` makes a word while an operator is written."""
+    has_pages: bool = True
+    """Whether rows on the way back name operators beside words; not where words have names of operators."""
     other: str = ""
     """A dialect whose words, too, rows may name behind the arrow."""
     register: Callable[..., Any] | None = None
@@ -60,7 +62,8 @@ class Rows:
             for name in row.words:
                 if name not in PAGES:
                     raise RowError(row.text, f"{name} has no page", row.text.find(name))
-                lift(self.dialect, name, until=until)(Lifting(row, PAGES[name], self.functions, self._emitted))
+                rule = Lifting(row, PAGES[name], self.functions, self._emitted, has_pages=self.has_pages)
+                lift(self.dialect, name, until=until)(rule)
 
     def _read(self, word: str) -> Callable[..., Any] | None:
         """Another word, which is said in operators by its own rule."""

@@ -185,6 +185,8 @@ class Reader:
     names: set[str]
     functions: Mapping[str, Function]
     words: Words | None = None
+    has_pages: bool = True
+    """Whether names of pages are those: a dialect may have words of the same names."""
     begin: int = 0
     text: str = ""
     used: set[str] = field(default_factory=set[str])
@@ -291,7 +293,7 @@ class Reader:
         attributes = {each.arg: self._term(each.value) for each in node.keywords if each.arg is not None}
         if len(attributes) < len(node.keywords):
             raise self._fault(node, "attributes have names")
-        if name in PAGES:
+        if name in PAGES and self.has_pages:
             self.operators.append(name)
             return self._page(node, PAGES[name], operands, attributes, is_last=is_last)
         function = self.functions.get(name) or FUNCTIONS.get(name)

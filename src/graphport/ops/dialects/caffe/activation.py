@@ -7,28 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dims import decide_equal
-from graphport.core.dtypes import DType
 from graphport.ops.declare import Page, lift
 from graphport.ops.dialects.caffe.binding import Layer, aligned, in_caffe, layer, register, small_numbers
+from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.activation import (
     Clip,
-    Elu,
-    HardSigmoid,
     HardSwish,
-    LeakyRelu,
     Mish,
     PRelu,
     Relu,
     Sigmoid,
     Softmax,
     Softplus,
-    Swish,
     Tanh,
 )
-from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.comparison import Greater
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -39,40 +31,34 @@ register(Mish, "Mish")
 register(HardSwish, "HardSwish")
 
 
-@layer("HSwish")
-def h_swish(at: Layer) -> Value:
-    """Another name of `HardSwish`."""
-    return at.b(HardSwish, at.x)
-
-
-@layer("Sigmoid", "sigmoid_param")
-def sigmoid(at: Layer) -> Value:
-    """Its parameters say nothing but who computes it."""
-    return at.b(Sigmoid, at.x)
-
-
-@layer("TanH", "tanh_param")
-def tanh(at: Layer) -> Value:
-    """Its parameters say nothing but who computes it."""
-    return at.b(Tanh, at.x)
-
-
-@layer("ReLU", "relu_param")
-def relu(at: Layer, *, negative_slope: float = 0.0) -> Value:
-    """Leaky with a slope."""
-    return at.b(LeakyRelu, at.x, alpha=negative_slope) if negative_slope else at.b(Relu, at.x)
-
-
-@layer("ReLU6", "relu_param")
-def relu6(at: Layer) -> Value:
-    """Between 0 and 6."""
-    return at.b(Clip, at.x, at.real(0), at.real(6))
-
-
-@layer("Clip", "clip_param")
-def clip(at: Layer, *, min: float, max: float) -> Value:
-    """Between two bounds."""
-    return at.b(Clip, at.x, at.real(min), at.real(max))
+ROWS.lower("HSwish(x) -> HardSwish(x)")
+ROWS.lower("Sigmoid(x) -> Sigmoid(x)", fields=("sigmoid_param",))
+ROWS.lower("TanH(x) -> Tanh(x)", fields=("tanh_param",))
+ROWS.lower(
+    """
+ReLU(x, *, negative_slope=0.0)
+    -> negative_slope == 0: Relu(x)
+    -> LeakyRelu(x, alpha=negative_slope)
+ReLU6(x) -> Clip(x, 0, 6)
+""",
+    fields=("relu_param",),
+)
+ROWS.lower("Clip(x, *, min: float, max: float) -> Clip(x, min, max)", fields=("clip_param",))
+ROWS.lower("ELU(x, *, alpha=1.0) -> Elu(x, alpha=alpha)", fields=("elu_param",))
+ROWS.lower("Swish(x, *, beta=1.0) -> Swish(x, alpha=beta)", fields=("swish_param",))
+ROWS.lower(
+    "HardSigmoid(x, *, alpha=0.2, beta=0.5) -> HardSigmoid(x, alpha=alpha, beta=beta)", fields=("hard_sigmoid_param",)
+)
+ROWS.lower(
+    """
+# Nothing, unless training left the scaling to inference.
+Dropout(x, *, dropout_ratio=0.5, scale_train=True)
+    -> scale_train: Identity(x)
+    -> Mul(x, 1 - dropout_ratio)
+""",
+    fields=("dropout_param",),
+)
+ROWS.lower("Threshold(x, *, threshold=0.0) -> Cast(Greater(x, threshold), to=float32)", fields=("threshold_param",))
 
 
 @layer("PReLU", "prelu_param")
@@ -83,40 +69,10 @@ def prelu(at: Layer, *, channel_shared: bool = False) -> Value:
     return at.b(PRelu, at.x, slope if channel_shared else aligned(at.b, slope, min(1, len(dims) - 1), len(dims)))
 
 
-@layer("ELU", "elu_param")
-def elu(at: Layer, *, alpha: float = 1.0) -> Value:
-    """Exponential where negative."""
-    return at.b(Elu, at.x, alpha=alpha)
-
-
-@layer("Swish", "swish_param")
-def swish(at: Layer, *, beta: float = 1.0) -> Value:
-    """`x * sigmoid(beta * x)`."""
-    return at.b(Swish, at.x, alpha=beta)
-
-
-@layer("HardSigmoid", "hard_sigmoid_param")
-def hard_sigmoid(at: Layer, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    """`alpha * x + beta` between 0 and 1."""
-    return at.b(HardSigmoid, at.x, alpha=alpha, beta=beta)
-
-
 @layer("Softmax", "softmax_param")
 def softmax(at: Layer, *, axis: int = 1) -> Value:
     """Over one axis, by default the channels."""
     return at.b(Softmax, at.x, axis=at.axis(axis))
-
-
-@layer("Dropout", "dropout_param")
-def dropout(at: Layer, *, dropout_ratio: float = 0.5, scale_train: bool = True) -> Value:
-    """Nothing, unless training left the scaling to inference."""
-    return at.b(Identity, at.x) if scale_train else at.b(Mul, at.x, at.real(1 - dropout_ratio))
-
-
-@layer("Threshold", "threshold_param")
-def threshold(at: Layer, *, threshold: float = 0.0) -> Value:
-    """1 above the threshold, 0 elsewhere."""
-    return at.b(Cast, at.b(Greater, at.x, at.b.constant(np.float32(threshold))), to=DType.FLOAT32)
 
 
 def _emitted(page: Page, type: str) -> None:
@@ -134,24 +90,14 @@ _emitted(Sigmoid, "Sigmoid")
 _emitted(Tanh, "TanH")
 
 
-@LeakyRelu.lift("caffe")
-def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> tuple[Value, ...]:
-    return in_caffe(b, "ReLU", [x.fact], x, negative_slope=alpha)
-
-
-@Elu.lift("caffe")
-def lift_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> tuple[Value, ...]:
-    return in_caffe(b, "ELU", [x.fact], x, alpha=alpha)
-
-
-@Swish.lift("caffe")
-def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> tuple[Value, ...]:
-    return in_caffe(b, "Swish", [x.fact], x, beta=alpha if alpha != 1 else None)
-
-
-@HardSigmoid.lift("caffe")
-def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> tuple[Value, ...]:
-    return in_caffe(b, "HardSigmoid", [x.fact], x, alpha=alpha, beta=beta)
+ROWS.lift("""
+LeakyRelu -> ReLU(x, negative_slope=alpha)
+Elu -> ELU(x, alpha=alpha)
+Swish
+    -> alpha == 1: Swish(x)
+    -> Swish(x, beta=alpha)
+HardSigmoid -> HardSigmoid(x, alpha=alpha, beta=beta)
+""")
 
 
 @Softmax.lift("caffe")

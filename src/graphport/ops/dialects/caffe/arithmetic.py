@@ -22,6 +22,7 @@ from graphport.ops.dialects.caffe.binding import (
     reshaped_in_caffe,
     small_numbers,
 )
+from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Mul, Neg, Pow, Reciprocal, Sqrt, Sub, Sum
 from graphport.ops.pages.reshape import Identity
 
@@ -172,14 +173,10 @@ def lift_neg(b: Builder, x: Value) -> tuple[Value, ...]:
     return _power(b, x, scale=-1.0)
 
 
-@Exp.lift("caffe")
-def lift_exp(b: Builder, x: Value) -> tuple[Value, ...]:
-    return in_caffe(b, "Exp", [x.fact], x)
-
-
-@Log.lift("caffe")
-def lift_log(b: Builder, x: Value) -> tuple[Value, ...]:
-    return in_caffe(b, "Log", [x.fact], x)
+ROWS.lift("""
+Exp -> Exp(input)
+Log -> Log(input)
+""")
 
 
 @Pow.lift("caffe")

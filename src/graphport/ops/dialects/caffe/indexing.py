@@ -12,6 +12,7 @@ from graphport.ops import pattern
 from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
 from graphport.ops.dialects.caffe.reshape import sliced
+from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.indexing.gathering import Compress, Gather
@@ -57,10 +58,7 @@ def embed(at: Layer, *, num_output: int, input_dim: int, bias_term: bool = True)
     return at.b(Add, y, at.blob(1, (num_output,), "bias")) if bias_term else y
 
 
-@layer("BatchReindex", bottoms=2)
-def batch_reindex(at: Layer) -> Value:
-    """Entries of the batch by number."""
-    return at.b(Gather, at.x, at.b(Cast, at.bottoms[1], to=DType.INT64))
+ROWS.lower("BatchReindex(x, places) -> Gather(x, Cast(places, to=int64))")
 
 
 @layer("Filter", bottoms=None)

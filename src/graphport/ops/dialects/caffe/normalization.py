@@ -8,11 +8,12 @@ import numpy as np
 
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, aligned, in_caffe, layer
+from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import LRN, BatchNormalization
 from graphport.ops.pages.pooling import AveragePool
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
-from graphport.ops.views.normalization import BatchNormalizationView, LRNView
+from graphport.ops.views.normalization import BatchNormalizationView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -178,9 +179,7 @@ def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Va
     return in_caffe(b, "Scale", [op.x.fact], y, blobs=[op.scale, op.b], bias_term=True)
 
 
-@LRNView.lift("caffe")
-def lift_lrn(b: Builder, op: LRNView) -> tuple[Value, ...] | None:
-    """Windows with a middle."""
-    if op.size % 2 == 0 or len(b.dims(op.x)) != 4:
-        return None
-    return in_caffe(b, "LRN", [op.x.fact], op.x, local_size=op.size, alpha=op.alpha, beta=op.beta, k=op.bias)
+ROWS.lift("""
+# Windows with a middle.
+LRN -> rank(x) == 4 and size % 2 == 1: LRN(x, local_size=size, alpha=alpha, beta=beta, k=bias)
+""")

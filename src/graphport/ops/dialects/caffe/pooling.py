@@ -12,6 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
+from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.dialects.caffe.windows import Frame, emitted_window, frame
 from graphport.ops.dialects.pooling_by_position import means_by_position
 from graphport.ops.dialects.windows import window_of
@@ -19,7 +20,7 @@ from graphport.ops.pages.arithmetic import Add, Mod
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.convolution.window import numbers
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
-from graphport.ops.pages.pooling.regions import MaxRoiPool, MaxUnpool
+from graphport.ops.pages.pooling.regions import MaxUnpool
 from graphport.ops.pages.reshape import Flatten
 from graphport.ops.pages.reshape.pieces import Concat
 from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
@@ -136,12 +137,14 @@ def spatial_pyramid_pooling(at: Layer, *, pyramid_height: int, pool: str = "MAX"
     return parts[0] if len(parts) == 1 else at.b(Concat, *parts, axis=1)
 
 
-@layer("ROIPooling", "roi_pooling_param", bottoms=2)
-def roi_pooling(at: Layer, *, pooled_h: int = 0, pooled_w: int = 0, spatial_scale: float = 1.0) -> Value:
-    """Maxima of regions; a region is the picture's number and two corners."""
-    return at.b(
-        MaxRoiPool, at.bottoms[0], at.bottoms[1], pooled_shape=(pooled_h, pooled_w), spatial_scale=spatial_scale
-    )
+ROWS.lower(
+    """
+# Maxima of regions; a region is the picture's number and two corners.
+ROIPooling(x, regions, *, pooled_h=0, pooled_w=0, spatial_scale=1.0)
+    -> MaxRoiPool(x, regions, pooled_shape=(pooled_h, pooled_w), spatial_scale=spatial_scale)
+""",
+    fields=("roi_pooling_param",),
+)
 
 
 @layer("PSROIPooling", "psroi_pooling_param", bottoms=2)

@@ -11,6 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops import pattern
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer, reshaped_in_caffe
+from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.reshape import Flatten, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.pages.reshape.pieces import Concat, Split, Tile
@@ -200,9 +201,7 @@ def shuffle_channel(at: Layer, *, group: int = 1) -> Value:
 # Back
 
 
-@Identity.lift("caffe")
-def lift_identity(b: Builder, x: Value) -> tuple[Value, ...]:
-    return in_caffe(b, "Split", [x.fact], x)
+ROWS.lift("Identity -> Split(input)")
 
 
 @Flatten.lift("caffe")

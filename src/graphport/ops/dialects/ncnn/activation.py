@@ -25,35 +25,24 @@ from graphport.ops.dialects.ncnn.binding import (
     numbers_of,
 )
 from graphport.ops.dialects.ncnn.places import along
+from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.operands import sizes
-from graphport.ops.dialects.torch_functions import dtype_of, length, vector
-from graphport.ops.dialects.torch_promotion import cast
+from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.activation import (
-    Celu,
     Clip,
     Dropout,
-    Elu,
-    Gelu,
     Hardmax,
     HardSigmoid,
-    HardSwish,
     LeakyRelu,
     LogSoftmax,
     Mish,
     PRelu,
     Relu,
-    Selu,
-    Shrink,
     Sigmoid,
     Softmax,
-    Softplus,
-    Softsign,
-    Swish,
-    Tanh,
-    ThresholdedRelu,
 )
 from graphport.ops.pages.arithmetic import Cast, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import Equal, Greater
+from graphport.ops.pages.comparison import Equal
 from graphport.ops.pages.reduction import ArgMax, ReduceLogSumExp, ReduceMax
 from graphport.ops.pages.reshape import Split
 from graphport.ops.pattern import constant_numbers
@@ -82,10 +71,30 @@ def activated(at: Layer, y: Value) -> Value:
             raise UnsupportedError(message)
 
 
-@layer("ReLU")
-def relu(at: Layer) -> Value:
-    slope = at.real(0)
-    return at.b(Relu, at.x) if slope == 0 else at.b(LeakyRelu, at.x, alpha=slope)
+ROWS.lower("""
+ReLU(x, *, p0=0.0)
+    -> p0 == 0: Relu(x)
+    -> LeakyRelu(x, alpha=p0)
+ELU(x, *, p0=0.1) -> Elu(x, alpha=p0)
+CELU(x, *, p0=1.0) -> Celu(x, alpha=p0)
+SELU(x, *, p0=1.67326324, p1=1.050700987) -> Selu(x, alpha=p0, gamma=p1)
+GELU(x, *, p0=0)
+    -> p0: Gelu(x, approximate="tanh")
+    -> Gelu(x)
+HardSigmoid(x, *, p0=0.2, p1=0.5) -> HardSigmoid(x, alpha=p0, beta=p1)
+HardSwish(x, *, p0=0.2, p1=0.5) -> Mul(x, HardSigmoid(x, alpha=p0, beta=p1))
+Mish(x) -> Mish(x)
+Sigmoid(x) -> Sigmoid(x)
+Shrink(x, *, p0=0.0, p1=0.5) -> Shrink(x, bias=p0, lambd=p1)
+Softplus, BNLL(x) -> Softplus(x)
+Swish(x) -> Swish(x)
+TanH(x) -> Tanh(x)
+# 1 above the threshold, 0 elsewhere.
+Threshold(x, *, p0=0.0) -> cast(Greater(x, p0), dtype(x))
+Dropout(x, *, p0=1.0)
+    -> p0 == 1: x
+    -> Mul(x, p0)
+""")
 
 
 @layer("PReLU")
@@ -103,75 +112,9 @@ def clip(at: Layer) -> Value:
     return at.b(Clip, at.x, at.b.like(at.x, at.real(0, -_LARGEST)), at.b.like(at.x, at.real(1, _LARGEST)))
 
 
-@layer("ELU")
-def elu(at: Layer) -> Value:
-    return at.b(Elu, at.x, alpha=at.real(0, 0.1))
-
-
-@layer("CELU")
-def celu(at: Layer) -> Value:
-    return at.b(Celu, at.x, alpha=at.real(0, 1.0))
-
-
-@layer("SELU")
-def selu(at: Layer) -> Value:
-    return at.b(Selu, at.x, alpha=at.real(0, 1.67326324), gamma=at.real(1, 1.050700987))
-
-
-@layer("GELU")
-def gelu(at: Layer) -> Value:
-    return at.b(Gelu, at.x, approximate="tanh" if at.integer(0) else None)
-
-
-@layer("HardSigmoid")
-def hard_sigmoid(at: Layer) -> Value:
-    return at.b(HardSigmoid, at.x, alpha=at.real(0, 0.2), beta=at.real(1, 0.5))
-
-
-@layer("HardSwish")
-def hard_swish(at: Layer) -> Value:
-    return at.b(Mul, at.x, hard_sigmoid(at))
-
-
-@layer("Mish")
-def mish(at: Layer) -> Value:
-    return at.b(Mish, at.x)
-
-
-@layer("Sigmoid")
-def sigmoid(at: Layer) -> Value:
-    return at.b(Sigmoid, at.x)
-
-
-@layer("Shrink")
-def shrink(at: Layer) -> Value:
-    return at.b(Shrink, at.x, bias=at.real(0), lambd=at.real(1, 0.5))
-
-
 @layer("Softmax")
 def softmax(at: Layer) -> Value:
     return at.b(Softmax, at.x, axis=at.axis(at.integer(0)))
-
-
-@layer("Softplus", "BNLL")
-def softplus(at: Layer) -> Value:
-    return at.b(Softplus, at.x)
-
-
-@layer("Swish")
-def swish(at: Layer) -> Value:
-    return at.b(Swish, at.x)
-
-
-@layer("TanH")
-def tanh(at: Layer) -> Value:
-    return at.b(Tanh, at.x)
-
-
-@layer("Threshold")
-def threshold(at: Layer) -> Value:
-    """1 above the threshold, 0 elsewhere."""
-    return cast(at.b, at.b(Greater, at.x, at.b.like(at.x, at.real(0))), dtype_of(at.x))
 
 
 @layer("GLU")
@@ -182,86 +125,32 @@ def glu(at: Layer) -> Value:
     return at.b(Mul, left, at.b(Sigmoid, right))
 
 
-@layer("Dropout")
-def dropout(at: Layer) -> Value:
-    scale = at.real(0, 1.0)
-    return at.x if scale == 1 else at.b(Mul, at.x, at.b.like(at.x, scale))
-
-
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Relu.lift("ncnn")
-def lift_relu(b: Builder, x: Value) -> Value:
-    return emitted(b, "ReLU", x)
-
-
-@LeakyRelu.lift("ncnn")
-def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Value:
-    return emitted(b, "ReLU", x, p0=alpha)
-
-
-@Sigmoid.lift("ncnn")
-def lift_sigmoid(b: Builder, x: Value) -> Value:
-    return emitted(b, "Sigmoid", x)
-
-
-@Tanh.lift("ncnn")
-def lift_tanh(b: Builder, input: Value) -> Value:
-    return emitted(b, "TanH", input)
-
-
-@Mish.lift("ncnn")
-def lift_mish(b: Builder, x: Value) -> Value:
-    return emitted(b, "Mish", x)
-
-
-@Softplus.lift("ncnn")
-def lift_softplus(b: Builder, x: Value) -> Value:
-    return emitted(b, "Softplus", x)
-
-
-@Swish.lift("ncnn")
-def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    if alpha == 1:
-        return emitted(b, "Swish", x)
-    scaled = emitted(b, "BinaryOp", x, p0=2, p1=1, p2=alpha)
-    return emitted(b, "BinaryOp", x, emitted(b, "Sigmoid", scaled), p0=2)
-
-
-@Gelu.lift("ncnn")
-def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Value:
-    return emitted(b, "GELU", x, p0=1 if approximate == "tanh" else None)
-
-
-@HardSigmoid.lift("ncnn")
-def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    return emitted(b, "HardSigmoid", x, p0=alpha, p1=beta)
-
-
-@HardSwish.lift("ncnn")
-def lift_hard_swish(b: Builder, x: Value) -> Value:
-    return emitted(b, "HardSwish", x, p0=1 / 6, p1=0.5)
-
-
-@Elu.lift("ncnn")
-def lift_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    return emitted(b, "ELU", x, p0=alpha)
-
-
-@Celu.lift("ncnn")
-def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    return emitted(b, "CELU", x, p0=alpha)
-
-
-@Selu.lift("ncnn")
-def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Value:
-    return emitted(b, "SELU", x, p0=alpha, p1=gamma)
-
-
-@Shrink.lift("ncnn")
-def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
-    return emitted(b, "Shrink", input, p0=bias, p1=lambd)
+ROWS.lift("""
+Relu -> ReLU(x)
+LeakyRelu -> ReLU(x, p0=alpha)
+Sigmoid -> Sigmoid(x)
+Tanh -> TanH(input)
+Mish -> Mish(x)
+Softplus -> Softplus(x)
+Gelu
+    -> approximate == "tanh": GELU(x, p0=1)
+    -> GELU(x)
+HardSigmoid -> HardSigmoid(x, p0=alpha, p1=beta)
+HardSwish -> HardSwish(x, p0=1 / 6, p1=0.5)
+Elu -> ELU(x, p0=alpha)
+Celu -> CELU(x, p0=alpha)
+Selu -> SELU(x, p0=alpha, p1=gamma)
+Shrink -> Shrink(input, p0=bias, p1=lambd)
+# Operations: 0 is a sum, 2 a product, 3 a quotient; p1 says that the other operand is the number p2.
+Swish
+    -> alpha == 1: Swish(x)
+    -> BinaryOp(x, Sigmoid(BinaryOp(x, p0=2, p1=1, p2=alpha)), p0=2)
+Softsign -> BinaryOp(input, BinaryOp(AbsVal(input), p0=0, p1=1, p2=1.0), p0=3)
+ThresholdedRelu -> BinaryOp(x, Threshold(x, p0=alpha), p0=2)
+""")
 
 
 @Clip.lift("ncnn")
@@ -322,14 +211,3 @@ def lift_dropout(b: Builder, data: Value, *options: Value | None, **attributes: 
     if b.count > 1 or (trains is not None and (folded(trains) is None or constant_numbers(trains) != (0,))):
         return None
     return emitted(b, "Noop", data)
-
-
-@Softsign.lift("ncnn")
-def lift_softsign(b: Builder, input: Value) -> Value:
-    size = emitted(b, "BinaryOp", emitted(b, "AbsVal", input), p0=0, p1=1, p2=1.0)
-    return emitted(b, "BinaryOp", input, size, p0=3)
-
-
-@ThresholdedRelu.lift("ncnn")
-def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
-    return emitted(b, "BinaryOp", x, emitted(b, "Threshold", x, p0=alpha), p0=2)

@@ -23,10 +23,10 @@ from graphport.ops.dialects.ncnn.binding import (
     settled,
 )
 from graphport.ops.dialects.ncnn.integers import dtype_in, real
+from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.torch_promotion import kernel
 from graphport.ops.pages.arithmetic import (
-    Abs,
     Acos,
     Acosh,
     Add,
@@ -38,7 +38,6 @@ from graphport.ops.pages.arithmetic import (
     Cos,
     Cosh,
     Div,
-    Erf,
     Exp,
     Floor,
     Log,
@@ -165,14 +164,12 @@ def log(at: Layer) -> Value:
     return found if base == -1 else at.b(Div, found, at.b(Log, at.b.like(found, base)))
 
 
-@layer("AbsVal")
-def absolute(at: Layer) -> Value:
-    return at.b(Abs, at.x)
-
-
-@layer("Erf")
-def erf(at: Layer) -> Value:
-    return at.b(Erf, at.x)
+ROWS.lower("""
+AbsVal(x) -> Abs(x)
+Erf(x) -> Erf(x)
+# Element types and packing are matters of ncnn's memory: the numbers are the same.
+Cast, DeepCopy, Packing(x) -> x
+""")
 
 
 @layer("Scale")
@@ -195,12 +192,6 @@ def bias(at: Layer) -> Value:
     if at.rank < 3:
         return at.b(Add, at.x, at.b(Slice, bias, vector(at.b, [0]), vector(at.b, [1])))
     return at.b(Add, at.x, at.weight(0, [at.integer(0), *[1] * (at.rank - 1)]))
-
-
-@layer("Cast", "DeepCopy", "Packing")
-def same(at: Layer) -> Value:
-    """Element types and packing are matters of ncnn's memory: the numbers are the same."""
-    return at.x
 
 
 @layer("Split")
@@ -291,9 +282,7 @@ def floating(x: Value) -> Value:
 _register_unary()
 
 
-@Erf.lift("ncnn")
-def lift_erf(b: Builder, input: Value) -> Value:
-    return emitted(b, "Erf", input)
+ROWS.lift("Erf -> Erf(input)")
 
 
 @Identity.lift("ncnn")

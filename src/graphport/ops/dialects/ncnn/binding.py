@@ -138,6 +138,7 @@ def layer(*types: str) -> Callable[[F], F]:
                 message = f"its parameters do not go together: {error}"
                 raise ShapeError(message) from error
 
+        vars(lowered)["__wrapped__"] = getattr(function, "__wrapped__", function)
         for type_ in types:
             lower(DIALECT, type_)(lowered)
         return function

@@ -1,0 +1,41 @@
+"""Rows of Caffe: the bottoms of a layer, then the fields of its parameters."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from graphport.ops.dialects.caffe.binding import DIALECT, in_caffe, layer
+from graphport.ops.rows.table import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.dialects.caffe.binding import Layer
+    from graphport.ops.rows.rule import Lowering
+
+
+def _register(*types: str, fields: Sequence[str] = ()) -> Callable[[Lowering], None]:
+    """`fields` hold the messages whose fields are the keywords of the rows."""
+
+    def register(row: Lowering) -> None:
+        signature = inspect.signature(row)
+
+        def rule(at: Layer, **attributes: Any) -> Any:
+            return row(at.b, *at.bottoms, **attributes)
+
+        vars(rule).update(__wrapped__=row, __signature__=signature)
+        bottoms = sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in signature.parameters.values())
+        for name in types:
+            layer(name, *fields, bottoms=bottoms)(rule)
+
+    return register
+
+
+def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
+    return in_caffe(b, word, [operands[0].fact], *operands, **attributes)[0]
+
+
+ROWS = Rows(DIALECT, emit=_emitted, has_pages=False, register=_register)
