@@ -281,3 +281,35 @@ def test_every_row_of_every_dialect_fits_the_pages():
     assert len(found) > 30
     for rule in found:
         assert rule.operators is not None
+
+
+def test_what_an_operator_says_may_be_of_no_account():
+    scene = Scene()
+    node = Node("Celu", [scene.x], [Value("z")], {"alpha": 2.0})
+    assert lifted("Celu(alpha: ignored) -> celu(x)", node, scene) is not None
+    with pytest.raises(RowError, match="its page says"):
+        _ = lifting("Celu(beta: ignored) -> celu(x)", emitted).operators
+
+
+def test_a_dialect_may_have_words_that_are_called_as_operators():
+    scene = Scene()
+    row = row_of("Relu -> Relu(x)")
+    node = scene.graph.append(Node("Relu", [scene.x], [Value("z")]))
+    rule = Lifting(row, PAGES["Relu"], {}, emitted, has_pages=False)
+    answer = rule(Builder(Inference(), scene.graph, node, dialect="d"), scene.x)
+    assert (answer.producer.dialect, answer.producer.word) == ("d", "Relu")
+    assert rule.operators == ("Relu",)
+
+
+def test_a_node_of_more_results_than_a_row_gives_is_left_to_others():
+    scene = Scene()
+    node = scene.graph.append(Node("Dropout", [scene.x], [Value("z"), Value("mask")]))
+    rule = lifting("Dropout -> copy(data)", emitted)
+    assert rule(Builder(Inference(), scene.graph, node, dialect="d", count=2), scene.x) is None
+
+
+def test_a_number_beside_nothing_that_says_its_type_is_refused():
+    with pytest.raises(RowError, match=r"like\(x, 0\)") as told:
+        _ = lowering("w(x) -> Where(x, 0, 1)").operators
+    assert_points(told.value, "0, 1)")
+    assert lowering("w(x) -> Where(x, like(x, 0), 1)").operators == ("Where",)

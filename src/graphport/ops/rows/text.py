@@ -110,32 +110,21 @@ def _stripped(at: int, text: str) -> tuple[int, str]:
     return at + len(text) - len(text.lstrip()), text.strip()
 
 
+_MARKS = re.compile(r"""'[^']*'|"[^"]*"|[(\[]|[)\]]|->|:=|::|:""")
+_DEPTHS = {"(": 1, "[": 1, ")": -1, "]": -1}
+
+
 def _parts(text: str, mark: str) -> list[tuple[int, str]]:
     """What is between the marks outside of brackets and quotes, each with its place; `:=` and `::` are no `:`."""
     found: list[tuple[int, str]] = []
-    depth, quoted, begin, at = 0, "", 0, 0
-    while at < len(text):
-        sign = text[at]
-        if quoted:
-            quoted = "" if sign == quoted else quoted
-        elif sign in "'\"":
-            quoted = sign
-        elif sign in "([":
-            depth += 1
-        elif sign in ")]":
-            depth -= 1
-        elif not depth and text.startswith(mark, at) and not _is_other(text, at):
-            found.append((begin, text[begin:at]))
-            at += len(mark)
-            begin = at
-            continue
-        at += 1
+    depth, begin = 0, 0
+    for match in _MARKS.finditer(text):
+        depth += _DEPTHS.get(match[0], 0)
+        if not depth and match[0] == mark:
+            found.append((begin, text[begin : match.start()]))
+            begin = match.end()
     found.append((begin, text[begin:]))
     return found
-
-
-def _is_other(text: str, at: int) -> bool:
-    return text[at] == ":" and (text[at + 1 : at + 2] in ("=", ":") or text[at - 1 : at] == ":")
 
 
 def parameters(row: Row) -> tuple[Parameter, ...]:
