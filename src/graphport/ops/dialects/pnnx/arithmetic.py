@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -121,25 +120,13 @@ _NOT_CALLED = frozenset({"size", "int", "torch.float", "torch.long", "torch.bool
 _OTHER_NAMES = {"lshift": ("bitwise_left_shift", "__lshift__"), "rshift": ("bitwise_right_shift", "__rshift__")}
 
 
-def _unary(name: str, b: Builder, input: Tensor) -> Value:
-    return computed(b, name, input)
-
-
-def _binary(name: str, b: Builder, input: Tensor, other: Tensor) -> Value:
-    return computed(b, name, input, other)
-
-
 def _register_functions() -> None:
     for name, signature in SIGNATURES.items():
         if name in _NOT_CALLED or name in ("max", "min", "div", "pow"):
             continue
         words = [f"{space}{word}" for word in (name, *_OTHER_NAMES.get(name, ())) for space in ("torch.", "aten::")]
-        function: Callable[..., Value] = _bare(_unary if signature.arities == (1,) else _binary, name)
-        emits(*words)(function)
-
-
-def _bare(function: Callable[..., Value], name: str) -> Callable[..., Value]:
-    return partial(function, name)
+        operands = "input" if signature.arities == (1,) else "input, other"
+        PNNX.lower(f'{", ".join(words)}({operands}) -> computed("{name}", {operands})')
 
 
 _register_functions()

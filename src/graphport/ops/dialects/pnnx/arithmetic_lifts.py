@@ -52,15 +52,7 @@ from graphport.ops.pages.arithmetic import (
     Tan,
 )
 from graphport.ops.pages.comparison import (
-    And,
-    Equal,
-    Greater,
-    GreaterOrEqual,
     IsInf,
-    Less,
-    LessOrEqual,
-    Or,
-    Xor,
 )
 from graphport.ops.shapes import broadcast
 
@@ -118,10 +110,6 @@ def _register_liftings() -> None:
         lift(DIALECT, page.name)(partial(_emitted, name))
     for page, name in _MANY.items():
         lift(DIALECT, page.name)(partial(_chained, name))
-    for page, name in ((And, "and"), (Or, "or"), (Xor, "xor")):
-        lift(DIALECT, page.name)(partial(_asked, f"torch.logical_{name}"))
-    for page, name in ((Equal, "eq"), (Less, "lt"), (Greater, "gt"), (LessOrEqual, "le"), (GreaterOrEqual, "ge")):
-        lift(DIALECT, page.name)(partial(_asked, f"torch.{name}"))
 
 
 def _emitted(name: str, b: Builder, *operands: Value) -> Value:
@@ -132,11 +120,6 @@ def _chained(name: str, b: Builder, *operands: Value) -> Value | None:
     if len(operands) < 2:
         return b.word("nn.Identity", operands[0], facts=[operands[0].fact])[0] if operands else None
     return reduce(lambda x, y: emitted(b, name, x, y), operands)
-
-
-def _asked(word: str, b: Builder, x: Value, y: Value) -> Value:
-    fact = TensorFact(DType.BOOL, broadcast(b.dims(x), b.dims(y)))
-    return called(b, word, fact, input=x, other=y)
 
 
 _register_liftings()
@@ -173,6 +156,14 @@ def lift_mean(b: Builder, *operands: Value) -> Value | None:
 
 
 PNNX.lift("""
+And -> torch.logical_and(input=a, other=b)
+Or -> torch.logical_or(input=a, other=b)
+Xor -> torch.logical_xor(input=a, other=b)
+Equal -> torch.eq(input=a, other=b)
+Less -> torch.lt(input=a, other=b)
+Greater -> torch.gt(input=a, other=b)
+LessOrEqual -> torch.le(input=a, other=b)
+GreaterOrEqual -> torch.ge(input=a, other=b)
 Not -> torch.logical_not(input=x)
 BitwiseNot -> torch.bitwise_not(input=x)
 IsNaN -> torch.isnan(input=x)

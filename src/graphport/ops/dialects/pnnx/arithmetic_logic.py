@@ -10,7 +10,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
 from graphport.ops.dialects.torch_functions import Tensor, dtype_of, emits, number
-from graphport.ops.dialects.torch_promotion import cast, computed, floating, promoted
+from graphport.ops.dialects.torch_promotion import cast, floating, promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Abs, Add, Mul, Sub
 from graphport.ops.pages.comparison import (
@@ -24,7 +24,6 @@ from graphport.ops.pages.comparison import (
     LessOrEqual,
     Not,
     Or,
-    Xor,
 )
 
 
@@ -63,21 +62,14 @@ def _is_true(b: Builder, x: Tensor) -> Value:
     return cast(b, x, DType.BOOL) if isinstance(x, Value) else b.constant(bool(x), DType.BOOL)
 
 
-def _logical(page: Page, b: Builder, input: Value, other: Tensor) -> Value:
-    return b(page, _is_true(b, input), _is_true(b, other))
-
-
-def _bitwise(name: str, b: Builder, input: Tensor, other: Tensor) -> Value:
-    return computed(b, name, input, other)
-
-
-def _register_logic() -> None:
-    for word, page in (("and", And), ("or", Or), ("xor", Xor)):
-        emits(f"torch.logical_{word}", f"aten::logical_{word}")(partial(_logical, page))
-        emits(f"torch.bitwise_{word}", f"aten::bitwise_{word}", f"aten::__{word}__")(partial(_bitwise, word))
-
-
-_register_logic()
+PNNX.having(is_true=_is_true).lower("""
+torch.logical_and, aten::logical_and(input, other) -> And(is_true(input), is_true(other))
+torch.logical_or, aten::logical_or(input, other) -> Or(is_true(input), is_true(other))
+torch.logical_xor, aten::logical_xor(input, other) -> Xor(is_true(input), is_true(other))
+torch.bitwise_and, aten::bitwise_and, aten::__and__(input, other) -> computed("and", input, other)
+torch.bitwise_or, aten::bitwise_or, aten::__or__(input, other) -> computed("or", input, other)
+torch.bitwise_xor, aten::bitwise_xor, aten::__xor__(input, other) -> computed("xor", input, other)
+""")
 
 
 def _never(b: Builder, x: Value) -> Value:

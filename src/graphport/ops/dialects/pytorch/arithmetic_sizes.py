@@ -6,26 +6,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pytorch.overloads import DIALECT
 from graphport.ops.dialects.torch_functions import KEYS, Function, Tensor, dtype_of
-from graphport.ops.dialects.torch_promotion import cast, computed, promoted
-from graphport.ops.pages.arithmetic import Abs, Add, Ceil, Div, Floor, Max, Min, Mod, Mul, Neg, Round, Sqrt, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Not, Or, Where
-
-
-def _binary(page: Page, b: Builder, a: Tensor, other: Tensor) -> Value:
-    return b(page, *promoted(b, a, other))
-
-
-def _operator(page: Page) -> Function:
-    def operator(b: Builder, a: Tensor, b_: Tensor) -> Value:
-        return _binary(page, b, a, b_)
-
-    return operator
+from graphport.ops.dialects.torch_promotion import promoted
+from graphport.ops.dialects.torch_rows import FUNCTIONS
+from graphport.ops.pages.arithmetic import Div, Floor, Mod, Sub
+from graphport.ops.pages.comparison import Where
+from graphport.ops.rows.table import Rows
 
 
 def _called(rule: Function) -> Function:
@@ -47,6 +37,7 @@ def _called(rule: Function) -> Function:
             raise UnsupportedError(message) from error
         return rule(builder, **named)
 
+    vars(call)["__wrapped__"] = rule
     return call
 
 
@@ -59,17 +50,6 @@ def _size_word(*words: str) -> Callable[[Function], Function]:
     return register
 
 
-for _word, _page in (
-    ("add", Add), ("sub", Sub), ("mul", Mul), ("lt", Less), ("le", LessOrEqual), ("gt", Greater),
-    ("ge", GreaterOrEqual), ("eq", Equal),
-):  # fmt: skip
-    _size_word(f"_operator.{_word}")(_operator(_page))
-for _word, _page in (("and_", And), ("or_", Or)):
-    _size_word(f"_operator.{_word}")(_operator(_page))
-_size_word("torch.sym_max")(_operator(Max))
-_size_word("torch.sym_min")(_operator(Min))
-
-
 @_size_word("_operator.floordiv")
 def floordiv(b: Builder, a: Tensor, b_: Tensor) -> Value:
     """Toward minus infinity; sizes are not negative, where ONNX's quotient is the same."""
@@ -80,79 +60,47 @@ def floordiv(b: Builder, a: Tensor, b_: Tensor) -> Value:
     return b(Div, b(Sub, x, rest), y)
 
 
-@_size_word("_operator.mod")
-def mod(b: Builder, a: Tensor, b_: Tensor) -> Value:
-    return computed(b, "remainder", a, b_)
+def _value(b: Builder, x: Tensor) -> Value:
+    return x if isinstance(x, Value) else b.constant(x)
 
 
-@_size_word("_operator.truediv")
-def truediv(b: Builder, a: Tensor, b_: Tensor) -> Value:
-    return computed(b, "div", a, b_)
-
-
-@_size_word("_operator.ne")
-def ne(b: Builder, a: Tensor, b_: Tensor) -> Value:
-    return b(Not, _binary(Equal, b, a, b_))
-
-
-@_size_word("_operator.neg")
-def neg(b: Builder, a: Tensor) -> Value:
-    return b(Neg, _value(b, a))
-
-
-@_size_word("_operator.pow", "torch.sym_pow")
-def pow_(b: Builder, a: Tensor, b_: Tensor) -> Value:
-    return computed(b, "pow", a, b_)
-
-
-@_size_word("torch.sym_not", "_operator.not_")
-def sym_not(b: Builder, a: Tensor) -> Value:
-    return b(Not, _value(b, a))
+Rows(DIALECT, {**FUNCTIONS, "value": _value}, register=_size_word).lower("""
+_operator.add(a, b_) -> Add(*promoted(a, b_))
+_operator.sub(a, b_) -> Sub(*promoted(a, b_))
+_operator.mul(a, b_) -> Mul(*promoted(a, b_))
+_operator.mod(a, b_) -> computed("remainder", a, b_)
+_operator.truediv(a, b_) -> computed("div", a, b_)
+_operator.pow, torch.sym_pow(a, b_) -> computed("pow", a, b_)
+_operator.neg(a) -> Neg(value(a))
+_operator.abs(a) -> Abs(value(a))
+_operator.lt(a, b_) -> Less(*promoted(a, b_))
+_operator.le(a, b_) -> LessOrEqual(*promoted(a, b_))
+_operator.gt(a, b_) -> Greater(*promoted(a, b_))
+_operator.ge(a, b_) -> GreaterOrEqual(*promoted(a, b_))
+_operator.eq(a, b_) -> Equal(*promoted(a, b_))
+_operator.ne(a, b_) -> Not(Equal(*promoted(a, b_)))
+_operator.and_(a, b_) -> And(*promoted(a, b_))
+_operator.or_(a, b_) -> Or(*promoted(a, b_))
+torch.sym_max(a, b_) -> Max(*promoted(a, b_))
+torch.sym_min(a, b_) -> Min(*promoted(a, b_))
+torch.sym_not, _operator.not_(a) -> Not(value(a))
+torch.sym_float, _operator.float(a) -> cast(value(a), float32)
+torch.sym_int, math.trunc, _operator.int(a) -> cast(value(a), int64)
+torch.sym_sqrt, torch._sym_sqrt, math.sqrt(a) -> Sqrt(cast(value(a), float32))
+# Integers stay as they are.
+math.floor(a)
+    -> is_floating(x := value(a)): cast(Floor(x), int64)
+    -> value(a)
+math.ceil(a)
+    -> is_floating(x := value(a)): cast(Ceil(x), int64)
+    -> value(a)
+_operator.round, builtins.round, math.round(a)
+    -> is_floating(x := value(a)): cast(Round(x), int64)
+    -> value(a)
+""")
 
 
 @_size_word("torch.sym_ite")
 def sym_ite(b: Builder, a: Tensor, b_: Tensor = 0, t: Any = None, f: Any = None) -> Value:
     condition, yes, no = a, t if t is not None else b_, f
     return b(Where, _value(b, condition), *promoted(b, yes, no))
-
-
-@_size_word("torch.sym_float", "_operator.float")
-def sym_float(b: Builder, a: Tensor) -> Value:
-    return cast(b, _value(b, a), DType.FLOAT32)
-
-
-@_size_word("torch.sym_int", "math.trunc", "_operator.int")
-def sym_int(b: Builder, a: Tensor) -> Value:
-    return cast(b, _value(b, a), DType.INT64)
-
-
-@_size_word("math.floor")
-def floor(b: Builder, a: Tensor) -> Value:
-    x = _value(b, a)
-    return x if dtype_of(x).is_integer else cast(b, b(Floor, x), DType.INT64)
-
-
-@_size_word("math.ceil")
-def ceil(b: Builder, a: Tensor) -> Value:
-    x = _value(b, a)
-    return x if dtype_of(x).is_integer else cast(b, b(Ceil, x), DType.INT64)
-
-
-@_size_word("_operator.round", "builtins.round", "math.round")
-def round_(b: Builder, a: Tensor) -> Value:
-    x = _value(b, a)
-    return x if dtype_of(x).is_integer else cast(b, b(Round, x), DType.INT64)
-
-
-@_size_word("torch.sym_sqrt", "torch._sym_sqrt", "math.sqrt")
-def sym_sqrt(b: Builder, a: Tensor) -> Value:
-    return b(Sqrt, cast(b, _value(b, a), DType.FLOAT32))
-
-
-@_size_word("_operator.abs")
-def size_abs(b: Builder, a: Tensor) -> Value:
-    return b(Abs, _value(b, a))
-
-
-def _value(b: Builder, x: Tensor) -> Value:
-    return x if isinstance(x, Value) else b.constant(x)
