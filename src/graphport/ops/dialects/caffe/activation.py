@@ -8,17 +8,14 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.ops.declare import Page, lift
-from graphport.ops.dialects.caffe.binding import Layer, aligned, in_caffe, layer, register, small_numbers
+from graphport.ops.dialects.caffe.binding import Layer, aligned, in_caffe, layer, small_numbers
 from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.activation import (
     Clip,
-    HardSwish,
-    Mish,
     PRelu,
     Relu,
     Sigmoid,
     Softmax,
-    Softplus,
     Tanh,
 )
 
@@ -26,12 +23,12 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-register(Softplus, "BNLL")
-register(Mish, "Mish")
-register(HardSwish, "HardSwish")
 
-
-ROWS.lower("HSwish(x) -> HardSwish(x)")
+ROWS.lower("""
+BNLL(x) -> Softplus(x)
+Mish(x) -> Mish(x)
+HardSwish, HSwish(x) -> HardSwish(x)
+""")
 ROWS.lower("Sigmoid(x) -> Sigmoid(x)", fields=("sigmoid_param",))
 ROWS.lower("TanH(x) -> Tanh(x)", fields=("tanh_param",))
 ROWS.lower(
@@ -91,6 +88,9 @@ _emitted(Tanh, "TanH")
 
 
 ROWS.lift("""
+Softplus -> BNLL(x)
+Mish -> Mish(x)
+HardSwish -> HardSwish(x)
 LeakyRelu -> ReLU(x, negative_slope=alpha)
 Elu -> ELU(x, alpha=alpha)
 Swish

@@ -18,12 +18,11 @@ from graphport.ops.dialects.caffe.binding import (
     checked_axis,
     in_caffe,
     layer,
-    register,
     reshaped_in_caffe,
     small_numbers,
 )
 from graphport.ops.dialects.caffe.rows import ROWS
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Mul, Neg, Pow, Reciprocal, Sqrt, Sub, Sum
+from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Mul, Neg, Pow, Reciprocal, Sqrt, Sub, Sum
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-register(Abs, "AbsVal")
+ROWS.lower("AbsVal(x) -> Abs(x)")
+ROWS.lift("Abs -> AbsVal(x)")
 
 
 @layer("Eltwise", "eltwise_param", bottoms=None)

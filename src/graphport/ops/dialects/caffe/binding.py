@@ -22,14 +22,13 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
-from graphport.ops.declare import ShapeError, UnsupportedError, lift, lower
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.pages.reshape import Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 DIALECT = "caffe"
 LARGEST_READ = 4096
@@ -235,22 +234,6 @@ def aligned(b: Builder, value: Value, axis: int, rank: int) -> Value:
     whole = [dim for dim in dims if isinstance(dim, int)]
     constant = b.reshaped(value, [*whole, *[1] * behind]) if len(whole) == len(dims) else None
     return constant or b(Unsqueeze, value, b.constant(np.arange(len(dims), len(dims) + behind, dtype=np.int64)))
-
-
-def register(page: Page, type: str) -> None:
-    """Register a layer without parameters that a page of one operand means, both ways."""
-
-    @layer(type)
-    def lowered(at: Layer) -> Value:
-        return at.b(page, at.x)
-
-    del lowered
-
-    @lift(DIALECT, page.name)
-    def lifted(b: Builder, x: Value) -> tuple[Value, ...]:
-        return in_caffe(b, type, [x.fact], x)
-
-    del lifted
 
 
 def in_caffe(

@@ -8,74 +8,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.dialects.com_microsoft.binding import only, real, stepped, word
+from graphport.ops.dialects.com_microsoft.binding import ROWS, only, real, stepped, word
 from graphport.ops.dialects.onnx.activation import softmax_12
-from graphport.ops.pages.activation import LeakyRelu, Sigmoid, Softmax
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 
-@word("QuantizeLinear")
-def quantize_linear(b: Builder, x: Value, scale: Value, zero_point: Value | None = None, *, axis: int = 1) -> Value:
-    """As in the default domain, of types that it had not at first."""
-    return b(QuantizeLinear, x, scale, zero_point, axis=axis)
-
-
-@word("DequantizeLinear")
-def dequantize_linear(b: Builder, x: Value, scale: Value, zero_point: Value | None = None, *, axis: int = 1) -> Value:
-    """As in the default domain, of types that it had not at first."""
-    return b(DequantizeLinear, x, scale, zero_point, axis=axis)
-
-
-def _binary(name: str, page: Page) -> None:
-    @word(name)
-    def lowered(
-        b: Builder,
-        x: Value,
-        x_scale: Value,
-        x_zero_point: Value | None,
-        y: Value,
-        y_scale: Value,
-        y_zero_point: Value | None,
-        z_scale: Value,
-        z_zero_point: Value | None = None,
-    ) -> Value:
-        z = b(page, real(b, x, x_scale, x_zero_point), real(b, y, y_scale, y_zero_point))
-        return stepped(b, z, z_scale, z_zero_point, x)
-
-
-_binary("QLinearAdd", Add)
-_binary("QLinearMul", Mul)
-
-
-@word("QLinearSigmoid")
-def qlinear_sigmoid(
-    b: Builder, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None
-) -> Value:
-    """The logistic function of the numbers."""
-    return stepped(b, b(Sigmoid, real(b, x, x_scale, x_zero_point)), y_scale, y_zero_point, x)
-
-
-@word("QLinearLeakyRelu")
-def qlinear_leaky_relu(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    alpha: float = 0.01,
-) -> Value:
-    """The leaky rectifier of the numbers."""
-    return stepped(b, b(LeakyRelu, real(b, x, x_scale, x_zero_point), alpha=alpha), y_scale, y_zero_point, x)
+# Each is what it says of the numbers: dequantized, computed, quantized.
+ROWS.having(real=real, stepped=stepped).lower("""
+# As in the default domain, of types that it had not at first.
+QuantizeLinear(x, scale, zero_point=None, *, axis=1) -> QuantizeLinear(x, scale, zero_point, axis=axis)
+DequantizeLinear(x, scale, zero_point=None, *, axis=1) -> DequantizeLinear(x, scale, zero_point, axis=axis)
+QLinearAdd(x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_scale, z_zero_point=None)
+    -> stepped(Add(real(x, x_scale, x_zero_point), real(y, y_scale, y_zero_point)), z_scale, z_zero_point, x)
+QLinearMul(x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_scale, z_zero_point=None)
+    -> stepped(Mul(real(x, x_scale, x_zero_point), real(y, y_scale, y_zero_point)), z_scale, z_zero_point, x)
+QLinearSigmoid(x, x_scale, x_zero_point, y_scale, y_zero_point=None)
+    -> stepped(Sigmoid(real(x, x_scale, x_zero_point)), y_scale, y_zero_point, x)
+QLinearLeakyRelu(x, x_scale, x_zero_point, y_scale, y_zero_point=None, *, alpha=0.01)
+    -> stepped(LeakyRelu(real(x, x_scale, x_zero_point), alpha=alpha), y_scale, y_zero_point, x)
+QLinearWhere(condition, x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_scale, z_zero_point)
+    -> stepped(Where(condition, real(x, x_scale, x_zero_point), real(y, y_scale, y_zero_point)),
+               z_scale, z_zero_point, x)
+""")
 
 
 @word("QLinearSoftmax")
@@ -102,21 +61,3 @@ def qlinear_concat(b: Builder, scale: Value, zero_point: Value, *parts: Value, a
     only("parts of three operands", holds=bool(parts) and len(parts) % 3 == 0)
     numbers = [real(b, *parts[place : place + 3]) for place in range(0, len(parts), 3)]
     return stepped(b, b(Concat, *numbers, axis=axis), scale, zero_point, parts[0])
-
-
-@word("QLinearWhere")
-def qlinear_where(
-    b: Builder,
-    condition: Value,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value,
-    y: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-    z_scale: Value,
-    z_zero_point: Value,
-) -> Value:
-    """The numbers of one or the other."""
-    z = b(Where, condition, real(b, x, x_scale, x_zero_point), real(b, y, y_scale, y_zero_point))
-    return stepped(b, z, z_scale, z_zero_point, x)

@@ -13,9 +13,7 @@ from graphport.ops.dialects.onnx.older import ROWS, unsupported
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import (
     BatchNormalization,
-    GroupNormalization,
     InstanceNormalization,
-    LayerNormalization,
     RMSNormalization,
 )
 from graphport.ops.pages.reduction import ReduceMean
@@ -117,28 +115,22 @@ InstanceNormalization(input, scale, b, *, consumed_inputs: ignored = None, epsil
 )
 
 
-@GroupNormalization.lower("onnx", until=20)
-def group_normalization_20(
-    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int
-) -> Value:
-    """One factor and summand a group: instances whose channels are the groups."""
-    groups = b(Reshape, x, b.constant([0, num_groups, -1]))
-    return b(Reshape, b(InstanceNormalization, groups, scale, bias, epsilon=epsilon), b(Shape, x))
-
-
-@LayerNormalization.lower("onnx", until=16)
-def layer_normalization_16(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> tuple[Value, ...]:
-    """ONNX Runtime had it in the default domain before the default domain did, and its files still name old opsets."""
-    return b.results(LayerNormalization, b.count, x, scale, bias, axis=axis, epsilon=epsilon, stash_type=stash_type)
+ROWS.lower(
+    """
+# One factor and summand a group: instances whose channels are the groups.
+GroupNormalization(x, scale, bias, *, epsilon=1e-5, num_groups)
+    -> Reshape(InstanceNormalization(Reshape(x, [0, num_groups, -1]), scale, bias, epsilon=epsilon), Shape(x))
+""",
+    until=20,
+)
+ROWS.lower(
+    """
+# ONNX Runtime had it in the default domain before the default domain did, and its files still name old opsets.
+LayerNormalization(x, scale, b=None, *, axis=-1, epsilon=1e-5, stash_type=1)
+    -> LayerNormalization(x, scale, b, axis=axis, epsilon=epsilon, stash_type=stash_type)
+""",
+    until=16,
+)
 
 
 @lower("onnx", "SimplifiedLayerNormalization")

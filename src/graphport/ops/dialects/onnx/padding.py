@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import UNKNOWN
-from graphport.ops.dialects.onnx.older import integers, number, unsupported
-from graphport.ops.pages.padding import Pad
+from graphport.ops.dialects.onnx.older import ROWS, integers, number, unsupported
 from graphport.ops.views.padding import PadView
 
 if TYPE_CHECKING:
@@ -14,16 +13,24 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@Pad.lower("onnx", until=10)
-def pad_10(b: Builder, data: Value, *, mode: str = "constant", pads: tuple[int, ...], value: float = 0.0) -> Value:
-    """Amounts and value were attributes."""
-    return b(Pad, data, b.constant(pads), b.like(data, value) if mode == "constant" and value else None, mode=mode)
-
-
-@Pad.lower("onnx", until=1)
-def pad_1(b: Builder, data: Value, *, mode: str = "constant", paddings: tuple[int, ...], value: float = 0.0) -> Value:
-    """The amounts had another name."""
-    return pad_10(b, data, mode=mode, pads=paddings, value=value)
+ROWS.lower(
+    """
+# Amounts and value were attributes.
+Pad(data, *, mode="constant", pads, value=0.0)
+    -> mode == "constant" and value != 0: Pad(data, pads, value, mode=mode)
+    -> Pad(data, pads, mode=mode)
+""",
+    until=10,
+)
+ROWS.lower(
+    """
+# The amounts had another name.
+Pad(data, *, mode="constant", paddings, value=0.0)
+    -> mode == "constant" and value != 0: Pad(data, paddings, value, mode=mode)
+    -> Pad(data, paddings, mode=mode)
+""",
+    until=1,
+)
 
 
 @PadView.lift("onnx", until=18)

@@ -23,28 +23,14 @@ def _int64(b: Builder, numbers: tuple[int, ...] | None) -> Value | None:
     return None if numbers is None else b.constant(np.array(numbers, np.int64))
 
 
-@Reshape.lower("onnx", until=4)
-def reshape_1(
-    b: Builder, data: Value, *, shape: tuple[int, ...] = (), consumed_inputs: tuple[int, ...] | None = None
-) -> Value:
-    """`consumed_inputs` allowed to compute in place; it never changed a result."""
-    del consumed_inputs
-    return b(Reshape, data, _int64(b, shape))
+# `consumed_inputs` allowed to compute in place; it never changed a result.
+ROWS.lower("Reshape(data, *, shape=(), consumed_inputs: ignored = None) -> Reshape(data, shape)", until=4)
+# The axes were an attribute.
+ROWS.lower("Squeeze(data, *, axes=None) -> Squeeze(data, axes)", until=12)
+ROWS.lower("Unsqueeze(data, *, axes) -> Unsqueeze(data, axes)", until=12)
 
 
 ROWS.lower("Concat(*inputs, axis=1) -> Concat(*inputs, axis=axis)", until=3)
-
-
-@Squeeze.lower("onnx", until=12)
-def squeeze_1(b: Builder, data: Value, *, axes: tuple[int, ...] | None = None) -> Value:
-    """The axes were an attribute."""
-    return b(Squeeze, data, _int64(b, axes))
-
-
-@Unsqueeze.lower("onnx", until=12)
-def unsqueeze_1(b: Builder, data: Value, *, axes: tuple[int, ...]) -> Value:
-    """The axes were an attribute."""
-    return b(Unsqueeze, data, _int64(b, axes))
 
 
 @Split.lower("onnx", until=1)
