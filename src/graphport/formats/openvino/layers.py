@@ -138,8 +138,8 @@ class _Network:
         return made
 
     def _remember(self, number: str, layer: Element, values: Sequence[Value | None]) -> None:
-        output = layer.child("output")
-        for port, value in zip(() if output is None else output.children, values, strict=False):
+        stated = _groups(layer, "output")[-1:]
+        for port, value in zip((port for group in stated for port in group.children), values, strict=False):
             if value is not None:
                 self._ports[value] = number, port.attributes.get("id", "")
 
@@ -288,8 +288,8 @@ class _Network:
             return
         else:
             operands = item.inputs
-        group = layer.child("input")
-        for port, value in zip(() if group is None else group.children, operands, strict=False):
+        stated = _groups(layer, "input")
+        for port, value in zip((port for group in stated for port in group.children), operands, strict=False):
             if value is not None:
                 yield *self._ports[value], number, port.attributes.get("id", "")
 
@@ -358,6 +358,11 @@ def _with(
     twin.names = element.names
     twin.text = element.text
     return twin
+
+
+def _groups(layer: Element, tag: str) -> list[Element]:
+    """The groups of ports with that tag; of several the operands are those of all, the results those of the last."""
+    return [child for child in layer.children if child.tag == tag]
 
 
 def _without_names(group: Element) -> Element:
