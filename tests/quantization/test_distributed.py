@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 import graphport as gp
 from graphport.cli.main import cli
-from graphport.quantization import shards
-from graphport.quantization.distributed import files_of, graph_of, observer, on_ray
+from graphport.quantization import layer, parts, shards
+from graphport.quantization.distributed import LayersOnRay, files_of, graph_of, observer, on_ray
 from tests.quantization import nets
+from tests.quantization.test_weights_alone import _tokens, decoder
 
 
 @pytest.fixture
@@ -125,3 +126,31 @@ def test_a_cluster_that_is_not_there_is_told(monkeypatch, tmp_path):
     found = nets.residual()
     with pytest.raises(gp.DiagnosticError, match=r"QUANT0012.*no Ray cluster"):
         gp.quantize(found, nets.samples(found), distributed="ray")
+
+
+def test_layers_of_a_language_model_are_rounded_on_two_machines_to_the_last_bit(cluster, monkeypatch):
+    found, data, sent = decoder(), _tokens(), []
+    monkeypatch.setattr(LayersOnRay, "_round", _watched(LayersOnRay._round, sent))
+    settings = {"weights_only": True, "weight_bits": 4, "weight_block": 16}
+    # Then layer by layer, as large models are, with parts of results on several machines.
+    for is_streamed in (False, True):
+        monkeypatch.setattr(layer, "LARGE", 1 if is_streamed else layer.LARGE)
+        monkeypatch.setattr(parts, "MOST", 512 if is_streamed else parts.MOST)
+        sent.clear()
+        alone = gp.quantize(found, data, **settings)
+        assert not sent
+        together = gp.quantize(found, data, distributed="ray", **settings)
+        # Layers that read one value are rounded side by side.
+        assert ["gate0", "up0"] in sent
+        assert {name for names in sent for name in names} == {"gate0", "up0", "down0", "gate1", "up1", "down1", "head"}
+        assert gp.to_onnx(alone).SerializeToString() == gp.to_onnx(together).SerializeToString()
+        assert alone.report.snr_db == together.report.snr_db
+        assert [each.as_json() for each in alone.report.layers] == [each.as_json() for each in together.report.layers]
+
+
+def _watched(function, sent):
+    def watch(self, choices, follower, layers, rows):
+        sent.append([each.name for each in layers])
+        return function(self, choices, follower, layers, rows)
+
+    return watch

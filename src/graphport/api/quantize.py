@@ -49,7 +49,8 @@ def quantize(
             if it is there and is of the same model, samples and settings.
         metric: a measure of your own, for the setting `min_metric`: it takes a function from inputs to outputs, which
             runs one of the models, and gives a number that should be large.
-        distributed: `ray` to observe samples on the machines of a Ray cluster, to the same last bit.
+        distributed: `ray` to observe samples, or with `weights_only` to round layers, on the machines of a Ray cluster,
+            to the same last bit.
         **changes: settings by name.
 
     Raises:

@@ -112,7 +112,9 @@ def _targets() -> Iterable[str]:
 @click.option("--no-prepare", is_flag=True, help="Take the model as it is.")
 @click.option("--settings", "settings_file", type=FILE, help="A JSON file of settings; options come on top.")
 @click.option("--resume", type=FILE, metavar="FILE", help="Keep statistics here, or go on from those that are there.")
-@click.option("--distributed", type=Choice(("ray",)), help="Observe samples on the machines of a Ray cluster.")
+@click.option(
+    "--distributed", type=Choice(("ray",)), help="Observe samples, or round layers of weights alone, on a Ray cluster."
+)
 @click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell of every layer where it is computed, and why.")
 @click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")

@@ -1,4 +1,4 @@
-"""Shards observed on the machines of a Ray cluster.
+"""Shards observed, and layers rounded, on the machines of a Ray cluster.
 
 The machines need this package in the same version, and no access to files of this one: the model is handed to each of
 them once, samples as they are read. A shard whose machine is lost is observed again on another one.
@@ -8,26 +8,37 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import metadata
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.packages import install
 from graphport.quantization.engine import session
+from graphport.quantization.layer_tasks import LayerTask, Ways, joined, places_of, rounded
 from graphport.quantization.shards import observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
+    import numpy as np
+
     from graphport.backends import Session
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Node
+    from graphport.quantization.choices import Choices
+    from graphport.quantization.insert_qdq import Weight
+    from graphport.quantization.layer import Layer
+    from graphport.quantization.layerwise import Follower, LayerNoise
+    from graphport.quantization.round import Rows
     from graphport.quantization.samples import Run
     from graphport.quantization.shards import Observer, Plan, States
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 METHODS = ("ray",)
 """Ways to observe on several machines."""
@@ -57,7 +68,7 @@ def on_ray(plan: Plan, shards: Iterable[Iterable[Run]], heard: Callable[[int], N
             cannot be observed there.
     """
     ray = _ray()
-    with _connected(ray), _explained(ray):
+    with _connected(ray), _explained(ray, "a shard was not observed"):
         workers = _workers(ray)
         task = ray.put(files_of(plan.graph)), dict(plan.axes), plan.threads
         pending: deque[tuple[Any, int]] = deque()
@@ -68,6 +79,70 @@ def on_ray(plan: Plan, shards: Iterable[Iterable[Run]], heard: Callable[[int], N
                 yield _next(ray, pending, heard)
         while pending:
             yield _next(ray, pending, heard)
+
+
+class LayersElsewhere(Protocol):
+    """Rounds layers in place of the process that follows samples; `None` for what it leaves to that."""
+
+    def __call__(
+        self, choices: Choices, follower: Follower, layer: Layer, real: list[Array], rounded: list[Array]
+    ) -> tuple[Weight, LayerNoise] | None: ...
+
+
+@contextmanager
+def layers_elsewhere(method: str) -> Generator[LayersElsewhere]:
+    """What rounds layers by the method of that name.
+
+    Raises:
+        DiagnosticError: QUANT0011 there is no such method, or it is not installed, QUANT0012 there is no cluster, a
+            machine of it has another version of this package, or a layer cannot be rounded there.
+    """
+    observer(method)
+    ray = _ray()
+    with _connected(ray), _explained(ray, "a layer was not rounded"):
+        yield LayersOnRay(ray, _workers(ray))
+
+
+@dataclass(slots=True, eq=False)
+class LayersOnRay:
+    """Products rounded on a Ray cluster: each task has the weights of some results, and the rows that they read.
+
+    Both lie in the store of objects, which workers map; all layers that read one value are rounded side by side.
+    """
+
+    ray: Any
+    workers: list[Any]
+    _of: Follower | None = None
+    _known: dict[Node, tuple[Weight, LayerNoise]] = field(default_factory=dict["Node", "tuple[Weight, LayerNoise]"])
+
+    def __call__(
+        self, choices: Choices, follower: Follower, layer: Layer, real: list[Array], rounded: list[Array]
+    ) -> tuple[Weight, LayerNoise] | None:
+        layers = follower.quantization.placement.layers
+        if layer.node not in layers or layer.kind != "product" or not all(x.size for x in real):
+            return None
+        if self._of is not follower:
+            self._of, self._known = follower, {}
+        if layer.node not in self._known:
+            beside = [x for x in layers.values() if x.input is layer.input and x.kind == "product"]
+            self._round(choices, follower, beside, follower.rows_of(layer, real, rounded))
+        return self._known.pop(layer.node)
+
+    def _round(self, choices: Choices, follower: Follower, layers: list[Layer], rows: Rows) -> None:
+        given = self.ray.put(rows)
+        ways = Ways(*(getattr(follower, name) for name in Ways._fields))
+        found: dict[Node, list[Any]] = {layer.node: [] for layer in layers}
+        pending: deque[tuple[Node, Any]] = deque()
+        parts = ((layer, place) for layer in layers for place in places_of(layer, choices))
+        for worker, (layer, place) in zip(cycle(self.workers), parts, strict=False):
+            task = self.ray.put(LayerTask.of(layer, place))
+            pending.append((layer.node, worker.round_layer.remote([task, given], choices, ways)))
+            if len(pending) >= _AHEAD * len(self.workers):
+                node, part = pending.popleft()
+                found[node].append(self.ray.get(part))
+        for node, part in pending:
+            found[node].append(self.ray.get(part))
+        self._known |= {layer.node: joined(layer, found[layer.node]) for layer in layers}
 
 
 def _next(ray: Any, pending: deque[tuple[Any, int]], heard: Callable[[int], None]) -> States:
@@ -108,6 +183,11 @@ class Worker:
         if self._session is None:
             self._session = session(graph_of(_ray().get(files)), threads=threads)
         return observed(self._session, axes, runs, lambda _: None)
+
+    def round_layer(self, task: list[Any], choices: Choices, ways: Ways) -> tuple[Weight, LayerNoise]:
+        """The codes of some results of a layer; a task is references to these and to the rows that they read."""
+        layer, rows = _ray().get(task)
+        return rounded(layer, choices, ways, rows)
 
 
 def _version() -> str:
@@ -164,11 +244,11 @@ def _connected(ray: Any) -> Generator[None]:
 
 
 @contextmanager
-def _explained(ray: Any) -> Generator[None]:
+def _explained(ray: Any, what: str) -> Generator[None]:
     try:
         yield
     except ray.exceptions.RayError as error:
-        message = f"a shard was not observed on the cluster: {_first_line(error)}"
+        message = f"{what} on the cluster: {_first_line(error)}"
         raise DiagnosticError(Diagnostic("QUANT0012", message, None, "see the logs of Ray on its machines")) from error
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Live: TypeAlias = "dict[Value, list[Any]]"
 """Values that are still needed, one array for each run."""
+Elsewhere: TypeAlias = "Callable[[Follower, Layer, list[Array], list[Array]], tuple[Weight, LayerNoise] | None]"
+"""A follower, a layer, its real and rounded inputs, to its weight and the noise of that."""
 Choose: TypeAlias = "Callable[[Value, list[Array], list[Array]], Grid | None]"
 """A value, its real numbers and the ones that are to be rounded, to the grid that it shall have."""
 
@@ -75,6 +77,8 @@ class Follower:
     on_progress: Callable[[int, int], None] | None = None
     fitting: int | None = None
     """How many of the runs layers are adjusted to, the first ones; all if it is `None`."""
+    elsewhere: Elsewhere | None = None
+    """Who adjusts layers in place of this process, those that it can."""
 
     def run(self, runs: Sequence[Mapping[str, Array]], wanted: Collection[Value] = ()) -> tuple[Live, Live]:
         """Follow the inputs of one or more runs; the quantization is adjusted in place.
@@ -163,27 +167,31 @@ class Follower:
 
     def _adjusted(self, layer: Layer, real: list[Array], rounded: list[Array]) -> dict[Value, Any]:
         """The constants of a layer for the quantized run, adjusted to its input."""
+        known = None if self.elsewhere is None else self.elsewhere(self, layer, *self._fitting(real, rounded))
+        if known is not None:
+            self.quantization.weights[layer.node], self.noise[layer.node] = known
         given = self.quantization.weights.get(layer.node)
         if given is None:
             return {}
         weight = given
-        if layer.kind != "transposed" and all(x.size for x in real):
-            weight, self.noise[layer.node] = self._best_of_parts(
-                layer, given, real[: self.fitting], rounded[: self.fitting]
-            )
+        if known is None and layer.kind != "transposed" and all(x.size for x in real):
+            rows = self.rows_of(layer, *self._fitting(real, rounded))
+            weight, self.noise[layer.node] = self.best_of_rows(layer, given, rows, self.second_of(layer, rows))
             self.quantization.weights[layer.node] = weight
         constants: dict[Value, Any] = {layer.weight: weight.grid.values(weight.codes)}
         if layer.bias is not None and weight.bias is not None and layer.bias.storage is not None:
             constants[layer.bias] = weight.bias.reshape(layer.bias.storage.shape)
         return constants
 
-    def _best_of_parts(
-        self, layer: Layer, given: Weight, real: list[Array], rounded: list[Array]
+    def _fitting(self, *inputs: list[Array]) -> list[list[Array]]:
+        return [each[: self.fitting] for each in inputs]
+
+    def best_of_rows(
+        self, layer: Layer, given: Weight, rows: rounding.Rows, second: Array | rounding.WideMoments | None
     ) -> tuple[Weight, LayerNoise]:
         """The best way to round; of a large product some results at a time, which do not know each other."""
         parts = parts_of(layer)
-        rows = self._rows(layer, real, rounded, layer.depth)
-        second = self._second(layer, rows.split()[0]) if self.adjusts and given.grid.dtype.is_integer else None
+        second = second if given.grid.dtype.is_integer else None
         if len(parts) < 2:
             return self._best(layer, given, rows, second)
         codes = np.empty_like(given.codes)
@@ -199,8 +207,11 @@ class Follower:
         noises = mapped(part, parts)
         return Weight(given.grid, codes, bias), mean_noise(noises)
 
-    def _second(self, layer: Layer, rows: rounding.Rows) -> Array | rounding.WideMoments:
+    def second_of(self, layer: Layer, rows: rounding.Rows) -> Array | rounding.WideMoments | None:
         """The second moments that weights are rounded by: without means where a bias takes these up."""
+        if not self.adjusts:
+            return None
+        rows, _ = rows.split()
         can_correct = self.corrects and layer.bias is not None
         return rounding.seconds_of(rows.quantized - (rows.quantized.mean(axis=1, keepdims=True) if can_correct else 0))
 
@@ -226,8 +237,9 @@ class Follower:
         own = self._own(layer, rows.real, rows.real @ matrix.swapaxes(1, 2), numbers)
         return chosen, LayerNoise(errors[0], errors[best], own, means)
 
-    def _rows(self, layer: Layer, real: list[Array], rounded: list[Array], depth: int) -> rounding.Rows:
-        wanted = min(max(_FEWEST_ROWS, _ROWS_PER_COLUMN * depth), _MOST_ROWS)
+    def rows_of(self, layer: Layer, real: list[Array], rounded: list[Array]) -> rounding.Rows:
+        """Rows of what is multiplied, as many as a weight is fitted to."""
+        wanted = min(max(_FEWEST_ROWS, _ROWS_PER_COLUMN * layer.depth), _MOST_ROWS)
         places = [_places(layer.count(x.shape), -(-wanted // len(real))) for x in real]
         a = [layer.rows(x, found) for x, found in zip(real, places, strict=True)]
         b = [layer.rows(x, found) for x, found in zip(rounded, places, strict=True)]

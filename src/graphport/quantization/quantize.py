@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from graphport.quantization.analyse import layer_reports
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.canonicalize import plain
 from graphport.quantization.choices import Choices
+from graphport.quantization.distributed import layers_elsewhere
 from graphport.quantization.distributed import observer as find_observer
 from graphport.quantization.dynamic import dynamic_products, products_of_rows
 from graphport.quantization.emptiness import inner_layers
@@ -83,7 +85,7 @@ def quantize(
         statistics: a file that keeps what was seen of the samples; if it is there and is of the same model, samples
             and settings, they are not run again.
         metric: what a user measures: takes a function that runs a model, and gives a number that should be large.
-        distributed: `ray` to observe samples on the machines of a Ray cluster.
+        distributed: `ray` to observe samples, or to round layers of weights alone, on the machines of a Ray cluster.
         source: what `graph` was prepared of: a latency is a part of its own.
 
     Raises:
@@ -121,7 +123,7 @@ def quantize(
     work.observer, work.source = observer, source
     if is_half:
         return _halved(work, graph, settings, is_random=is_random)
-    best = streamed(work, graph) if is_streamed else work.run(graph)
+    best = _rounded(work, graph, distributed if settings.weights_only else None, is_streamed=is_streamed)
     optimum = work.timed("points", optimised, work, best, goals, metric) if is_planned else None
     if optimum is not None:
         best = work.followed_again(optimum.candidate, best)
@@ -144,6 +146,14 @@ def quantize(
     measured = None if metric is None or is_planned else (float(metric(runner(graph))), float(metric(runner(made))))
     told = {"accuracy_level": level, "exact_layers": exact, "snr_as_run_db": as_run, "measured": measured}
     return made, replace(report, **told), beside
+
+
+def _rounded(work: Work, graph: Graph, distributed: str | None, *, is_streamed: bool) -> Candidate:
+    """The best candidate for `graph`, whose layers are rounded here or elsewhere."""
+    with nullcontext() if distributed is None else layers_elsewhere(distributed) as work.elsewhere:
+        best = streamed(work, graph) if is_streamed else work.run(graph)
+    work.elsewhere = None
+    return best
 
 
 def _halved(work: Work, graph: Graph, settings: Settings, *, is_random: bool) -> tuple[Graph, QuantizationReport, None]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic
-from graphport.core.dtypes import DType
 from graphport.ir import rewrite
 from graphport.quantization.calibrate import calibrate, grids_of
 from graphport.quantization.candidate import Candidate
@@ -26,7 +26,8 @@ from graphport.quantization.float_fallback import (
     with_real_curves,
     with_real_weights,
 )
-from graphport.quantization.insert_qdq import Quantization, Weight, insert_qdq, least_scales
+from graphport.quantization.insert_qdq import Quantization, Weight, insert_qdq
+from graphport.quantization.layer_tasks import nearest_weight
 from graphport.quantization.layerwise import Follower, bytes_of
 from graphport.quantization.parameters import Grid, between, limits
 from graphport.quantization.placement import place
@@ -36,7 +37,6 @@ from graphport.quantization.shards import Plan, here, merged, parted, sharded
 from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.tables import table_codes, tables
 from graphport.quantization.unscale import unscale
-from graphport.quantization.weights import by_group, nearest, weight_grid
 from graphport.quantization.widen import widened
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
     from graphport.quantization.calibrate import Method as Calibration
     from graphport.quantization.choices import Choices
+    from graphport.quantization.distributed import LayersElsewhere
     from graphport.quantization.engine import Judge, Noise
     from graphport.quantization.layer import Layer
     from graphport.quantization.layerwise import Choose
@@ -87,6 +88,7 @@ class Work:
     observer: Observer = here
     source: Graph | None = None
     """The model as it was given, whose time others are held against."""
+    elsewhere: LayersElsewhere | None = None
     steps: list[Step] = field(default_factory=list[Step])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -130,24 +132,7 @@ class Work:
 
     def weight(self, node: Node, layer: Layer, source: Grid | None) -> Weight:
         """The weight of a layer rounded to the nearest codes; `source` is the grid of what it is multiplied with."""
-        choices = self.choices
-        weight = layer.numbers()
-        grid = weight_grid(
-            layer,
-            weight,
-            # Sums of two bits only products have.
-            DType.INT4 if choices.weight is DType.INT2 and layer.kind != "product" else choices.weight,
-            per_channel=self._per_channel(node),
-            block=choices.settings.weight_block,
-            reach=choices.reach,
-            power_of_two=choices.power_of_two,
-            half_scales=choices.target.half_scales,
-            least=least_scales(layer, source),
-        )
-        if choices.target.by_group:
-            grid = by_group(grid, layer)
-        codes = nearest(grid, layer, weight, reach=choices.reach)
-        return Weight(grid, codes, None if layer.bias is None else layer.offsets())
+        return nearest_weight(self.choices, node, layer, source)
 
     def tables(self, graph: Graph) -> dict[Node, Weight]:
         """Codes of tables, where they are asked for."""
@@ -210,10 +195,6 @@ class Work:
             power_of_two=choices.power_of_two,
         )
 
-    def _per_channel(self, node: Node) -> bool:
-        settings = self.choices.settings
-        return node.op in self.choices.target.per_channel if settings.per_channel is None else settings.per_channel
-
     def observe(
         self, graph: Graph, statistics: Path | None = None, runs: Sequence[Run] | None = None
     ) -> dict[str, Statistics]:
@@ -264,6 +245,7 @@ class Work:
             refines=refines,
             reach=choices.reach,
             choose=self._chooser(candidate) if searches else None,
+            elsewhere=None if self.elsewhere is None or not adjusts else partial(self.elsewhere, choices),
             threads=choices.settings.threads,
             on_progress=None if self.on_progress is None else lambda done, total: self._tell("adjust", done, total),
         )

@@ -1,0 +1,128 @@
+"""Layers rounded apart from the graph that they stand in: what is sent of them, and what is done with it there.
+
+Results of a product do not know each other, and of what it reads its rows count alone. So a layer, or a part of its
+results, is rounded anywhere as it is here, to the last bit, by its weight and these rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.ir.graph import Graph, Node, Value
+from graphport.quantization.insert_qdq import Quantization, Weight, least_scales
+from graphport.quantization.layer import Kind, Layer
+from graphport.quantization.layerwise import Follower, mean_noise
+from graphport.quantization.parts import part_of, parts_of
+from graphport.quantization.placement import Placement
+from graphport.quantization.weights import by_group, nearest, weight_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.quantization.choices import Choices
+    from graphport.quantization.layerwise import LayerNoise
+    from graphport.quantization.parameters import Grid
+    from graphport.quantization.round import Rows
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def nearest_weight(choices: Choices, node: Node, layer: Layer, source: Grid | None) -> Weight:
+    """The weight of a layer rounded to the nearest codes; `source` is the grid of what it is multiplied with."""
+    weight, settings = layer.numbers(), choices.settings
+    grid = weight_grid(
+        layer,
+        weight,
+        # Sums of two bits only products have.
+        DType.INT4 if choices.weight is DType.INT2 and layer.kind != "product" else choices.weight,
+        per_channel=node.op in choices.target.per_channel if settings.per_channel is None else settings.per_channel,
+        block=settings.weight_block,
+        reach=choices.reach,
+        power_of_two=choices.power_of_two,
+        half_scales=choices.target.half_scales,
+        least=least_scales(layer, source),
+    )
+    if choices.target.by_group:
+        grid = by_group(grid, layer)
+    codes = nearest(grid, layer, weight, reach=choices.reach)
+    return Weight(grid, codes, None if layer.bias is None else layer.offsets())
+
+
+class Ways(NamedTuple):
+    """How a follower adjusts layers."""
+
+    adjusts: bool
+    corrects: bool
+    fits: bool
+    descends: bool
+    refines: bool
+    reach: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerTask:
+    """Some or all results of a product as plain data."""
+
+    name: str
+    op: str
+    kind: Kind
+    weight: Array
+    bias: Array | None
+    axes: tuple[int, int]
+
+    @classmethod
+    def of(cls, layer: Layer, place: slice) -> LayerTask:
+        """The results at `place`."""
+        part = part_of(layer, place)
+        bias = None if part.bias is None else part.offsets()
+        return cls(layer.name, layer.node.op, layer.kind, part.numbers(), bias, (layer.out_axis, layer.in_axis))
+
+    def layer(self) -> Layer:
+        """The same as a layer of a node that stands in no graph."""
+        weight = _constant("weight", self.weight)
+        bias = None if self.bias is None else _constant("bias", self.bias)
+        node = Node(self.op, [Value("x"), weight], [Value("y")], name=self.name)
+        return Layer(node, self.kind, weight, bias, None, *self.axes, 1)
+
+
+def _constant(name: str, numbers: Array) -> Value:
+    stored = ArrayStorage(numbers)
+    value = Value(name, TensorFact.of(stored))
+    value.storage = stored
+    return value
+
+
+def places_of(layer: Layer, choices: Choices) -> list[slice]:
+    """The parts of results of `layer` that are rounded apart: with scales of blocks no other results decide theirs."""
+    return parts_of(layer) if choices.settings.weight_block else [slice(0, layer.shape[layer.out_axis])]
+
+
+def follower_of(ways: Ways) -> Follower:
+    """What adjusts layers that stand in no graph; no activations are rounded."""
+    return Follower(Graph("layer"), Quantization(Placement()), **ways._asdict())
+
+
+def rounded(task: LayerTask, choices: Choices, ways: Ways, rows: Rows) -> tuple[Weight, LayerNoise]:
+    """The codes of a task, and their noise."""
+    layer, follower = task.layer(), follower_of(ways)
+    given = nearest_weight(choices, layer.node, layer, None)
+    return follower.best_of_rows(layer, given, rows, follower.second_of(layer, rows))
+
+
+def joined(layer: Layer, found: Sequence[tuple[Weight, LayerNoise]]) -> tuple[Weight, LayerNoise]:
+    """The weight of `layer` out of those of parts of its results, and the noise of all."""
+    weights, noises = zip(*found, strict=True)
+    if len(weights) == 1:
+        return weights[0], noises[0]
+    scale, zero_point, codes = (
+        np.concatenate(each, axis=layer.out_axis)
+        for each in zip(*((w.grid.scale, w.grid.zero_point, w.codes) for w in weights), strict=True)
+    )
+    bias = None if weights[0].bias is None else np.concatenate([weight.bias for weight in weights])
+    return Weight(replace(weights[0].grid, scale=scale, zero_point=zero_point), codes, bias), mean_noise(noises)
