@@ -64,6 +64,15 @@ def test_where_scores_may_be_infinite_it_stays(tmp_path, proto, count):
             gp.save(model_, tmp_path / "net.param", format="ncnn")
 
 
+def test_scores_are_followed_so_far_and_no_farther():
+    for count, is_seen in ((63, 1), (64, 0)):
+        steps = [
+            node("Transpose", [f"t{n}" if n else "a"], [f"t{n + 1}" if n + 1 < count else "b"], perm=[0, 1, 3, 2])
+            for n in range(count)
+        ]
+        assert drop_guards(gp.from_onnx(attention(*steps)).graph) == is_seen
+
+
 def test_shares_that_are_returned_stay_guarded():
     proto = attention()
     proto.graph.output.extend([onnx_value("g")])

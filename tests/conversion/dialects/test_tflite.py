@@ -247,6 +247,7 @@ def test_states_begin_with_zeros_where_nothing_is_told():
         "ADD",
         "ASSIGN_VARIABLE",
     ]
+    assert [node.attributes["types"] for node in graph if node.word == "READ_VARIABLE"] == [(DType.FLOAT32,)]
     (once,) = graph.first.bodies()
     start = once.last.operands[1]
     assert start.storage.dtype is DType.FLOAT32

@@ -44,6 +44,7 @@ class Net:
 def test_rows_are_rounded_in_255_steps_between_their_ends_and_zero():
     net = Net()
     codes, step = computed(net.returning(*rounded_rows(net.put, net.x)), {"x": ROWS})
+    assert [each.attributes for each in net.graph if each.op.startswith("Reduce")] == [{"keepdims": 1}] * 2
     low, high = np.minimum(ROWS.min(-1, keepdims=True), 0), np.maximum(ROWS.max(-1, keepdims=True), 0)
     expected = np.maximum((high - low) * np.float32(1 / 255), np.float32(2.0**-100))
     np.testing.assert_array_equal(step, expected)
