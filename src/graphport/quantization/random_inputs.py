@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
     from graphport.quantization.decoder import Decoder
 
-_LENGTH = 16
-"""Entries of free axes besides that of samples, if the model takes so many."""
+_LENGTH, _TOKENS = 16, 48
+"""Entries of free axes besides that of samples, if the model takes so many; and of tokens, where all fit in memory."""
 _FEW, _MANY = 8, 64
 """Inputs that are drawn: to measure with, and where indices make them like real ones."""
 _MOST_MOVES = 8
@@ -43,19 +43,23 @@ def random_samples(graph: Graph, few: int = _FEW) -> tuple[list[dict[str, Any]],
     rows = _tables_read(graph)
     reader = decoder_of(graph)
     if reader is not None and rows[reader.tokens]:
-        drawn = [_tokens(reader, rows[reader.tokens], _LENGTH, seed) for seed in range(_MANY)]
-        if is_large(graph) or _runs(session(graph), drawn[0]):
-            return drawn, True
+        is_large_one = is_large(graph)
+        runs = None if is_large_one else session(graph)
+        for length in (_LENGTH,) if is_large_one else (_TOKENS, _LENGTH):
+            drawn = [_tokens(reader, rows[reader.tokens], length, seed) for seed in range(_MANY)]
+            if runs is None or _runs(runs, drawn[0]):
+                return drawn, True
     facts = [value.fact for value in rows]
     is_likely = any(rows.values()) and not any(
         isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.is_floating for fact in facts
     )
     sizes = free_sizes(graph)
-    longer = {name: _LENGTH if size > 1 else size for name, size in sizes.items()}
+    lengths = (_TOKENS, _LENGTH) if is_likely else (_LENGTH,)
+    longer = [{name: length if size > 1 else size for name, size in sizes.items()} for length in lengths]
     fitting = sizes
-    if longer != sizes:
+    if sizes not in longer:
         runs = session(graph)
-        tried = chain([longer, sizes], islice(other_sizes(graph), _MOST_TRIED))
+        tried = chain([*longer, sizes], islice(other_sizes(graph), _MOST_TRIED))
         # Where nothing runs, whoever runs it tells why.
         fitting = next((each for each in tried if _runs(runs, _drawn(graph, rows, each, 0))), sizes)
     count = _MANY if is_likely else few
