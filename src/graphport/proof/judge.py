@@ -37,6 +37,9 @@ _LEAST_SECONDS = 2.0
 _TIMES = 10.0
 """Runs of the quickest runtime that the reference may take beyond that, unless everybody is asked."""
 
+_BETWEEN_STEPS = 40.0
+"""Decibels that outputs keep where only sums in the middle of two steps are rounded to another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
@@ -98,14 +101,18 @@ def prove(
 
 def _of_steps(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
     """What passes where a runtime rounds quantized numbers to a neighbour of what others round them to."""
-    own = next((side.runtime for side in (a, b) if side.runtime is not None and side.runtime.rounds_to_steps), None)
+    runtimes = [side.runtime for side in (a, b) if side.runtime is not None and side.runtime.is_installed]
     least = quantized_snr(a.graph)
-    if own is None or not own.is_installed or least is None:
+    own = next((each for each in runtimes if each.rounds_to_steps), None)
+    reason = "rounds quantized numbers to a neighbour here and there"
+    if own is None and least is not None:
+        own, least = next((each for each in runtimes if each.sums_otherwise), None), max(least, _BETWEEN_STEPS)
+        reason = "adds sums in another order, which rounds one in the middle of two steps to the other"
+    if own is None or least is None:
         return tolerance
     if tolerance.least_snr is not None:
         least = min(least, tolerance.least_snr)
-    reason = f"{own.title} rounds quantized numbers to a neighbour here and there"
-    return Tolerance(tolerance.relative, least, reason, of_steps=True)
+    return Tolerance(tolerance.relative, least, f"{own.title} {reason}", of_steps=True)
 
 
 def _asked(case: _Case, given: Mapping[str, Any] | None) -> str | None:

@@ -30,6 +30,8 @@ class Runtime(NamedTuple):
     """Whether an input that has numbers in the file may be given others."""
     rounds_to_steps: bool = False
     """Whether it rounds quantized numbers to a neighbour of what others round them to, here and there."""
+    sums_otherwise: bool = False
+    """Whether it adds real sums in another order, so that what lies in the middle of two steps is rounded to either."""
     switched_off: tuple[str, ...] = ()
     """What it does by default and not for a proof, since it computes other numbers than the file says."""
 
@@ -55,6 +57,7 @@ RUNTIMES: dict[str, Runtime] = {
         "graphport.proof.runtimes.openvino",
         has_exact_types=False,
         keeps_states=True,
+        sums_otherwise=True,
         switched_off=(
             "bfloat16 in place of float32",
             "dynamic quantization of activations",
