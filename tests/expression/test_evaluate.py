@@ -37,10 +37,8 @@ class TestEvaluation:
     @pytest.mark.parametrize(
         ("text", "code"),
         [
-            ("neg(add(@0,@1))", "EXPR0202"),
             ("neg(and(@0,@0))", "EXPR0203"),
             ("neg(int(@0))", "EXPR0203"),
-            ("neg(size(@0,7))", "EXPR0205"),
             ("neg(size(@0,1.5))", "EXPR0203"),
             ("neg(remainder(3,0))", "EXPR0204"),
         ],
@@ -52,6 +50,24 @@ class TestEvaluation:
         assert finding.code == code
         assert finding.span is not None
         assert (finding.span.start, finding.span.stop) == (4, len(text) - 1)
+
+    @pytest.mark.parametrize(
+        ("text", "code", "operand"),
+        [
+            ("neg(add(@0,@1))", "EXPR0202", "@1"),
+            ("neg(mul(@0,add(@0,neg(@1))))", "EXPR0202", "neg(@1)"),
+            ("neg(add(sub(@1,2),exp(@0)))", "EXPR0202", "exp(@0)"),
+            ("neg(size(@0,7))", "EXPR0205", "7"),
+            ("neg(size(@1,add(0,1)))", "EXPR0205", "add(0,1)"),
+        ],
+    )
+    def test_errors_of_shapes_have_the_place_of_the_operand(self, evaluate, text, code, operand):
+        with pytest.raises(DiagnosticError) as caught:
+            evaluate(text, np.ones((2, 3), np.float32), np.ones(2, np.float32))
+        finding = caught.value.diagnostics[0]
+        assert finding.code == code
+        assert finding.span is not None
+        assert text[finding.span.start : finding.span.stop] == operand
 
     def test_division_of_integers_by_zero(self, evaluate):
         with pytest.raises(DiagnosticError):

@@ -150,7 +150,7 @@ def test_shapes_that_do_not_broadcast_are_refused_where_they_meet(shapes, tier):
     finding = refused(e, *(np.zeros(shape, np.float32) for shape in shapes))
     assert finding.code == "EXPR0202"
     assert finding.span is not None
-    assert (finding.span.start, finding.span.stop) == (4, 14)
+    assert (finding.span.start, finding.span.stop) == (11, 13)
     assert "do not broadcast" in finding.message
 
 

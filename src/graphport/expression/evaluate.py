@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.expression.faults import Fault
+from graphport.expression.faults import Fault, misfit
 from graphport.expression.kernels import KERNELS, is_array
 from graphport.expression.promotion import ARITHMETIC, Operand, Priority, resolve, scalar_dtype
 from graphport.expression.rpn import Action
@@ -41,9 +41,12 @@ def evaluate_rpn(
         DiagnosticError: `EXPR0202` to `EXPR0206`, at the step that cannot be taken.
     """
     stack: list[object] = []
+    origins: list[Step] = []
     for step in steps:
         taken = stack[len(stack) - step.arity :]
-        del stack[len(stack) - step.arity :]
+        of = origins[len(origins) - step.arity :]
+        del stack[len(stack) - step.arity :], origins[len(origins) - step.arity :]
+        origins.append(step)
         try:
             match step.action:
                 case Action.LOAD:
@@ -55,7 +58,8 @@ def evaluate_rpn(
                 case Action.APPLY:
                     stack.append(_apply(functions[step.function], taken, default_float))
         except Fault as fault:
-            raise fault.at(text.span(step.start, step.end)) from None
+            place = step if fault.operand is None else of[fault.operand]
+            raise fault.at(text.span(place.start, place.end)) from None
     return stack[0]
 
 
@@ -85,7 +89,8 @@ def evaluate_tree(
                 case _:
                     results[id(node)] = _apply(functions[node.text], taken, default_float)
         except Fault as fault:
-            raise fault.at(text.span(node.start, node.end)) from None
+            place = node if fault.operand is None else node.arguments[fault.operand]
+            raise fault.at(text.span(place.start, place.end)) from None
     return results[id(tree)]
 
 
@@ -99,7 +104,9 @@ def _apply(function: Function, taken: Sequence[object], default_float: DType) ->
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
-        raise Fault("EXPR0202", f"{function.name}: shapes {shapes} do not broadcast") from None
+        places = [place for place, entry in enumerate(taken) if is_array(entry)]
+        message = f"{function.name}: shapes {shapes} do not broadcast"
+        raise Fault("EXPR0202", message, operand=places[misfit(shapes)]) from None
     if function.name == "int" and arrays[0].size != 1:
         raise Fault("EXPR0203", "int takes a single number", "use torch.long")
     operands = [_operand(entry, default_float) for entry in taken]
@@ -158,5 +165,5 @@ def _size(taken: Sequence[object]) -> object:
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise Fault("EXPR0203", "size takes an integer as its axis")
     if not -array.ndim <= axis < array.ndim:
-        raise Fault("EXPR0205", f"there is no axis {axis} in a tensor of {array.ndim} axes")
+        raise Fault("EXPR0205", f"there is no axis {axis} in a tensor of {array.ndim} axes", operand=1)
     return array.shape[axis]

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.core.diagnostics import Span
 
 
 class Fault(Exception):  # noqa: N818  it becomes a diagnostic as soon as the place is known
     """A function cannot take what it is given."""
 
-    def __init__(self, code: str, message: str, help: str | None = None) -> None:
+    def __init__(self, code: str, message: str, help: str | None = None, operand: int | None = None) -> None:
         super().__init__(message)
+        self.operand = operand
+        """Which operand is at fault; `None` where it is the function."""
         self.code = code
         self.message = message
         self.help = help
@@ -22,3 +28,14 @@ class Fault(Exception):  # noqa: N818  it becomes a diagnostic as soon as the pl
     def at(self, span: Span) -> DiagnosticError:
         """The same, at its place."""
         return DiagnosticError(Diagnostic(self.code, self.message, span, self.help))
+
+
+def misfit(shapes: Sequence[tuple[int, ...]]) -> int:
+    """The first of several shapes that does not broadcast with those before it."""
+    joined: tuple[int, ...] = ()
+    for index, shape in enumerate(shapes):
+        try:
+            joined = np.broadcast_shapes(joined, shape)
+        except ValueError:
+            return index
+    return 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.expression.faults import Fault
+from graphport.expression.faults import Fault, misfit
 from graphport.expression.promotion import ARITHMETIC, Operand, Priority, resolve, scalar_dtype
 from graphport.expression.rpn import Action
 from graphport.expression.scalars import apply_to_scalars
@@ -149,13 +149,17 @@ class Builder:
         if any(step.index >= len(self.arguments) for step in steps):
             check_operand_count(self.text, steps, len(self.arguments))
         stack: list[object] = []
+        origins: list[Step] = []
         for position, step in enumerate(steps):
             taken = stack[len(stack) - step.arity :]
-            del stack[len(stack) - step.arity :]
+            of = origins[len(origins) - step.arity :]
+            del stack[len(stack) - step.arity :], origins[len(origins) - step.arity :]
+            origins.append(step)
             try:
                 stack.append(self.step(step, taken, position))
             except Fault as fault:
-                raise fault.at(self.text.span(step.start, step.end)) from None
+                place = step if fault.operand is None else of[fault.operand]
+                raise fault.at(self.text.span(place.start, place.end)) from None
         return self.finished(stack[0])
 
     def step(self, step: Step, taken: list[object], position: int) -> object:
@@ -315,7 +319,7 @@ def _size(taken: Sequence[object]) -> object:
         raise Fault("EXPR0203", "size takes an integer as its axis")
     rank = len(tensor.shape)
     if not -rank <= axis < rank:
-        raise Fault("EXPR0205", f"there is no axis {axis} in a tensor of {rank} axes")
+        raise Fault("EXPR0205", f"there is no axis {axis} in a tensor of {rank} axes", operand=1)
     return tensor.shape[axis]
 
 
@@ -334,7 +338,9 @@ def _broadcast(function: str, taken: Sequence[object]) -> Shape:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         message = f"{function} of tensors {' and '.join(map(_dims, shapes))}: they do not broadcast"
-        raise Fault("EXPR0202", message, "from the last axis on, extents are equal or 1") from None
+        places = [place for place, entry in enumerate(taken) if isinstance(entry, _Tensor)]
+        remedy = "from the last axis on, extents are equal or 1"
+        raise Fault("EXPR0202", message, remedy, places[misfit(shapes)]) from None
 
 
 def _dims(shape: Shape) -> str:
