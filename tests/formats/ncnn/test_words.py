@@ -339,3 +339,15 @@ def test_an_axis_that_ncnn_passes_over_is_refused(tmp_path, shape, axis):
     loaded = gp.load(tmp_path / "net.param", shapes={"x": shape})
     with pytest.raises(DiagnosticError, match="outside of a blob"):
         gp.run(loaded, {"x": np.ones(shape, np.float32)}, backend="reference")
+
+
+def test_rows_of_no_batch_are_normalized(tmp_path):
+    constants = {name: numbers(4) for name in ("s", "b", "m")} | {"v": np.abs(numbers(4)) + 0.5}
+    for shape in ([6, 4], [6, 4, 3]):
+        normal = node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])
+        loaded = gp.from_onnx(model([normal], [("x", shape)], [("y", None)], constants))
+        x = numbers(*shape)
+        gp.save(loaded, tmp_path / "net.param")
+        (found,) = run_ncnn(tmp_path / "net.param", {"x": x}, ["y"]).values()
+        expected = gp.run(loaded, {"x": x}, backend="onnxruntime")["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

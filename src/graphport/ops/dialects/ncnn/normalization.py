@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from graphport.ops.dialects.ncnn.binding import (
     restored,
 )
 from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.folded import Computed
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import (
     LRN,
@@ -46,6 +48,8 @@ from graphport.ops.views.normalization import (
     LRNView,
     RMSNormalizationView,
 )
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 @layer("BatchNorm")
@@ -188,9 +192,27 @@ def mean_variance(at: Layer) -> Value:
 def lift_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
     if op.training_mode or b.count > 1:
         return None
-    lengths_of(b, op.x)
     slope, mu, sigma, bias = map(numbers_of, (op.scale, op.input_mean, op.input_var, op.b))
+    if batch_of(op.x) != 0:
+        # Rows of no batch: the layer would take the first axis of the blob for the channels.
+        return _scaled_and_shifted(b, op.x, (slope, mu, sigma, bias), op.epsilon)
+    lengths_of(b, op.x)
     return emitted(b, "BatchNorm", op.x, p0=slope.count, p1=op.epsilon, w0=slope, w1=mu, w2=sigma, w3=bias)
+
+
+def _scaled_and_shifted(b: Builder, x: Value, weights: Sequence[Storage], epsilon: float) -> Value:
+    """A factor and a summand for each entry of axis 1, which are computed as the file is written."""
+    shape = (weights[0].count, *[1] * (len(b.dims(x)) - 2))
+
+    def factor(slope: Array, mean: Array, variance: Array, bias: Array) -> Array:
+        del mean, bias
+        return (slope / np.sqrt(variance + np.float32(epsilon))).astype(np.float32).reshape(shape)
+
+    def summand(slope: Array, mean: Array, variance: Array, bias: Array) -> Array:
+        return (bias - mean * slope / np.sqrt(variance + np.float32(epsilon))).astype(np.float32).reshape(shape)
+
+    k, c = (b.constant(Computed(each, tuple(weights), DType.FLOAT32, shape)) for each in (factor, summand))
+    return b(Add, b(Mul, x, k), c)
 
 
 @InstanceNormalization.lift("ncnn")
