@@ -89,3 +89,12 @@ def test_a_causal_convolution_goes_on_where_it_ended(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.concatenate(parts, 2), expected, atol=1e-5)
     np.testing.assert_array_equal(state, x[:, :, -3:])
     np.testing.assert_array_equal(whole[1], x[:, :, -3:])
+
+
+def test_a_range_of_halves_is_computed_in_single_precision_alone(tmp_path: Path) -> None:
+    given = [np.float16(each) for each in (0, 3, 0.1)]
+    found = model(tmp_path / "m.onnx", "Range", given, stash_type=onnx.TensorProto.FLOAT)
+    assert "onnx.future.Range" not in [node.op for node in found.graph]
+    assert computed(found, given)[0].dtype == np.float16
+    found = model(tmp_path / "m.onnx", "Range", given, stash_type=onnx.TensorProto.FLOAT16)
+    assert [node.op for node in found.graph] == ["onnx.future.Range"]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 _LONG = 64
+_SINGLE = 1
+"""ONNX's number of float32."""
 _HALVES = frozenset((DType.FLOAT16, DType.BFLOAT16))
 
 
@@ -69,6 +71,9 @@ def _in_single(page: Page) -> None:
         halves = {dtype_of(x) for x in operands if x is not None} & _HALVES
         if len(halves) != 1:
             message = "its element types"
+            raise UnsupportedError(message)
+        if attributes.pop("stash_type", _SINGLE) != _SINGLE:
+            message = "its numbers are held in another type than float32 on the way"
             raise UnsupportedError(message)
         (half,) = halves
         wide = [cast(b, x, DType.FLOAT32) if x is not None and dtype_of(x) is half else x for x in operands]
