@@ -9,6 +9,7 @@ import pytest
 
 from graphport.ops import manual, registry
 from graphport.ops.declare import LOWERINGS
+from graphport.ops.rows.rule import Lowering
 from tests.every import every
 
 PAGES = registry.pages()
@@ -44,6 +45,25 @@ def test_a_long_signature_takes_a_line_for_each_argument():
     page = PAGES["Gemm"]
     assert manual.signature(page, width=40).splitlines()[:3] == ["Gemm(", "    a: T,", "    b: T,"]
     assert "\n" not in manual.signature(page, width=4000)
+
+
+def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_it():
+    registry.load("pnnx")
+    seen = {word for word, row in manual._seen()["lower"]["pnnx"].items() if row["emits"]}
+    rows = {
+        word: rule
+        for (dialect, word), rules in LOWERINGS.items()
+        if dialect == "pnnx" and isinstance(rule := registry.row(rules[0].function), Lowering)
+    }
+    told = manual.reads("pnnx")
+    unseen = [word for word in rows if word not in seen]
+    assert unseen
+    for word in unseen:
+        others = [other for other, rule in rows.items() if rule is rows[word] and other in seen]
+        if others:
+            assert told[word].operators in {told[other].operators for other in others}
+        else:
+            assert {name for name in rows[word].operators if name in PAGES} <= set(told[word].operators)
 
 
 def test_element_types_are_by_variable():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -136,14 +136,34 @@ def _emitted(kind: str, dialect: str, word: str) -> Emitted | None:
     return Emitted(tuple(sorted(row["emits"], key=lambda name: (name not in always, name))), always, row["test"])
 
 
-def _of_row(dialect: str, word: str) -> Emitted | None:
-    """The operators that the row of a word names, where no test has been seen to read it."""
+@cache
+def _alike(dialect: str) -> Mapping[int, Sequence[str]]:
+    """The words of one rule, by its identity."""
+    found: dict[int, list[str]] = {}
+    for (language, word), rules in LOWERINGS.items():
+        if language == dialect:
+            found.setdefault(id(registry.row(rules[0].function)), []).append(word)
+    return found
+
+
+def _untested(dialect: str, word: str) -> Emitted | None:
+    """What a word emits that no test has been seen to read: as another word of its rule, or as its row names it."""
     rules = LOWERINGS.get((dialect, word), ())
-    found = registry.row(rules[0].function) if rules else None
-    if not isinstance(found, Lowering):
-        return None
-    names = tuple(name for name in found.operators if name in registry.pages())
-    return Emitted(names, frozenset(names if found.is_certain else ()), "") if names else None
+    rule = registry.row(rules[0].function) if rules else None
+    others = _alike(dialect).get(id(rule), ())
+    seen = next((found for other in others if (found := _emitted("lower", dialect, other)) is not None), None)
+    if seen is not None or not isinstance(rule, Lowering):
+        return seen
+    pages = registry.pages()
+    parts = [(name,) if name in pages else _emits(dialect, name) for name in rule.operators]
+    names = tuple(dict.fromkeys(name for part in parts for name in part))
+    return Emitted(names, frozenset(names if rule.is_certain else ()), "") if names else None
+
+
+def _emits(dialect: str, word: str) -> tuple[str, ...]:
+    """The operators of a word that a row names."""
+    found = _emitted("lower", dialect, word) or _untested(dialect, word)
+    return () if found is None else found.operators
 
 
 @cache
@@ -160,7 +180,7 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
     words = [*_seen()["lower"].get(dialect, ()), *(word for language, word in LOWERINGS if language == dialect)]
     for word in words:
         if word not in found:
-            found[word] = _emitted("lower", dialect, word) or _of_row(dialect, word) or Emitted((), frozenset(), "")
+            found[word] = _emitted("lower", dialect, word) or _untested(dialect, word) or Emitted((), frozenset(), "")
     return MappingProxyType({word: found[word] for word in sorted(found)})
 
 
