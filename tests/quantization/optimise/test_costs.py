@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from graphport.ir.graph import Graph
 from graphport.quantization.optimise import costs
 
 
@@ -21,3 +24,15 @@ def test_small_models_are_timed_by_a_number_of_runs(monkeypatch):
     assert parts[0] == 1
     for session in (first, second):
         assert runs.count(session) == 2 + 3 * costs._RUNS  # twice before that is measured
+
+
+@pytest.mark.parametrize(("all_exact", "expected"), [(1.1, 1), (1.4, 0)])
+def test_products_are_exact_where_that_costs_little(monkeypatch, all_exact, expected):
+    """One product: exact it takes so many times the time of the rounded one for a token, and 0.98 for many."""
+    parts = iter([[all_exact, 1.0, 1.0, all_exact], [0.98, 1.0, 1.0, 0.98]])
+    monkeypatch.setattr(costs, "parts_of", lambda _sessions, _inputs: (1.0, next(parts)))
+    monkeypatch.setattr(costs, "preparer", lambda _target: lambda graph: graph)
+    monkeypatch.setattr(costs, "products_of", lambda _graph: ["y"])
+    monkeypatch.setattr(costs, "exact_products", lambda graph, _names: graph)
+    monkeypatch.setattr(costs, "with_rotations", lambda graph: graph)
+    assert len(costs.exact_layers(Graph("none"), [{}, {}])) == expected
