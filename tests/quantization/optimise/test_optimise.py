@@ -219,6 +219,13 @@ def test_what_is_no_table_for_it_is_refused(tmp_path, change):
         gp.quantize(found, nets.samples(found, 64), latency_table=str(table), front=True)
 
 
+def test_a_table_is_read_before_samples_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("graphport.quantization.quantize.gather", lambda *_: pytest.fail("samples are read"))
+    (tmp_path / "none.json").write_text("{}")
+    with pytest.raises(gp.DiagnosticError, match="QUANT0028"):
+        gp.quantize(nets.residual(), [], latency_table=str(tmp_path / "none.json"), max_latency=0.9)
+
+
 def test_layers_that_a_table_does_not_know_are_told(tmp_path):
     found, table = nets.residual(), _table(tmp_path, lambda document: document.update(nodes=[]))
     report = gp.quantize(found, nets.samples(found, 64), latency_table=str(table), front=True).report

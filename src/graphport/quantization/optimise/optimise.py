@@ -60,13 +60,15 @@ class Optimum:
 
 
 def refuse_goals(goals: Goals, settings: Settings) -> None:
-    """Refuse a goal that cannot be measured here.
+    """Refuse a goal that cannot be measured here, before anything is computed for it.
 
     Raises:
-        DiagnosticError: QUANT0024 the target's runtime is not here to be timed, and no table tells times.
+        DiagnosticError: QUANT0024 the target's runtime is not here to be timed, and no table tells times; QUANT0028 the
+            table is none.
     """
     target = settings.target
     if settings.latency_table is not None:
+        read_table(Path(settings.latency_table))
         return
     if goals.latency is not None and preparer(target) is None:
         message = f"a latency on {target} cannot be measured here"
