@@ -16,6 +16,15 @@ def _enabled():
     gc.enable()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _thawed():
+    """Nothing is frozen here, and what the suite froze is frozen again behind it."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 def test_nothing_is_collected_inside():
     with paused_collection():
         assert not gc.isenabled()

@@ -41,6 +41,7 @@ from tests.core.dim_samples import (
     trees,
     within_limits,
 )
+from tests.every import every
 
 
 @given(trees, bindings)
@@ -194,7 +195,7 @@ def test_copies_are_equal(dim):
 # --- canonical form and text ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("dim", "text"),
     [
         pytest.param(N + 1, "N+1", id="sum"),
@@ -255,7 +256,7 @@ def test_a_named_axis_is_not_empty():
     assert maximum(1 - Symbol("rows", 0), 0) != 0
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         *("?", "unk:0", "-1", "-0", "batch size", "N*", "N + 1", "1+N", "007", "N//0", "N%0", "()", "(N)", "max(N)"),

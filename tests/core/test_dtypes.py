@@ -5,16 +5,17 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
+from tests.every import every
 
 
-@pytest.mark.parametrize("dtype", DType, ids=str)
+@every("dtype", DType, ids=str)
 def test_a_type_is_found_by_its_numpy_type_and_by_its_name(dtype):
     assert DType.of(str(dtype)) is dtype
     assert DType.of(dtype.numpy) is dtype
     assert repr(dtype) == f"DType.{dtype.name}"
 
 
-@pytest.mark.parametrize("dtype", [dtype for dtype in DType if dtype is not DType.STRING], ids=str)
+@every("dtype", [dtype for dtype in DType if dtype is not DType.STRING], ids=str)
 def test_kind_and_width_are_those_of_numpy(dtype):
     assert dtype.numpy.itemsize == max(dtype.bits // 8, 1)
     if dtype.numpy.kind != "V":

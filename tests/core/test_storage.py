@@ -293,7 +293,7 @@ def test_files_are_closed_again(tmp_path):
 # --- storages ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", WIDE, ids=str)
+@every("dtype", WIDE, ids=str)
 def test_numbers_in_a_file_are_those_that_were_written(dtype, tmp_path):
     array = (np.arange(6) % 2).astype(dtype.numpy).reshape(2, 3)
     stored = ArrayStorage(array)

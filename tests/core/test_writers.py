@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -80,11 +81,12 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_files_are_the_old_ones_or_the_new_ones_whenever_their_writer_is_ended(tmp_path, given, name):
     write_old, write_new = given[name]
     outcomes = set()
+    (tmp_path / "old").mkdir()
+    write_old(tmp_path / "old" / name)
     for number in range(200):
         folder = tmp_path / str(number)
-        folder.mkdir()
+        shutil.copytree(tmp_path / "old", folder)
         path = folder / name
-        write_old(path)
         old = _files(folder)
         if name == "s.npz":
             path.unlink()  # of another model they are refused, and not replaced

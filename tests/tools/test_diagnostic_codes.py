@@ -145,10 +145,16 @@ def test_writing_the_table_keeps_the_page_around_it():
     assert "`IO0001`" in once
 
 
-def test_no_code_of_the_project_is_wrong():
-    assert problems(findings()) == []
+@pytest.fixture(scope="module")
+def project():
+    """What the whole source is found to say; reading it takes seconds."""
+    return findings()
 
 
-def test_the_page_is_up_to_date():
+def test_no_code_of_the_project_is_wrong(project):
+    assert problems(project) == []
+
+
+def test_the_page_is_up_to_date(project):
     page = PAGE.read_text(encoding="utf-8")
-    assert written(page, findings()) == page, "run `make codes`"
+    assert written(page, project) == page, "run `make codes`"
