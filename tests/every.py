@@ -15,7 +15,7 @@ MOST_TOLD = 3
 
 
 def every(
-    names: str | Sequence[str], cases: Iterable[Any], *, ids: Callable[[Any], object] | Sequence[str] | None = None
+    names: str | Sequence[str], cases: Iterable[Any], *, ids: Callable[[Any], object] | Iterable[str] | None = None
 ):
     """Run a test with all `cases` in turn; written as `pytest.mark.parametrize` is, in one test.
 
@@ -23,7 +23,8 @@ def every(
     fixtures are shared. A case that is skipped leaves the others alone.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    rows = [_row(case, index, len(arguments), ids) for index, case in enumerate(cases)]
+    told = ids if ids is None or callable(ids) else list(ids)
+    rows = [_row(case, index, len(arguments), told) for index, case in enumerate(cases)]
 
     def decorate(test: Callable[..., Any]) -> Callable[..., None]:
         @wraps(test)

@@ -20,6 +20,7 @@ from graphport.passes import driver
 from graphport.passes.prepare import PREPARE
 from graphport.passes.simplify import SIMPLIFY
 from tests.cli.examples import run_side
+from tests.every import every
 
 EXAMPLES = {code: found for code, found in diagnostics().items() if "wrong" in found}
 GROUPS = sorted({code.rstrip("0123456789") for code in EXAMPLES})
@@ -52,7 +53,7 @@ def test_every_code_has_an_example_or_a_reason():
     assert len(EXAMPLES) > 0.9 * len(diagnostics())
 
 
-@pytest.mark.parametrize("name", passes())
+@every("name", passes())
 def test_a_pass_makes_what_is_shown_of_what_is_shown(name):
     each, verbs = passes()[name]
     shown = explain(name)

@@ -17,6 +17,7 @@ from graphport.cli import arrays
 from graphport.cli.main import VERBS, cli
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.formats import FORMATS
+from tests.every import every
 from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.models import NNEF, model, node, perceptron, write_nnef, write_onnx
 from tests.sabotage import scale_weight
@@ -66,7 +67,7 @@ def strange(tmp_path) -> Path:
 # All of them
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@every("verb", VERBS)
 def test_help_has_examples_with_the_verb(verb):
     result = run(verb, "--help")
     assert result.exit_code == 0
@@ -89,7 +90,7 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("verb", "example"), examples(), ids=lambda item: str(item)[:60])
+@every(("verb", "example"), examples(), ids=lambda item: str(item)[:60])
 def test_options_of_examples_are_known(verb, example):
     known = run(verb, "--help").output
     for word in example.split():

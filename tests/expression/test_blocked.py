@@ -11,6 +11,7 @@ from graphport.expression.blocked import CACHE, BlockedProgram, blocks
 from graphport.expression.expression import Expression
 from graphport.expression.functions import NUMPY_FUNCTIONS
 from graphport.expression.program import Argument, Builder, Program
+from tests.every import every
 from tests.expression.arrays import f32
 
 
@@ -22,8 +23,8 @@ def program_of(text, count):
     return program
 
 
-@pytest.mark.parametrize("shape", [(10,), (3, 5), (7, 1, 3), (2, 3, 4, 5), (1,), (100, 2), (2, 100)])
-@pytest.mark.parametrize("limit", [1, 4, 7, 1000])
+@every("shape", [(10,), (3, 5), (7, 1, 3), (2, 3, 4, 5), (1,), (100, 2), (2, 100)])
+@every("limit", [1, 4, 7, 1000])
 def test_blocks_tile_a_shape(shape, limit):
     seen = np.zeros(shape, int)
     for place in blocks(shape, limit):

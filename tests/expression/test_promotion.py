@@ -8,6 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.expression.faults import Fault
 from graphport.expression.functions import SIGNATURES
 from graphport.expression.promotion import Operand, Priority, promote, resolve, result_dtype, scalar_dtype
+from tests.every import every
 
 TYPES = {
     "b": DType.BOOL, "u1": DType.UINT8, "i1": DType.INT8, "i2": DType.INT16, "i4": DType.INT32, "i8": DType.INT64,
@@ -28,7 +29,7 @@ def result_of(function, *given, default=DType.FLOAT32):
     return resolve(function, SIGNATURES[function], [operand(entry) for entry in given], default)
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "expected"),
     [
         pytest.param(("i4", "i8"), "i8", id="the wider integer"),
@@ -62,7 +63,7 @@ def test_the_type_of_a_sum(given, expected):
     assert result_of("add", *reversed(given)).result is TYPES[expected]
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "given", "expected"),
     [
         ("div", ("i4", "i4"), "f4"),
@@ -92,7 +93,7 @@ def test_the_type_of_a_function(function, given, expected):
     assert result_of(function, *given).result is TYPES[expected]
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "given"),
     [
         ("abs", ("b",)),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.expression.expression import Expression
+from tests.every import every
 
 STORED = np.load(Path(__file__).parent / "data" / "functions.npz")
 NAMES = {"bf16": "bfloat16", **{f"{kind}{bits}": f"{word}{bits}" for kind, word, bits in (
@@ -102,7 +102,7 @@ def test_all_functions_are_there():
     assert {"pow", "remainder", "torch.long", "rshift", "erf"} <= CASES.keys()
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_a_function_gives_what_pytorch_gives(name):
     different = [
         (words, expected)
@@ -112,7 +112,7 @@ def test_a_function_gives_what_pytorch_gives(name):
     assert not different
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_compiled_code_gives_what_pytorch_gives(name):
     few = [case for case in CASES[name] if case[0] == ["f16", "i32"] or set(case[0]) in ({"i32"}, {"f16"}, {"f32"})]
     assert few

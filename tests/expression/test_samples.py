@@ -8,6 +8,7 @@ import pytest
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.expression.expression import Expression
+from tests.every import every
 from tests.expression.samples import CASES, expected_of, inputs_of, text_of
 
 CODES = {
@@ -49,8 +50,8 @@ def evaluate(text, inputs):
     return expression(*inputs[: expression.operand_count])
 
 
-@pytest.mark.parametrize("precision", ["f32", "f64"])
-@pytest.mark.parametrize("case", [c for c in CASES if "expected" in c], ids=lambda case: case["id"])
+@every("precision", ["f32", "f64"])
+@every("case", [c for c in CASES if "expected" in c], ids=lambda case: case["id"])
 def test_a_sample_has_the_value_that_pytorch_gives(case, precision):
     expression = Expression(text_of(case), lenient="canonical" in case, default_float=DEFAULT[precision])
     result = expression(*inputs_of(case, precision)[: expression.operand_count])
@@ -64,7 +65,7 @@ def test_a_sample_with_a_batch_is_forwarded_item_by_item(case):
     assert_equal(np.stack(outputs), expected_of(case), case["rtol"], case["atol"])
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "error" in c], ids=lambda case: case["id"])
+@every("case", [c for c in CASES if "error" in c], ids=lambda case: case["id"])
 def test_a_sample_that_is_wrong_is_refused_where_it_is_wrong(case):
     with pytest.raises(DiagnosticError) as caught:
         evaluate(case["expr"], inputs_of(case))

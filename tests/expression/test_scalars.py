@@ -6,9 +6,10 @@ import pytest
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.expression.expression import Expression
+from tests.every import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"),
     [
         ("add(1,2)", 3),
@@ -91,7 +92,7 @@ def test_no_number(text):
     assert math.isnan(Expression(text)())
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "code"),
     [
         ("floor_divide(1,0)", "EXPR0204"),

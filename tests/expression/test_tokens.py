@@ -6,6 +6,7 @@ import pytest
 
 from graphport.core.diagnostics import Severity, Source
 from graphport.expression.tokens import Text, TokenKind, tokenize, value_of
+from tests.every import every
 
 
 def words(text, **options):
@@ -30,7 +31,7 @@ def test_kinds():
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"),
     [
         ("0", 0),
@@ -70,7 +71,7 @@ def test_nan(text):
     assert math.isnan(value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "code", "column"),
     [
         pytest.param("2j", "EXPR0003", 1, id="a complex number has both parts"),

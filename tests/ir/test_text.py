@@ -18,6 +18,7 @@ from graphport.core.storage import ArrayStorage, Storage, storage_of
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.text import INLINE, MOST_DIGITS, MOST_NESTED, from_text, to_text
 from graphport.ir.verify import verify
+from tests.every import every
 from tests.ir.samples import first, names
 from tests.strategies import attributes, dtypes, facts, graphs, storages
 from tests.structure import assert_same, assert_same_attribute
@@ -169,7 +170,7 @@ def test_every_small_float_comes_back(dtype):
 # --- how it looks -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("attribute", "text"),
     [
         pytest.param(None, "none", id="none"),
@@ -447,7 +448,7 @@ def found_in(text: str, **options: Any) -> list[tuple[str, int | None, int | Non
     return [(d.code, d.span and d.span.line, d.span and d.span.column, d.message) for d in caught.value.diagnostics]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "column", "message"),
     [
         pytest.param("", 1, "expected 'graph', found the end of the text", id="nothing"),
@@ -527,7 +528,7 @@ def test_a_word_out_of_place_is_named(text, column, message):
     assert found_in(text)[-1] == ("IO0101", 1, column, message)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "code", "column", "message"),
     [
         pytest.param("() = Y(%z)", "IO0103", 8, "%z is not there yet", id="unknown value"),

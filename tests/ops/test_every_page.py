@@ -28,6 +28,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops import registry
 from graphport.ops.declare import OPSET
+from tests.every import every
 from tests.ops.oracle import check_page, check_shapes, compare, run_ort, run_page
 from tests.ops.standard import check_by_standard
 
@@ -829,7 +830,7 @@ def test_no_page_is_left_out() -> None:
     assert set(tested) == ours
 
 
-@pytest.mark.parametrize("path", ELSEWHERE)
+@every("path", ELSEWHERE)
 def test_the_tests_of_a_family_hold_its_pages_against_onnx_runtime(path: str) -> None:
     text = (Path(__file__).parent / path).read_text(encoding="utf-8")
     assert "@given" in text

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from tests.every import every
 from tests.ops.oracle import one_node
 from tests.ops.test_every_page import TABLE, Case
 
@@ -69,7 +69,7 @@ def said(case: Case, name: str, folder: Any) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", sorted(set(TABLE) - {"Constant", "ConstantOfShape"}))
+@every("name", sorted(set(TABLE) - {"Constant", "ConstantOfShape"}))
 def test_a_page_is_the_same_after_pnnx(tmp_path, name):
     found: Counter[bool] = Counter()
 

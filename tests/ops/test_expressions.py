@@ -22,6 +22,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.expressions import expanded, expression, literal, phrase_of
 from graphport.ops.infer import Inference
+from tests.every import every
 from tests.expression.random_expressions import trees
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-6, -1e-6, 87.0, -90.0, np.inf, -np.inf, np.nan]
@@ -58,22 +59,20 @@ def agree(text, operands, backend="reference", tolerance=2e-6):
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@every("name", FLOATS)
 def test_functions_of_floats_are_canonical_in_every_special_case(name):
     agree(call(name), (X, Y)[: max(SIGNATURES[name].arities)])
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in FLOATS if name not in ("remainder", "fmod", "floor_divide", "torch.long")]
-)
+@every("name", [name for name in FLOATS if name not in ("remainder", "fmod", "floor_divide", "torch.long")])
 def test_onnx_runtime_computes_the_same(name):
     # Remainders by 0 and infinite numbers as integers are left open by ONNX.
     finite = np.isfinite(X) & np.isfinite(Y) & (Y != 0)
     agree(call(name), [x[finite] for x in (X, Y)][: max(SIGNATURES[name].arities)], "onnxruntime", 5e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("name", INTEGERS)
+@every("dtype", [np.int32, np.int64])
+@every("name", INTEGERS)
 def test_functions_of_integers_are_canonical(name, dtype):
     x, y = WHOLE_X.astype(dtype), WHOLE_Y.astype(dtype)
     if name in ("lshift", "rshift", "pow"):
@@ -81,7 +80,7 @@ def test_functions_of_integers_are_canonical(name, dtype):
     agree(call(name), (x, y)[: max(SIGNATURES[name].arities)])
 
 
-@pytest.mark.parametrize("name", LOGICAL)
+@every("name", LOGICAL)
 def test_functions_of_truth_values_are_canonical(name):
     x, y = np.array([False, False, True, True]), np.array([False, True, False, True])
     agree(call(name), (x, y)[: max(SIGNATURES[name].arities)])
@@ -142,7 +141,7 @@ def test_an_extent_that_is_not_known_is_refused():
 PATTERNED = sorted(set(registry.patterns("expression")) & set(KERNELS))
 
 
-@pytest.mark.parametrize("name", PATTERNED)
+@every("name", PATTERNED)
 def test_pages_and_kernels_mean_the_same(name):
     (page, _), *others = registry.patterns("expression")[name]
     assert not others
@@ -155,7 +154,7 @@ def test_pages_and_kernels_mean_the_same(name):
 STATED = sorted(name for name, page in registry.pages().items() if registry.liftings("expression", page))
 
 
-@pytest.mark.parametrize("name", STATED)
+@every("name", STATED)
 def test_operators_as_expressions_mean_the_same(name):
     page = registry.pages()[name]
     graph = Graph()

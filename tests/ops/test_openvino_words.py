@@ -2,10 +2,9 @@
 
 import inspect
 
-import pytest
-
 from graphport.ops import registry
 from graphport.ops.declare import LIFTINGS, LOWERINGS
+from tests.every import every
 from tests.ops.openvino_oracle import table
 
 registry.load("openvino")
@@ -17,7 +16,7 @@ def test_every_word_that_a_rule_reads_is_in_the_table():
     assert not {*RULES, *PATTERNS} - set(table())
 
 
-@pytest.mark.parametrize("word", sorted(RULES))
+@every("word", sorted(RULES))
 def test_a_rule_takes_every_attribute_of_its_word(word):
     (rule,) = RULES[word]
     parameters = inspect.signature(rule.function).parameters.values()
@@ -28,7 +27,7 @@ def test_a_rule_takes_every_attribute_of_its_word(word):
     assert wanted <= taken
 
 
-@pytest.mark.parametrize("word", sorted(PATTERNS))
+@every("word", sorted(PATTERNS))
 def test_a_pattern_takes_every_attribute_of_its_word(word):
     wanted = {name.replace("-", "_") for name in table()[word]} - {"auto_broadcast"}
     assert any(wanted <= {key for key, _ in pattern.arguments} for _, pattern in PATTERNS[word])

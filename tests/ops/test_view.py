@@ -14,6 +14,7 @@ from graphport.ops.declare import LIFTINGS
 from graphport.ops.view import View
 from graphport.ops.views.convolution import ConvView
 from graphport.ops.views.pooling import MaxPoolView
+from tests.every import every
 from tools.operator_views import FOLDER, modules
 
 VIEWS = [
@@ -28,7 +29,7 @@ def test_the_modules_are_what_the_pages_say():
     assert {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")} == modules()
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=[view.operator for view in VIEWS])
+@every("view", VIEWS, ids=[view.operator for view in VIEWS])
 def test_a_view_is_made_as_its_page_is_called(view):
     page = inspect.signature(registry.pages()[view.operator].function).parameters.values()
     seen = inspect.signature(view).parameters.values()

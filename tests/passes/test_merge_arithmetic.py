@@ -10,6 +10,7 @@ import pytest
 from graphport.core.facts import UNKNOWN
 from graphport.passes.journal import Journal
 from graphport.passes.merge_arithmetic import merge_arithmetic, remove_neutral
+from tests.every import every
 from tests.passes.alone import done, read
 from tests.passes.cases import I64, node, some
 
@@ -64,8 +65,8 @@ def both(first: Any, second: Any, *, constants, between="h", **options):
 OPERANDS = [("Add", "x a"), ("Add", "a x"), ("Sub", "x a"), ("Mul", "x a"), ("Mul", "a x"), ("Div", "x a")]
 
 
-@pytest.mark.parametrize("first", OPERANDS, ids=" ".join)
-@pytest.mark.parametrize("second", OPERANDS, ids=" ".join)
+@every("first", OPERANDS, ids=" ".join)
+@every("second", OPERANDS, ids=" ".join)
 def test_two_of_a_kind_are_one(first, second):
     is_sum = [op in ("Add", "Sub") for op, _ in (first, second)]
     op, operands = second

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from tests.every import every
 from tests.passes.cases import info, model, node, some
 
 SMALL = {
@@ -108,7 +109,7 @@ def test_parts_are_one_operator_again(nodes, expected, opset):
     assert words(simplified(nodes, opset)) == [expected]
 
 
-@pytest.mark.parametrize(
+@every(
     ("nodes", "opset"),
     [
         pytest.param([node("Add", "x one", "d"), *MEAN[2:], node("Mul", "n g", "y")], 18, id="no mean is taken off"),

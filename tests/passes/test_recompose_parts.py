@@ -354,7 +354,7 @@ def test_numbers_that_make_a_result_larger_are_no_parts():
 CLIP = [node("Add", "x three", "a"), node("Clip", "a zero six", "c")]
 
 
-@pytest.mark.parametrize(
+@every(
     ("nodes", "opset", "word"),
     [
         ([node("Sigmoid", "x", "c"), node("Mul", "x c", "y")], 24, "Swish"),
@@ -402,7 +402,7 @@ def test_a_hard_swish_of_which_somebody_else_reads_a_part(part):
 # Activations
 
 
-@pytest.mark.parametrize(
+@every(
     ("work", "nodes", "word"),
     [
         (recompose_softplus, [node("Exp", "x", "e"), node("Add", "e one", "p"), node("Log", "p", "y")], "Softplus"),

@@ -9,11 +9,12 @@ import graphport as gp
 from graphport.core.facts import UNKNOWN
 from graphport.passes.journal import Journal
 from graphport.passes.remove_noops import remove_noops
+from tests.every import every
 from tests.passes.alone import X, done, read, reasons
 from tests.passes.cases import I64, B, info, model, node
 
 
-@pytest.mark.parametrize(
+@every(
     ("last", "constants", "goes"),
     [
         (node("Identity", "x", "h"), {}, True),

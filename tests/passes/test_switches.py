@@ -14,6 +14,7 @@ from onnx import numpy_helper
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.passes.prepare import PREPARE
+from tests.every import every
 from tests.passes.cases import bn, graph, info, model, node, norm, some
 
 W = {"w": some(6, 6, 1, 1)}
@@ -101,7 +102,7 @@ def test_every_pass_has_a_snippet():
     assert list(SNIPPETS) == [each.name for each in PREPARE]
 
 
-@pytest.mark.parametrize("name", SNIPPETS)
+@every("name", SNIPPETS)
 def test_a_pass_alone_does_its_work_and_no_other(name):
     source = gp.from_onnx(proto(name))
     _, report = gp.prepare(source, only=[name])
@@ -110,7 +111,7 @@ def test_a_pass_alone_does_its_work_and_no_other(name):
     assert report.verification is not None
 
 
-@pytest.mark.parametrize("name", SNIPPETS)
+@every("name", SNIPPETS)
 def test_a_pass_that_is_left_out_does_nothing(name):
     _, report = gp.prepare(gp.from_onnx(proto(name)), skip=[name])
     assert name not in report.changes
@@ -118,7 +119,7 @@ def test_a_pass_that_is_left_out_does_nothing(name):
     assert report.passed
 
 
-@pytest.mark.parametrize("name", SNIPPETS)
+@every("name", SNIPPETS)
 def test_a_pass_says_what_it_does_and_when_not(name):
     (each,) = (each for each in PREPARE if each.name == name)
     said = " ".join((each.work.__doc__ or "").split())

@@ -9,6 +9,7 @@ import graphport as gp
 from graphport.backends import onnxruntime, reference
 from graphport.ir.verify import verify
 from graphport.quantization.canonicalize import plain
+from tests.every import every
 from tests.models import model, node
 from tests.quantization import nets
 
@@ -49,8 +50,8 @@ def _gemm(addend, **attributes):
     return gp.from_onnx(model(nodes, [("x", list(left))], [("y", None)], constants)), {"x": _numbers(*left)}
 
 
-@pytest.mark.parametrize("addend", list(ADDENDS))
-@pytest.mark.parametrize("attributes", [
+@every("addend", list(ADDENDS))
+@every("attributes", [
     pytest.param({}, id="plain"),
     pytest.param({"alpha": 0.5, "beta": 2.0}, id="factors"),
     pytest.param({"beta": 0.0}, id="the addend does not count"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import pytest
-
 import graphport as gp
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node
 from graphport.ops import registry
 from graphport.quantization.dispatch import Method, Place, dispatch
+from tests.every import every
 from tests.passes.cases import Case
 from tests.passes.families import cases
 
@@ -79,7 +78,7 @@ class Rules:
         return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@every("case", CASES, ids=lambda case: case.name)
 def test_a_method_quantizes_what_its_rule_says(case: Case):
     graph = gp.prepare(gp.from_onnx(case.model), verify=False)[0].graph
     rules = Rules(graph)

@@ -14,6 +14,7 @@ from graphport.quantization.refine import errors, refined
 from graphport.quantization.round import Codes
 from graphport.quantization.settings import Settings
 from graphport.quantization.weights import PAIR, pair_sums
+from tests.every import every
 from tests.quantization import nets
 
 
@@ -44,8 +45,8 @@ def _rounded(codes, weight, second):
     return rounding.descend(rounding.second_order(codes, weight, second), weight, second, 64)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6])
-@pytest.mark.parametrize("seed", range(4))
+@every("depth", [1, 2, 3, 4, 5, 6])
+@every("seed", range(4))
 def test_small_layers_get_the_codes_of_exhaustive_search(seed, depth):
     codes, weight, second = _problem(seed, depth, groups=1 + seed % 2)
     found = errors(refined(_rounded(codes, weight, second), weight, second), weight, second)

@@ -10,6 +10,7 @@ import pytest
 from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization.settings import Settings
 from graphport.quantization.targets import TARGETS, target
+from tests.every import every
 
 
 def test_settings_survive_json():
@@ -51,7 +52,7 @@ def test_what_is_left_out_is_as_by_default():
     assert Settings.from_json('{"preset": "fast"}') == Settings(preset="fast")
 
 
-@pytest.mark.parametrize(("name", "value"), [
+@every(("name", "value"), [
     ("preset", "worst"), ("method", "guess"), ("percentile", 30), ("percentile", "much"), ("activation_bits", 7),
     ("weight_bits", 3), ("weight_block", -1), ("weight_range", "half"), ("processor", "z80"), ("min_snr", "high"), ("min_snr", float("nan")),
     ("min_snr", float("inf")), ("max_float_layers", -1),

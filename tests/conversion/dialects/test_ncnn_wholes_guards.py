@@ -20,6 +20,7 @@ from graphport.formats.ncnn import read, write
 from graphport.formats.ncnn.layers import weights_of
 from graphport.formats.ncnn.param import Findings, parse_text
 from graphport.ops.infer import Inference
+from tests.every import every
 from tests.formats.ncnn.test_layers import run_ncnn
 
 pytest.importorskip("ncnn")
@@ -308,6 +309,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("fuse", "rows", "count"), CASES)
+@every(("fuse", "rows", "count"), CASES)
 def test_only_what_is_the_same_becomes_one_layer(tmp_path, fuse, rows, count):
     assert fused(tmp_path, rows, fuse) == count

@@ -105,7 +105,7 @@ def numbers(graph, arrays):
     return run_ir(graph, arrays)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_older_words_compute_the_same(name):
     (expected,) = numbers(*lifted(name, None))
     seen = set()

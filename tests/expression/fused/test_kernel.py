@@ -16,6 +16,7 @@ from graphport.expression.fused.operators import is_compiled
 from graphport.expression.fused.segments import SEGMENT
 from graphport.expression.fused.source import Access
 from graphport.expression.program import Argument, Builder, Program
+from tests.every import every
 
 pytest.importorskip("llvmlite")
 
@@ -88,8 +89,8 @@ def test_any_way_to_lie_in_memory(view):
 NAMES = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "bool"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("other", ["float32", "float64", "int32", "bool"])
+@every("name", NAMES)
+@every("other", ["float32", "float64", "int32", "bool"])
 def test_mixed_types(name, other):
     x, y = (np.abs(numbers(333)).astype(dtype) for dtype in (name, other))
     if {name, other} & {"uint16", "uint32"} and "int32" in {name, other}:
@@ -156,8 +157,8 @@ def test_a_program_that_is_too_long_or_of_no_compiled_type_is_left_to_numpy():
     assert not is_compiled("pow", DType.INT32)
 
 
-@pytest.mark.parametrize("length", [1, 5, 16, 33, 64, 1000, 70_001])
-@pytest.mark.parametrize("start", [0, 1, 3, 5])
+@every("length", [1, 5, 16, 33, 64, 1000, 70_001])
+@every("start", [0, 1, 3, 5])
 def test_stores_that_bypass_the_cache(length, start):
     fused = FusedProgram(program_of("add(@0,mul(@1,2))", *[Argument(DType.FLOAT32, (2,))] * 2), NUMPY_FUNCTIONS)
     plain = fused.kernel

@@ -28,6 +28,7 @@ from graphport.ir.text import to_text
 from graphport.ir.verify import verify
 from graphport.ops.declare import OPSET
 from graphport.ops.infer import infer
+from tests.every import every
 
 F32 = DType.FLOAT32
 
@@ -128,7 +129,7 @@ def test_numbers_that_are_shared_are_written_once(tmp_path):
         assert [name for name in archive.namelist() if name.startswith("weights/")] == ["weights/w0"]
 
 
-@pytest.mark.parametrize("dtype", [each for each in DType if each is not DType.STRING], ids=str)
+@every("dtype", [each for each in DType if each is not DType.STRING], ids=str)
 def test_every_element_type_comes_back(tmp_path, dtype):
     array = (
         np.arange(40).astype(np.int8).astype(dtype.numpy) % dtype.numpy.type(2)

@@ -12,6 +12,7 @@ from graphport.conversion.legalize import is_canonical
 from graphport.ir.verify import verify
 from graphport.ops import registry
 from graphport.ops.declare import LIFTINGS, LOWERINGS
+from tests.every import every
 from tests.formats.caffe.networks import Network
 from tests.formats.caffe.opencv import assert_agrees, inputs_for, outputs_of_opencv
 
@@ -134,7 +135,7 @@ AGREEING = {
 }
 
 
-@pytest.mark.parametrize("case", AGREEING)
+@every("case", AGREEING)
 def test_a_layer_agrees_with_opencv(tmp_path, case):
     type, options = AGREEING[case]
     model = assert_agrees(one_layer(type, **options).save(tmp_path))
@@ -246,7 +247,7 @@ DEFINED = {
 }
 
 
-@pytest.mark.parametrize("case", DEFINED)
+@every("case", DEFINED)
 def test_a_layer_is_what_its_definition_says(tmp_path, case):
     type, options, expected = DEFINED[case]
     model = gp.load(one_layer(type, **options).save(tmp_path))
@@ -325,7 +326,7 @@ def test_regions_are_pooled_as_opencv_pools_them(tmp_path):
     np.testing.assert_allclose(found, outputs_of_opencv(path, inputs, ["y"])["y"], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
+@every(
     ("type", "options", "match"),
     [
         pytest.param("InnerProduct", {}, "there is no num_output", id="a parameter that must be there"),

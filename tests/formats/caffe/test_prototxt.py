@@ -12,6 +12,7 @@ from graphport.formats.caffe.findings import Findings
 from graphport.formats.caffe.message import Message, Word
 from graphport.formats.caffe.printer import to_text
 from graphport.formats.caffe.prototxt import MOST_NESTED, parse
+from tests.every import every
 
 
 def parsed(text: str, kind: str = "NetParameter") -> Message:
@@ -83,7 +84,7 @@ def test_enumerations_are_words_also_by_number():
     assert convolution("engine: 1")["engine"] == [Word("CAFFE")]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "code"),
     [
         pytest.param("name", "CAFFE0101", id="a name alone"),

@@ -16,6 +16,7 @@ from graphport.core.storage import storage_of
 from graphport.formats.caffe import read, write
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.infer import infer
+from tests.every import every
 from tests.formats.caffe.networks import Network
 from tests.formats.caffe.opencv import outputs_of_opencv
 
@@ -149,7 +150,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@every("case", CASES)
 def test_an_operator_keeps_its_meaning(tmp_path, case):
     model = Model(CASES[case])
     gp.save(model, tmp_path / "net.prototxt")

@@ -12,6 +12,7 @@ from graphport.conversion.legalize import is_canonical
 from graphport.core.diagnostics import Source
 from graphport.formats.ncnn.layers import weights_of
 from graphport.formats.ncnn.param import Findings, parse_text
+from tests.every import every
 
 ncnn = pytest.importorskip("ncnn")
 
@@ -218,7 +219,7 @@ def label(case):
     return f"{case[0]} {case[1]} {'x'.join(map(str, case[2][0]))}"
 
 
-@pytest.mark.parametrize(("kind", "parameters", "shapes"), LAYERS, ids=map(label, LAYERS))
+@every(("kind", "parameters", "shapes"), LAYERS, ids=map(label, LAYERS))
 def test_canonical_form_computes_what_ncnn_does(tmp_path, kind, parameters, shapes):
     path, names, outputs = write(tmp_path, kind, parameters, shapes)
     given = dict(zip(names, arrays(shapes, kind), strict=True))

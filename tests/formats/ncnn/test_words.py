@@ -8,6 +8,7 @@ from onnx import TensorProto, ValueInfoProto
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from tests.every import every
 from tests.formats.ncnn.test_layers import run_ncnn
 from tests.models import model, node, typed, write_onnx
 
@@ -168,7 +169,7 @@ def build(nodes, shapes, constants, results):
     return gp.from_onnx(model(nodes, inputs, outputs, constants, opset=24))
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_ncnn_computes_what_onnx_runtime_does(tmp_path, name):
     ours = build(*CASES[name])
     given = {key: numbers(*value.fact.shape) for key, value in ours.inputs.items()}
@@ -192,7 +193,7 @@ def test_no_comparison_holds_of_what_is_no_number(tmp_path, op):
     assert found.tolist() == expected[0].astype(float).tolist()
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_what_is_written_reads_as_the_same(tmp_path, name):
     ours = build(*CASES[name])
     path = tmp_path / "net.ncnn.param"

@@ -8,6 +8,7 @@ from graphport.core.diagnostics import Severity
 from graphport.formats.nnef.check import check
 from graphport.formats.nnef.limits import Limits
 from graphport.formats.nnef.syntax import Document, Edition
+from tests.every import every
 from tests.formats.nnef.documents import (
     BOTH,
     FRAGMENTS,
@@ -180,7 +181,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code"), RULES)
+@every(("text", "code"), RULES)
 def test_a_rule_that_is_broken_is_the_only_finding(text, code):
     assert read(text).diagnostics == []
     assert set(broken(text)) == {code}

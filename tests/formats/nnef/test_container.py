@@ -18,6 +18,7 @@ from graphport.core.storage import FileStorage, storage_of
 from graphport.formats.nnef.container import FileLimits, Folder, Tar, Text, open_container, write_container
 from graphport.formats.nnef.recognition import recognizes
 from graphport.formats.nnef.tensors import Payload, read_tensor, tensor_file
+from tests.every import every
 
 TEXT = "version 1.0;\ngraph g(x) -> (y) { x = external(shape = [1]); y = relu(x); }\n"
 
@@ -301,7 +302,7 @@ def test_an_archive_of_a_folder_is_read_with_a_warning(tmp_path):
     assert [finding.code for finding in container.findings] == ["NNEF0739"]
 
 
-@pytest.mark.parametrize(
+@every(
     "member",
     [
         pytest.param(("../bias.dat", b"x"), id="parent"),
@@ -318,7 +319,7 @@ def test_an_archive_of_a_folder_is_read_with_a_warning(tmp_path):
         pytest.param(GRAPH_MEMBER, id="twice"),
     ],
 )
-@pytest.mark.parametrize("mode", ["w", "w:gz"])
+@every("mode", ["w", "w:gz"])
 def test_members_that_no_model_has_are_refused(tmp_path, member, mode):
     path = tar(tmp_path / "a", GRAPH_MEMBER, member, mode=mode)
     with pytest.raises(DiagnosticError) as caught:

@@ -18,6 +18,7 @@ from graphport.formats.nnef.evaluate import (
     part,
     unary,
 )
+from tests.every import every
 
 ROOM = 1000
 N = Symbol("N", 1)
@@ -30,7 +31,7 @@ def fault(compute, *values) -> str:
     return caught.value.code
 
 
-@pytest.mark.parametrize(
+@every(
     ("operator", "left", "right", "value"),
     [
         pytest.param("+", 2, 3, 5, id="integer plus"),

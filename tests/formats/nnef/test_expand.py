@@ -13,6 +13,7 @@ from graphport.formats.nnef.expand import expand
 from graphport.formats.nnef.limits import Limits
 from graphport.formats.nnef.operation import Tensor
 from graphport.formats.nnef.syntax import Edition
+from tests.every import every
 from tests.formats.nnef.documents import (
     BOTH,
     OPERATORS,
@@ -44,7 +45,7 @@ def faults(text: str, shapes=None, *, limits=None, edition=None) -> list[str]:
 # ── values ──
 
 
-@pytest.mark.parametrize(
+@every(
     ("expression", "value"),
     [
         pytest.param("[-2 + 8, 2]", [6, 2], id="a minus applies to its operand only"),

@@ -18,6 +18,7 @@ from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.quant import parse_quantization
 from graphport.formats.nnef.syntax import Edition
+from tests.every import every
 from tests.formats.nnef.documents import BOTH, OPERATORS, final, fragment, infer, probed, provisional
 from tests.formats.nnef.trees import documents
 
@@ -141,7 +142,7 @@ def test_a_good_document_with_a_wound(at, length, text):
     survives(GOOD[:at] + text + GOOD[at + length :])
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         pytest.param(final("y = " + "(" * 20_000 + "x" + ")" * 20_000 + ";", before=OPERATORS), id="parentheses"),

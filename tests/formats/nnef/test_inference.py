@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphport.formats.nnef.limits import Limits
+from tests.every import every
 from tests.formats.nnef.documents import checked, codes, final, fragment, probed, provisional, read
 
 PARAMETERS = (
@@ -24,7 +25,7 @@ def found(text: str) -> list[str]:
     return codes(checked(text).diagnostics, warnings=False)
 
 
-@pytest.mark.parametrize(
+@every(
     ("expression", "code"),
     [
         pytest.param("leaky_relu(x, alpha = 2)", "NNEF0402", id="an integer literal for a scalar"),
@@ -101,7 +102,7 @@ def test_a_rule_that_is_broken_is_the_only_finding(expression, code):
     assert found(body(f"r = {expression};")) == [code]
 
 
-@pytest.mark.parametrize(
+@every(
     "expression",
     [
         *(

@@ -9,6 +9,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import Bytes, FileStorage, storage_of
 from graphport.formats.nnef.items import Converted, Filled, Item, ItemStorage, Kind, Linear, Logarithmic, regrouped
+from tests.every import every
 
 
 def packed(numbers, bits: int) -> bytes:
@@ -18,7 +19,7 @@ def packed(numbers, bits: int) -> bytes:
     return bytes(int(stream[at : at + 8], 2) for at in range(0, len(stream), 8))
 
 
-@pytest.mark.parametrize(
+@every(
     ("storage", "dtype"),
     [
         pytest.param(storage_of(np.arange(-8, 8, dtype=np.int8)), DType.INT64, id="int8 to int64"),
@@ -28,7 +29,7 @@ def packed(numbers, bits: int) -> bytes:
         pytest.param(FileStorage(Bytes(b"\x21\x03"), 0, DType.UINT4, (3,)), DType.INT64, id="packed"),
     ],
 )
-@pytest.mark.parametrize("limit", [1, 8, 24, 1 << 20])
+@every("limit", [1, 8, 24, 1 << 20])
 def test_a_conversion_is_the_same_in_chunks(storage, dtype, limit):
     converted = Converted(storage, dtype)
     expected = storage.numpy().astype(dtype.numpy)

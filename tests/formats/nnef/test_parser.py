@@ -7,6 +7,7 @@ from graphport.formats.nnef.limits import Limits
 from graphport.formats.nnef.marks import edition_of
 from graphport.formats.nnef.parser import parse_fragments
 from graphport.formats.nnef.syntax import Edition, Missing, Name, Tuple
+from tests.every import every
 from tests.formats.nnef.documents import BOTH, FRAGMENTS, codes, column, final, fragment, line, provisional, read, tree
 
 BODY = "graph g( x ) -> ( y )\n{\n    x = external(shape = [1]);\n    y = relu(x);\n}\n"
@@ -131,7 +132,7 @@ def test_a_document_that_is_not_in_order(text, code):
     assert found(text)[0] == code
 
 
-@pytest.mark.parametrize(
+@every(
     ("statement", "code"),
     [
         pytest.param("y = relu(x,);", "NNEF0201", id="a comma too many"),

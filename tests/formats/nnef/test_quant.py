@@ -9,6 +9,7 @@ from graphport.formats.nnef.limits import DEFAULT
 from graphport.formats.nnef.quant import check_quantization, parse_quantization, quantization_text
 from graphport.formats.nnef.quantized import Quantization
 from graphport.formats.nnef.syntax import Edition
+from tests.every import every
 from tests.formats.nnef.documents import checked, codes, evaluated, final, line, provisional, remedy
 
 TEXT = final(
@@ -58,7 +59,7 @@ def test_a_provisional_file_has_no_semicolons():
     assert [*found] == ["y", "x"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "code"),
     [
         pytest.param(f'"a" {LINEAR};', "NNEF0201", id="no colon"),

@@ -20,6 +20,7 @@ from graphport.core.storage import ArrayStorage, Bytes, FileStorage, MappedFile,
 from graphport.formats.nnef.items import Converted, Item, Kind
 from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.tensors import Region, read_tensor, tensor_file
+from tests.every import every
 
 FINAL, PROVISIONAL = Edition.FINAL, Edition.PROVISIONAL
 
@@ -97,7 +98,7 @@ def test_items_that_numpy_knows_are_views_of_the_file(tmp_path, code, bits, dtyp
     assert not tensor.storage.numpy().flags.owndata
 
 
-@pytest.mark.parametrize("bits", range(1, 65))
+@every("bits", range(1, 65))
 def test_integers_have_every_width_up_to_64_bits(bits):
     numbers = [0, 1, 2**bits - 1, 2 ** (bits - 1), 2**bits // 3]
     data = packed(numbers, bits)
@@ -335,8 +336,8 @@ DTYPES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3, 5), (1, 1, 1, 1, 1, 1, 1, 2)], ids=str)
+@every("dtype", DTYPES)
+@every("shape", [(), (3,), (2, 3, 5), (1, 1, 1, 1, 1, 1, 1, 2)], ids=str)
 def test_what_is_written_reads_back_here_and_in_the_reference_reader(dtype, shape):
     array = (np.arange(math.prod(shape)).reshape(shape) % 5).astype(dtype)
     content = written(storage_of(array))

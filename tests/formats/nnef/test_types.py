@@ -25,12 +25,13 @@ from graphport.formats.nnef.types import (
     type_name,
     with_generic,
 )
+from tests.every import every
 from tests.formats.nnef.trees import types as type_trees
 
 REAL, INDEX, TRUTH, LOOSE = tensor_of(SCALAR), tensor_of(INTEGER), tensor_of(LOGICAL), tensor_of(None)
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "wanted", "answer"),
     [
         pytest.param(SCALAR, REAL, True, id="a scalar for a tensor of scalars"),

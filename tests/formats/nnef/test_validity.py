@@ -7,6 +7,7 @@ import pytest
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.validity.table import RULES
+from tests.every import every
 from tests.formats.nnef.documents import codes, evaluated, final, provisional
 
 SHAPES = {
@@ -141,7 +142,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("statement", "code"), [pytest.param(text, code, id=name) for text, code, name in BROKEN])
+@every(("statement", "code"), [pytest.param(text, code, id=name) for text, code, name in BROKEN])
 def test_a_rule_that_is_broken_is_the_only_finding(statement, code):
     assert found(statement) == [code]
 
@@ -153,7 +154,7 @@ def test_a_vector_that_makes_a_batch_of_one_grow_is_told():
     assert found("y = add(b, v0)", vectors={"v0": "[2]"}) == []
 
 
-@pytest.mark.parametrize(
+@every(
     "statement",
     [
         *(

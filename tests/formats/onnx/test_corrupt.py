@@ -7,6 +7,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import read, wire
 from graphport.formats.onnx.corrupt import find_corruption
+from tests.every import every
 from tests.formats.onnx.models import DATA, model, tensor, weights
 
 SQUEEZENET = (DATA / "light_squeezenet.onnx").read_bytes()
@@ -30,7 +31,7 @@ def test_a_file_that_ends_too_early_names_the_innermost_field() -> None:
     assert "it takes 20004 bytes, " in refusal(data[: 20_000 + 10_000])
 
 
-@pytest.mark.parametrize("length", range(24, 400, 7))
+@every("length", range(24, 400, 7))
 def test_a_file_cut_within_its_graph_names_a_byte_before_the_cut(length: int) -> None:
     text = refusal(SQUEEZENET[:length])
     assert 23 <= int(text.split("byte ")[1].split(":")[0]) < length

@@ -16,6 +16,7 @@ from graphport.core.storage import FileStorage, MappedFile
 from graphport.formats.onnx import from_ir, from_proto, read, to_ir, to_proto, write
 from graphport.formats.onnx.types import CODES
 from graphport.ir.verify import verify
+from tests.every import every
 from tests.formats.onnx.models import DATA, model, plain, tensor, weights
 
 LARGE = np.arange(3000, dtype=np.float32)
@@ -83,7 +84,7 @@ def test_our_storages_are_views_on_their_tensors() -> None:
     assert isinstance(theirs.graph.initializers["w"].const_value, ir.Tensor)
 
 
-@pytest.mark.parametrize("dtype", [dtype for dtype in DType if dtype is not DType.STRING], ids=str)
+@every("dtype", [dtype for dtype in DType if dtype is not DType.STRING], ids=str)
 def test_weights_of_every_type_are_exchanged(dtype: DType) -> None:
     array = np.ones(5000).astype(dtype.numpy)
     proto = model([], [], [tensor("w", [5000], CODES[dtype])], initializer=[weights("w", array)])

@@ -18,6 +18,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import LIFTINGS, OPSET
 from graphport.ops.infer import Inference
+from tests.every import every
 from tests.ops.oracle import evaluate_graph
 
 RNG = np.random.default_rng(3)
@@ -175,7 +176,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("word", "opset", "operands", "attributes", "says", "count"), ROWS)
+@every(("word", "opset", "operands", "attributes", "says", "count"), ROWS)
 def test_older_words_mean_the_same(word, opset, operands, attributes, says, count):
     graph, given = one_node(word, operands, attributes, count)
     proto = to_proto(graph, opset=opset)

@@ -20,6 +20,7 @@ from graphport.formats.onnx import from_proto, read
 from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
 from graphport.ir.graph import Graph, Node, walk
 from graphport.ir.verify import verify
+from tests.every import every
 from tests.formats.onnx.models import DATA, model, tensor, weights
 
 SQUEEZENET = DATA / "light_squeezenet.onnx"
@@ -500,7 +501,7 @@ FLAWS = [
 ]
 
 
-@pytest.mark.parametrize(("flaw", "code", "words"), FLAWS)
+@every(("flaw", "code", "words"), FLAWS)
 def test_what_is_wrong_is_told_with_its_place(flaw: Callable[[ModelProto], None], code: str, words: str) -> None:
     proto = model([relu("x", name="act")])
     flaw(proto)

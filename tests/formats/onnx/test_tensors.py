@@ -13,6 +13,7 @@ from graphport.formats.onnx.external import Folder
 from graphport.formats.onnx.findings import Findings
 from graphport.formats.onnx.tensors import Tensors
 from graphport.formats.onnx.types import CODES
+from tests.every import every
 
 NUMERIC = [dtype for dtype in DType if dtype is not DType.STRING]
 
@@ -42,7 +43,7 @@ def numbers(dtype: DType) -> np.ndarray[Any, Any]:
     return np.array(fitting).astype(dtype.numpy)
 
 
-@pytest.mark.parametrize("dtype", NUMERIC, ids=str)
+@every("dtype", NUMERIC, ids=str)
 def test_raw_data_of_every_type_is_a_view(dtype: DType) -> None:
     array = numbers(dtype)
     storage = read(numpy_helper.from_array(array, "w"))
@@ -51,7 +52,7 @@ def test_raw_data_of_every_type_is_a_view(dtype: DType) -> None:
     assert storage.numpy().tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("dtype", NUMERIC, ids=str)
+@every("dtype", NUMERIC, ids=str)
 def test_typed_fields_of_every_type_are_read(dtype: DType) -> None:
     array = numbers(dtype)
     values = (

@@ -20,6 +20,7 @@ from graphport.formats.onnx import from_proto, read, to_proto, write, writer
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.verify import verify
 from graphport.ops.declare import OPSET
+from tests.every import every
 from tests.formats.onnx.models import DATA, model, plain, tensor, weights
 from tests.strategies import graphs
 
@@ -127,7 +128,7 @@ def test_everything_that_a_model_says_survives() -> None:
     assert to_proto(from_proto(written)).SerializeToString() == written.SerializeToString()
 
 
-@pytest.mark.parametrize("dtype", list(DType), ids=str)
+@every("dtype", list(DType), ids=str)
 def test_weights_of_every_type_survive(dtype: DType) -> None:
     if dtype is DType.STRING:
         weight = TensorProto(name="w", data_type=TensorProto.STRING, dims=[2], string_data=["é".encode(), b"\xff"])

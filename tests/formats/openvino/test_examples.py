@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from tests.every import every
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 BACKENDS = ["onnxruntime", "reference"]
@@ -26,9 +27,9 @@ RANGES = [
 ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("is_constant", [True, False], ids=["constant", "run time"])
-@pytest.mark.parametrize(("shape", "pattern", "special_zero", "expected"), RESHAPES)
+@every("backend", BACKENDS)
+@every("is_constant", [True, False], ids=["constant", "run time"])
+@every(("shape", "pattern", "special_zero", "expected"), RESHAPES)
 def test_reshape(shape, pattern, special_zero, expected, is_constant, backend, tmp_path):
     asked = constant("shape", pattern, "int64") if is_constant else parameter("shape", str(len(pattern)), "i64")
     layers = [

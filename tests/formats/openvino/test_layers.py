@@ -6,6 +6,7 @@ import pytest
 
 import graphport as gp
 from graphport.formats.openvino import operators
+from tests.every import every
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 WORDS = [
@@ -42,7 +43,7 @@ def codes(path):
     return {finding.code for finding in gp.check(path) if finding.is_error}
 
 
-@pytest.mark.parametrize("word", WORDS)
+@every("word", WORDS)
 def test_odd_operands_and_attributes_are_found_or_taken(word, tmp_path):
     choose = random.Random(word)
     operator = operators.by_word(word)

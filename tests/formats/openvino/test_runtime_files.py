@@ -8,6 +8,7 @@ from openvino import opset13 as op
 
 import graphport as gp
 from graphport.formats.openvino import read, write
+from tests.every import every
 
 TYPES = [
     "boolean",
@@ -55,8 +56,8 @@ def unary(shape, kind=Type.f32, name="x"):
     return Model([op.result(op.relu(x))], [x], "unary")
 
 
-@pytest.mark.parametrize("count", [1, 7, 8, 13])
-@pytest.mark.parametrize("name", TYPES)
+@every("count", [1, 7, 8, 13])
+@every("name", TYPES)
 def test_every_element_type(name, count, tmp_path):
     kind = getattr(Type, name)
     tensor = ov.Tensor(kind, Shape([count]))
@@ -73,7 +74,7 @@ def test_every_element_type(name, count, tmp_path):
     np.testing.assert_array_equal(found, outputs[0].data)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@every("name", TYPES)
 def test_inputs_of_every_element_type(name, tmp_path):
     x = op.parameter([2, 3], getattr(Type, name))
     assert len(comes_back(Model([op.result(x)], [x], name), tmp_path).inputs) == 1

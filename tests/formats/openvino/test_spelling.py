@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from tests.every import every
 
 BASE = """<?xml version="1.0"?>
 <net name="f" version="11">
@@ -240,7 +241,7 @@ def written(folder, changes):
     return path
 
 
-@pytest.mark.parametrize(("changes", "expected", "taken"), ROWS)
+@every(("changes", "expected", "taken"), ROWS)
 def test_what_is_said_of_a_spelling(changes, expected, taken, tmp_path):
     path = written(tmp_path, changes)
     found = [(str(finding.severity), finding.code) for finding in gp.check(path)]
@@ -250,7 +251,7 @@ def test_what_is_said_of_a_spelling(changes, expected, taken, tmp_path):
         assert len(gp.load(path).outputs) == ('"result" version' not in path.read_text())
 
 
-@pytest.mark.parametrize(("changes", "expected", "taken"), ROWS)
+@every(("changes", "expected", "taken"), ROWS)
 def test_the_runtime_takes_what_we_take(changes, expected, taken, tmp_path):
     import openvino
 

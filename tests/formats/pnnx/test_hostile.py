@@ -12,6 +12,7 @@ import pytest
 
 import graphport as gp
 from tests import models
+from tests.every import every
 from tests.formats.pnnx import samples
 from tests.formats.pnnx.test_reader import LINES, model
 
@@ -95,8 +96,8 @@ def test_a_text_that_lies_ends_in_findings(tmp_path, text):
     settle(model(tmp_path, text))
 
 
-@pytest.mark.parametrize("value", [0, 1, 0x7FFF, 0xFFFF])
-@pytest.mark.parametrize("field", PLACES)
+@every("value", [0, 1, 0x7FFF, 0xFFFF])
+@every("field", PLACES)
 def test_an_archive_that_lies_ends_in_findings(tmp_path, field, value):
     path = samples.unpack("linear", tmp_path)
     weights = tmp_path / f"linear{samples.WEIGHTS}"

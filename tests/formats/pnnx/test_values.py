@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.formats.pnnx.values import format_float, format_tensor, format_value, parse_tensor, parse_value
+from tests.every import every
 
 VALUES = [
     ("None", None),
@@ -38,7 +39,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "value"), VALUES, ids=[text for text, _ in VALUES])
+@every(("text", "value"), VALUES, ids=[text for text, _ in VALUES])
 def test_text_has_a_value(text, value):
     assert parse_value("key", text) == value
 

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphport as gp
+from tests.every import every
 from tests.formats.tflite.test_cases import CASES as CASES_OF_FILES
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def types(path: Path, word: str) -> list[str]:
     return [str(node.operands[0].fact).split("[")[0] for node in raw.graph if node.word == word]
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_an_operator_between_integers_is_an_integer_operator(name: str, tmp_path: Path) -> None:
     feeds = model(tmp_path / "m.onnx", CASES[name])
     source = gp.load(tmp_path / "m.onnx")

@@ -8,6 +8,7 @@ import pytest
 import graphport as gp
 from graphport.formats.ncnn import read_table
 from graphport.quantization.engine import session
+from tests.every import every
 from tests.models import model, node
 from tests.quantization import nets
 from tests.quantization.targets.pieces import OPERATORS, between, check, operator, quantized, weight
@@ -56,13 +57,13 @@ def _integer_layers(path):
     return [parameters for kind, parameters in _layers(path) if kind in INTEGER]
 
 
-@pytest.mark.parametrize("name", list(OPERATORS))
+@every("name", list(OPERATORS))
 def test_operators_compute_what_is_said(name, tmp_path):
     made = operator(name, "ncnn")
     check(made, lambda piece, inputs: Net(piece, tmp_path).run(inputs), batch=1, rounds_results=False)
 
 
-@pytest.mark.parametrize("name", [name for name in OPERATORS if name not in REAL])
+@every("name", [name for name in OPERATORS if name not in REAL])
 def test_layers_with_weights_are_integer_ones(name, tmp_path):
     gp.save(operator(name, "ncnn"), tmp_path / "net.param")
     layers = _integer_layers(tmp_path / "net.param")

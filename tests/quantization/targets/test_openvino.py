@@ -12,6 +12,7 @@ import pytest
 
 import graphport as gp
 from graphport.quantization.engine import session
+from tests.every import every
 from tests.models import model, node
 from tests.quantization import nets
 from tests.quantization.targets.pieces import OPERATORS, check, operator, pieces, quantized, weight
@@ -50,7 +51,7 @@ def _text(item, name):
     return found.astype(str) if hasattr(found, "astype") else str(found)
 
 
-@pytest.mark.parametrize("name", list(OPERATORS))
+@every("name", list(OPERATORS))
 def test_operators_compute_what_is_said(name, tmp_path):
     def run(found, inputs):
         return Compiled(found, tmp_path).run(inputs)
@@ -58,7 +59,7 @@ def test_operators_compute_what_is_said(name, tmp_path):
     check(operator(name, "openvino"), run)
 
 
-@pytest.mark.parametrize("name", list(OPERATORS))
+@every("name", list(OPERATORS))
 def test_layers_compute_on_integers(name, tmp_path):
     made = operator(name, "openvino")
     layers = {item.op for item in made.graph} & {"Conv", "Gemm"}

@@ -10,6 +10,7 @@ import pytest
 
 import graphport as gp
 from graphport.backends import onnxruntime
+from tests.every import every
 from tests.quantization import nets
 from tests.quantization.targets.pieces import OPERATORS, check, operator, quantized
 
@@ -28,7 +29,7 @@ def _pairs(graph):
     return [n for n in graph if n.op in ("QuantizeLinear", "DequantizeLinear")]
 
 
-@pytest.mark.parametrize("name", FOUND)
+@every("name", FOUND)
 def test_all_is_symmetric_and_signed(name):
     """TensorRT refuses zero points other than 0, and knows int8 alone."""
     for n in _pairs(_made(name).graph):
@@ -39,7 +40,7 @@ def test_all_is_symmetric_and_signed(name):
         assert (scale > 0).all()
 
 
-@pytest.mark.parametrize("name", FOUND)
+@every("name", FOUND)
 def test_activations_have_one_scale_and_weights_one_for_each_channel(name):
     for n in _pairs(_made(name).graph):
         if not n.operands[0].is_constant:
@@ -51,14 +52,14 @@ def test_activations_have_one_scale_and_weights_one_for_each_channel(name):
         assert n.operands[1].storage.shape == (n.operands[0].storage.shape[axis],)
 
 
-@pytest.mark.parametrize("name", FOUND)
+@every("name", FOUND)
 def test_codes_of_weights_leave_the_least_one_out(name):
     codes = [n.operands[0].storage.numpy() for n in _pairs(_made(name).graph) if n.operands[0].is_constant]
     assert codes
     assert all(np.abs(x.astype(np.int32)).max() <= 127 for x in codes)
 
 
-@pytest.mark.parametrize("name", FOUND)
+@every("name", FOUND)
 def test_biases_stay_real(name):
     for n in _made(name).graph:
         if n.op in WEIGHTED and n.operand(2) is not None:
@@ -67,7 +68,7 @@ def test_biases_stay_real(name):
             assert bias.storage.numpy().dtype == np.float32
 
 
-@pytest.mark.parametrize("name", FOUND)
+@every("name", FOUND)
 def test_what_is_quantized_is_dequantized_alike(name):
     """A pair is fused into its layer only if both halves have one scale, and nobody else reads the codes."""
     for n in _made(name).graph:
@@ -80,7 +81,7 @@ def test_what_is_quantized_is_dequantized_alike(name):
             )
 
 
-@pytest.mark.parametrize("name", FOUND)
+@every("name", FOUND)
 def test_layers_read_a_rounded_input_and_a_rounded_weight(name):
     made = _made(name)
     floating = {layer.name for layer in made.report.floating}

@@ -9,6 +9,7 @@ import pytest
 import graphport as gp
 from graphport.backends import onnxruntime, reference
 from graphport.core.dtypes import DType
+from tests.every import every
 from tests.quantization import nets
 
 NETS = ["residual", "depthwise", "products"]
@@ -38,8 +39,8 @@ def _made(name, **changes):
     return found, gp.quantize(found, nets.samples(found, 32), preset="fast", **changes)
 
 
-@pytest.mark.parametrize("kind", list(CHANGES))
-@pytest.mark.parametrize("name", NETS)
+@every("kind", list(CHANGES))
+@every("name", NETS)
 def test_they_load_with_all_optimizations_and_compute_what_is_said(name, kind):
     found, made = _made(name, **CHANGES[kind])
     x = nets.samples(found, 8, seed=5)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import nnef
 import numpy as np
 import onnx
-import pytest
 import tract
 from onnx import helper, numpy_helper
 
 import graphport as gp
+from tests.every import every
 
 X = np.random.default_rng(3).normal(size=(6, 70)).astype(np.float32)
 
@@ -43,9 +43,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("flavour", ["tract", "both"])
-@pytest.mark.parametrize("between", [None, "Relu", "Transpose"])
-@pytest.mark.parametrize("case", CASES)
+@every("flavour", ["tract", "both"])
+@every("between", [None, "Relu", "Transpose"])
+@every("case", CASES)
 def test_strides_behind_a_reshape(tmp_path, case, between, flavour):
     shape, axis, start, end, step = case
     if between == "Transpose":

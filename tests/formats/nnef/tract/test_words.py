@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from tests.every import every
 
 CASES = json.loads(Path(__file__).with_name("words.json").read_text())
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_a_word_means_what_tract_computes(tmp_path, name):
     case = CASES[name]
     (tmp_path / "graph.nnef").write_text(case["text"])

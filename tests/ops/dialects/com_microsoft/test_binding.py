@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 
 from graphport.conversion.legalize import legalize
 from graphport.core.dtypes import DType
 from graphport.formats.onnx import read, to_proto
 from graphport.ops import manual
 from graphport.ops.dialects.com_microsoft.binding import DIALECT
+from tests.every import every
 from tests.ops.oracle import evaluate_graph, one_node
 
 RNG = np.random.default_rng(7)
@@ -326,7 +326,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.word}-{case.name}".rstrip("-"))
+@every("case", CASES, ids=lambda case: f"{case.word}-{case.name}".rstrip("-"))
 def test_what_it_is_lowered_to_computes_what_onnx_runtime_computes(case):
     model = modelled(case)
     graph = legalized(model)
@@ -380,7 +380,7 @@ def expected(model, case):
     return session(model).run(None, feeds(case))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.word}-{case.name}".rstrip("-"))
+@every("case", CASES, ids=lambda case: f"{case.word}-{case.name}".rstrip("-"))
 def test_what_it_is_lowered_to_runs_in_onnx_runtime(case):
     model = modelled(case)
     found = session(to_proto(legalized(model))).run(None, feeds(case))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import pytest
 
 import graphport as gp
+from tests.every import every
 from tests.models import model, node
 
 WAYS = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners")
@@ -16,8 +16,8 @@ KNOWN = {*product(WAYS[:3], ROUNDINGS[:2]), ("asymmetric", "floor")}
 """What repeats each pixel as often as its lengths are multiplied."""
 
 
-@pytest.mark.parametrize("factor", [2, 3])
-@pytest.mark.parametrize(("way", "rounding"), list(product(WAYS, ROUNDINGS)))
+@every("factor", [2, 3])
+@every(("way", "rounding"), list(product(WAYS, ROUNDINGS)))
 def test_pixels_are_repeated_by_the_layer_or_piece_by_piece(way, rounding, factor, tmp_path):
     resize = node(
         "Resize", ["x", "", "s"], ["y"],

@@ -7,6 +7,7 @@ from graphport.core.dtypes import DType
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.pages.activation import Celu, Clip, Dropout, Gelu, PRelu, Softmax, Swish
+from tests.every import every
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
@@ -102,8 +103,8 @@ LIFTED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "attributes", "words"), LIFTED)
-@pytest.mark.parametrize("symbolic", [False, True])
+@every(("name", "attributes", "words"), LIFTED)
+@every("symbolic", [False, True])
 def test_saying_an_activation_in_nnef_keeps_its_meaning(name, attributes, words, symbolic):
     said = there_and_back(registry.pages()[name], [X], symbolic=symbolic, tolerance=2e-6, **attributes)
     assert said is not None

@@ -13,6 +13,7 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 from graphport.ops.pages.arithmetic import Abs, Cast, CastLike, Mean, Mul, Pow, Round, Sum
 from graphport.ops.pages.indexing import Gather
+from tests.every import every
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
@@ -56,8 +57,8 @@ UNARY = [
 ]
 
 
-@pytest.mark.parametrize(("word", "x", "expected"), UNARY, ids=[case[0] for case in UNARY])
-@pytest.mark.parametrize("symbolic", [False, True])
+@every(("word", "x", "expected"), UNARY, ids=[case[0] for case in UNARY])
+@every("symbolic", [False, True])
 def test_unary_word_is_its_function(word, x, expected, symbolic):
     compare(run_word("nnef", word, [x], symbolic=symbolic)[0], expected, tolerance=1e-6)
 
@@ -79,11 +80,9 @@ BINARY = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("word", "function"), [*BINARY, ("pow", np.power)], ids=lambda case: case if isinstance(case, str) else ""
-)
-@pytest.mark.parametrize("shape", [(), (2,), (1,), (2, 3), (1, 3), (2, 1, 4), (2, 3, 4), (2, 3, 4, 5)])
-@pytest.mark.parametrize("symbolic", [False, True])
+@every(("word", "function"), [*BINARY, ("pow", np.power)], ids=lambda case: case if isinstance(case, str) else "")
+@every("shape", [(), (2,), (1,), (2, 3), (1, 3), (2, 1, 4), (2, 3, 4), (2, 3, 4, 5)])
+@every("symbolic", [False, True])
 def test_binary_word_aligns_at_the_first_axis(word, function, shape, symbolic):
     x, y = np.abs(X) + 1, np.abs(numbers(*shape, seed=1)) + single(0.5)
     wide = x.reshape(x.shape + (1,) * (len(shape) - 3)), y.reshape(shape + (1,) * (3 - len(shape)) if shape else ())
@@ -136,19 +135,17 @@ NAMES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_saying_a_function_keeps_its_meaning(name):
     words = there_and_back(PAGES[name], [NAMES[name]], symbolic=True, tolerance=1e-6)
     assert words is not None
     assert len(words) == 1
 
 
-@pytest.mark.parametrize("name", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"])
-@pytest.mark.parametrize(
-    "shapes", [((2, 3, 4), (4,)), ((3, 1), (2, 3, 4)), ((2, 3), ()), ((), (2, 3)), ((5,), (1,)), ((3,), (3,))]
-)
-@pytest.mark.parametrize("constants", [(), (1,), (0,)])
-@pytest.mark.parametrize("symbolic", [False, True])
+@every("name", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"])
+@every("shapes", [((2, 3, 4), (4,)), ((3, 1), (2, 3, 4)), ((2, 3), ()), ((), (2, 3)), ((5,), (1,)), ((3,), (3,))])
+@every("constants", [(), (1,), (0,)])
+@every("symbolic", [False, True])
 def test_saying_a_binary_operator_keeps_its_meaning(name, shapes, constants, symbolic):
     a, b = (np.abs(numbers(*shape, seed=seed)) + single(0.5) for seed, shape in enumerate(shapes))
     assert there_and_back(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from graphport.core.dims import Symbol
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.pages.indexing import Gather, Slice
+from tests.every import every
 from tests.ops.oracle import compare, run_word, there_and_back
 
 X = np.arange(120, dtype=np.float32).reshape(2, 6, 10)
@@ -39,8 +40,8 @@ SLICES = [
 ]
 
 
-@pytest.mark.parametrize(("axes", "begin", "end", "stride", "expected"), SLICES)
-@pytest.mark.parametrize("symbolic", [False, True])
+@every(("axes", "begin", "end", "stride", "expected"), SLICES)
+@every("symbolic", [False, True])
 def test_slice_takes_ranges(axes, begin, end, stride, expected, symbolic):
     found = run_word("nnef", "slice", [X], symbolic=symbolic, axes=axes, begin=begin, end=end, stride=stride)[0]
     compare(found, X[expected])

@@ -17,6 +17,7 @@ from graphport.ops.pages.reduction import (
     ReduceProd,
     ReduceSum,
 )
+from tests.every import every
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
@@ -26,9 +27,9 @@ L = np.random.default_rng(1).integers(0, 2, (2, 3, 4)).astype(bool)
 AXES = [(0,), (1,), (2,), (0, 2), (2, 0), (0, 1, 2), ()]
 
 
-@pytest.mark.parametrize("axes", AXES)
-@pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize(
+@every("axes", AXES)
+@every("symbolic", [False, True])
+@every(
     ("word", "function"),
     [("mean_reduce", np.mean), ("max_reduce", np.max), ("min_reduce", np.min), ("sum_reduce", np.sum)],
 )
@@ -80,10 +81,10 @@ STATED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STATED)
-@pytest.mark.parametrize("axes", [None, (1,), (-1, 0), ()])
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("noop", [0, 1])
+@every("name", STATED)
+@every("axes", [None, (1,), (-1, 0), ()])
+@every("keepdims", [0, 1])
+@every("noop", [0, 1])
 def test_saying_a_reduction_keeps_its_meaning(name, axes, keepdims, noop):
     x = np.abs(X) + 1
     operands = [x, None if axes is None else np.array(axes, np.int64)]
@@ -115,9 +116,9 @@ def test_axes_that_are_computed_cannot_be_said():
     assert there_and_back(CumSum, [X, np.array(1)]) is None
 
 
-@pytest.mark.parametrize("axes", [(1,), (0, -1), ()])
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("length", [1, 2, 3, 7])
+@every("axes", [(1,), (0, -1), ()])
+@every("keepdims", [0, 1])
+@every("length", [1, 2, 3, 7])
 def test_products_are_made_of_halves(length, axes, keepdims):
     x = np.random.default_rng(length).normal(size=(2, length, 4)).astype(np.float32)
     found = there_and_back(ReduceProd, [x, np.array(axes, np.int64)], constants=(1,), keepdims=keepdims, tolerance=1e-5)

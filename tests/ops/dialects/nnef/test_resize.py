@@ -7,6 +7,7 @@ import pytest
 
 from graphport.ops.declare import ShapeError
 from graphport.ops.pages.resize import Resize
+from tests.every import every
 from tests.ops.oracle import compare, lowered_nodes, run_word, there_and_back
 
 MODES: dict[str, Any] = {"constant": "constant", "replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}
@@ -42,9 +43,9 @@ def interpolated(x, factor, method, border):
     return np.array(y, np.float32)
 
 
-@pytest.mark.parametrize("border", sorted(MODES))
-@pytest.mark.parametrize("method", ["symmetric", "asymmetric", "aligned"])
-@pytest.mark.parametrize("factor", [1, 2, 3])
+@every("border", sorted(MODES))
+@every("method", ["symmetric", "asymmetric", "aligned"])
+@every("factor", [1, 2, 3])
 def test_interpolation_reads_what_the_border_puts_beyond_the_edge(method, border, factor):
     x = random(5)
     word: dict[str, Any] = {"factor": (factor,), "method": method, "border": border}
@@ -102,7 +103,7 @@ def test_whole_divisors_of_the_extents_are_said():
     assert uneven == ["gather", "gather"]
 
 
-@pytest.mark.parametrize(
+@every(
     "settings",
     [
         pytest.param({"mode": "nearest"}, id="nearest"),
@@ -114,7 +115,7 @@ def test_whole_divisors_of_the_extents_are_said():
         pytest.param({"mode": "linear", "keep_aspect_ratio_policy": "not_larger"}, id="ratio kept"),
     ],
 )
-@pytest.mark.parametrize("sizes", [(2, 2, 7, 9), (2, 2, 3, 2), (3, 1, 5, 6)])
+@every("sizes", [(2, 2, 7, 9), (2, 2, 3, 2), (3, 1, 5, 6)])
 def test_other_factors_are_picks_or_products_along_each_axis(settings, sizes):
     x = random(2, 2, 5, 6)
     words = there_and_back(Resize, [x, None, None, np.array(sizes)], constants=(3,), tolerance=1e-5, **settings)

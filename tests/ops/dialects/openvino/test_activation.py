@@ -5,6 +5,7 @@ import pytest
 
 from graphport.ops import registry
 from graphport.ops.pages.activation import Celu, Clip, Dropout, Hardmax, LogSoftmax, PRelu, Relu, Shrink, Softmax
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(3)
@@ -39,8 +40,8 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("word", "inputs", "attributes"), WORDS, ids=[f"{i}-{c[0]}" for i, c in enumerate(WORDS)])
-@pytest.mark.parametrize("symbolic", [False, True])
+@every(("word", "inputs", "attributes"), WORDS, ids=[f"{i}-{c[0]}" for i, c in enumerate(WORDS)])
+@every("symbolic", [False, True])
 def test_word(word, inputs, attributes, symbolic):
     constants = range(1, len(inputs))
     check_word(word, inputs, constants=constants, tolerance=2e-5, symbolic=symbolic, **attributes)
@@ -95,7 +96,7 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "attributes"), STATED, ids=[f"{i}-{c[0]}" for i, c in enumerate(STATED)])
+@every(("name", "attributes"), STATED, ids=[f"{i}-{c[0]}" for i, c in enumerate(STATED)])
 def test_saying_a_page_keeps_its_meaning(name, attributes):
     assert check_page(registry.pages()[name], [X], tolerance=2e-5, **attributes) is not None
 

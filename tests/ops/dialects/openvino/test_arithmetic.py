@@ -5,6 +5,7 @@ import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops import registry
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(7)
@@ -41,7 +42,7 @@ UNARY = [
 ]
 
 
-@pytest.mark.parametrize(("word", "x"), UNARY, ids=[f"{number}-{case[0]}" for number, case in enumerate(UNARY)])
+@every(("word", "x"), UNARY, ids=[f"{number}-{case[0]}" for number, case in enumerate(UNARY)])
 def test_word_of_one_operand(word, x):
     check_word(word, [x], tolerance=1e-5)
 
@@ -171,7 +172,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "inputs"), PAGES, ids=[f"{number}-{case[0]}" for number, case in enumerate(PAGES)])
+@every(("name", "inputs"), PAGES, ids=[f"{number}-{case[0]}" for number, case in enumerate(PAGES)])
 def test_saying_a_page_keeps_its_meaning(name, inputs):
     assert check_page(registry.pages()[name], inputs, tolerance=1e-4) is not None
 

@@ -6,6 +6,7 @@ import pytest
 import graphport as gp
 from graphport.ops.pages.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
 from graphport.ops.pages.reshape.columns import Col2Im
+from tests.every import every
 from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.ops.openvino_oracle import check_page, check_word
 
@@ -76,8 +77,8 @@ PAINTED = [
 ]
 
 
-@pytest.mark.parametrize(("given", "shape"), [case[1:] for case in PAINTED], ids=[case[0] for case in PAINTED])
-@pytest.mark.parametrize("group", [1, 2])
+@every(("given", "shape"), [case[1:] for case in PAINTED], ids=[case[0] for case in PAINTED])
+@every("group", [1, 2])
 def test_convolution_backprop(given, shape, group):
     operands = [numbers(1, 4, 4, 5), numbers(4, 3, 3, 2) if group == 1 else numbers(2, 2, 3, 3, 2)]
     word = "opset1.ConvolutionBackpropData" if group == 1 else "opset1.GroupConvolutionBackpropData"
@@ -141,10 +142,8 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("page", "inputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
-)
-@pytest.mark.parametrize("constants", [(), (1, 2)])
+@every(("page", "inputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
+@every("constants", [(), (1, 2)])
 def test_saying_a_page_keeps_its_meaning(page, inputs, attributes, constants):
     given = tuple(place for place in constants if place < len(inputs) and page is not DeformConv)
     assert check_page(page, inputs, constants=given, tolerance=1e-4, **attributes) is not None
@@ -177,9 +176,9 @@ def findings(folder, kind, **given):
     return gp.check(write_ir(folder, layers, ["y"]))
 
 
-@pytest.mark.parametrize("kind", [*FILTERS, "MaxPool"])
-@pytest.mark.parametrize("name", ["strides", "dilations", "pads_begin", "pads_end"])
-@pytest.mark.parametrize("count", [1, 3])
+@every("kind", [*FILTERS, "MaxPool"])
+@every("name", ["strides", "dilations", "pads_begin", "pads_end"])
+@every("count", [1, 3])
 def test_lists_have_an_entry_for_each_axis(kind, name, count, tmp_path):
     (found,) = findings(tmp_path, kind, **{name: ",".join("0" * count if "pads" in name else "1" * count)})
     assert found.code == "SHAPE0001"

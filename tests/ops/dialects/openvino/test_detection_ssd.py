@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.every import every
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(6)
@@ -29,10 +30,10 @@ def operands(*, shared, encoded, normalized, own, first):
     return [x.astype(np.float32) for x in found]
 
 
-@pytest.mark.parametrize("limits", LIMITS)
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("encoded", [False, True])
-@pytest.mark.parametrize("code", ["CORNER", "CENTER_SIZE"])
+@every("limits", LIMITS)
+@every("shared", [False, True])
+@every("encoded", [False, True])
+@every("code", ["CORNER", "CENTER_SIZE"])
 def test_offsets_of_priors_become_detections(code, encoded, shared, limits):
     normalized, first = encoded == shared, limits[0] == 3
     given = operands(shared=shared, encoded=encoded, normalized=normalized, own=first or shared, first=first)

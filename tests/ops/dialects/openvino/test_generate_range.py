@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import graphport as gp
 from graphport.core.dtypes import DType
+from tests.every import every
 from tests.formats.openvino.documents import NAMES, Layer, constant, parameter, write_ir
 
 ROLES = ("start", "stop", "step")
@@ -81,9 +82,9 @@ def test_integral_ranges_are_exact(tmp_path_factory, operands, output_type, is_c
         np.testing.assert_array_equal(found, wrap(expected, output_type))
 
 
-@pytest.mark.parametrize("is_constant", [True, False])
-@pytest.mark.parametrize("backend", ["onnxruntime", "reference"])
-@pytest.mark.parametrize(
+@every("is_constant", [True, False])
+@every("backend", ["onnxruntime", "reference"])
+@every(
     ("numbers", "dtype", "output_type", "expected"),
     [
         pytest.param((0, 300, 100), "int32", "int8", [0, 100, -56], id="wraps last"),

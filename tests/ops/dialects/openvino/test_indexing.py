@@ -18,6 +18,7 @@ from graphport.ops.pages.indexing import (
     Trilu,
     Unique,
 )
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(2)
@@ -82,9 +83,9 @@ MEANS = {
 }
 
 
-@pytest.mark.parametrize("reduction", ["none", "sum", "prod", "min", "max", "mean"])
-@pytest.mark.parametrize("init", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@every("reduction", ["none", "sum", "prod", "min", "max", "mean"])
+@every("init", [False, True])
+@every("dtype", [np.float32, np.int32])
 def test_scatter_elements_update(reduction, init, dtype):
     data = np.arange(1, 13).reshape(3, 4).astype(dtype)
     updates = np.array([[5, -7, 3, 2], [1, 4, 6, -9]], dtype)
@@ -256,7 +257,7 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("page", "inputs", "constants", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, inputs, constants, attributes):

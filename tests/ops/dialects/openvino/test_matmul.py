@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(11)
@@ -13,9 +14,9 @@ def numbers(*shape):
     return RANDOM.normal(size=shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("batch", [(), (2,), (3, 1)])
-@pytest.mark.parametrize("symbolic", [False, True])
+@every("turned", [(False, False), (True, False), (False, True), (True, True)])
+@every("batch", [(), (2,), (3, 1)])
+@every("symbolic", [False, True])
 def test_matmul_turns_its_operands(turned, batch, symbolic):
     shapes = [(5, 3) if turned[0] else (3, 5), (4, 5) if turned[1] else (5, 4)]
     operands = [numbers(*batch, *shapes[0]), numbers(*shapes[1])]

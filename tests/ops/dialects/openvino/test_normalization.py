@@ -13,6 +13,7 @@ from graphport.ops.pages.normalization import (
     MeanVarianceNormalization,
     RMSNormalization,
 )
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(5)
@@ -40,10 +41,10 @@ def test_first_mvn(across, scaled):
     check_word("opset2.MVN", [X], tolerance=1e-4, eps=1e-3, **flags)
 
 
-@pytest.mark.parametrize("axes", [(2, 3), (-1,), (1, 2, 3), (1,), (0, 2)])
-@pytest.mark.parametrize("mode", ["inside_sqrt", "outside_sqrt"])
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("symbolic", [False, True])
+@every("axes", [(2, 3), (-1,), (1, 2, 3), (1,), (0, 2)])
+@every("mode", ["inside_sqrt", "outside_sqrt"])
+@every("scaled", [False, True])
+@every("symbolic", [False, True])
 def test_mvn(axes, mode, scaled, symbolic):
     x = X
     centred = x - x.mean(axis=axes, keepdims=True, dtype=np.float64)

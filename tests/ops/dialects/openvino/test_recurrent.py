@@ -5,6 +5,7 @@ import pytest
 
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 
 BATCH, STEPS, WIDTH, HIDDEN = 2, 3, 4, 5
@@ -112,11 +113,11 @@ def test_unknown_activation_is_refused():
         )
 
 
-@pytest.mark.parametrize("kind", GATES)
-@pytest.mark.parametrize("direction", WAYS)
-@pytest.mark.parametrize("has_bias", [False, True])
+@every("kind", GATES)
+@every("direction", WAYS)
+@every("has_bias", [False, True])
 # Of open extents with lengths of the run, the runtime's plugin takes every sequence for whole: they are not judged.
-@pytest.mark.parametrize(("has_state", "symbolic"), [(False, False), (True, False), (False, True)])
+@every(("has_state", "symbolic"), [(False, False), (True, False), (False, True)])
 def test_page_is_said(kind, direction, has_bias, has_state, symbolic):
     ways, gates = WAYS[direction], GATES[kind]
     states = [numbers(ways, BATCH, HIDDEN, seed=i) if has_state else None for i in range(2 if kind == "LSTM" else 1)]

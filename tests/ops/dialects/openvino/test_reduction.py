@@ -6,6 +6,7 @@ import pytest
 from graphport.core.dtypes import DType
 from graphport.ops import registry
 from graphport.ops.pages.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum, TopK
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(9)
@@ -21,10 +22,10 @@ WORDS = ["opset1.ReduceSum", "opset1.ReduceMean", "opset1.ReduceMax", "opset1.Re
 WORDS += ["opset4.ReduceL1", "opset4.ReduceL2"]
 
 
-@pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("axes", [ints(1), ints(-1, 0), np.array(2, np.int64)], ids=["one", "two", "number"])
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("symbolic", [False, True])
+@every("word", WORDS)
+@every("axes", [ints(1), ints(-1, 0), np.array(2, np.int64)], ids=["one", "two", "number"])
+@every("keep", [False, True])
+@every("symbolic", [False, True])
 def test_reduction(word, axes, keep, symbolic):
     check_word(word, [X, axes], constants=(1,), tolerance=1e-5, symbolic=symbolic, keep_dims=keep)
 
@@ -40,8 +41,8 @@ def test_logical_reduction(word):
     check_word(word, [X > 0, ints(1)], constants=(1,), keep_dims=True)
 
 
-@pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32])
+@every("word", WORDS)
+@every("dtype", [np.float16, np.float32, np.int32])
 def test_reduction_over_no_axis_leaves_numbers_alone_and_makes_norms_magnitudes(word, dtype):
     x = (X * 3).astype(dtype)
     check_word(word, [x, ints()], constants=(1,), keep_dims=True)
@@ -87,8 +88,8 @@ REDUCTIONS = [
 ]
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("keepdims", [0, 1])
+@every("name", REDUCTIONS)
+@every("keepdims", [0, 1])
 def test_saying_a_reduction(name, keepdims):
     page = registry.pages()[name]
     x = np.abs(X)

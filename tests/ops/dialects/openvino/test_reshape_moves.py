@@ -19,6 +19,7 @@ from graphport.ops.pages.reshape import (
     Transpose,
     Unsqueeze,
 )
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 
 
@@ -163,7 +164,7 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("page", "inputs", "constants", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, inputs, constants, attributes):

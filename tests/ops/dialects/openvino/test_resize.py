@@ -14,6 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
+from tests.every import every
 from tests.ops.openvino_oracle import check_page, check_word
 from tests.passes.cases import info, model, node
 
@@ -23,9 +24,9 @@ LARGER, SMALLER, AXES = np.array([8, 11], np.int64), np.array([3, 4], np.int64),
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
 
 
-@pytest.mark.parametrize("coordinates", COORDINATES)
-@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"])
-@pytest.mark.parametrize("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+@every("coordinates", COORDINATES)
+@every("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"])
+@every("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
 def test_nearest(coordinates, nearest, wanted):
     flags = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest, "mode": "nearest"}
     operands = [X, wanted, AXES]
@@ -35,8 +36,8 @@ def test_nearest(coordinates, nearest, wanted):
 BETWEEN = [(mode, coordinates) for mode in ("linear", "linear_onnx", "cubic") for coordinates in COORDINATES]
 
 
-@pytest.mark.parametrize(("mode", "coordinates"), BETWEEN)
-@pytest.mark.parametrize("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+@every(("mode", "coordinates"), BETWEEN)
+@every("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
 def test_between_entries(mode, coordinates, wanted):
     flags = {"coordinate_transformation_mode": coordinates, "mode": mode, "shape_calculation_mode": "sizes"}
     check_word("opset11.Interpolate", [X, wanted, AXES], constants=(1, 2), tolerance=1e-4, **flags)

@@ -1,17 +1,17 @@
 """Signals put together again in OpenVINO."""
 
 import numpy as np
-import pytest
 
+from tests.every import every
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(8)
 
 
-@pytest.mark.parametrize(("size", "step", "own"), [(8, 3, 8), (8, 8, 5), (9, 4, 6)])
-@pytest.mark.parametrize("length", [None, 9, 40])
-@pytest.mark.parametrize("center", [False, True])
-@pytest.mark.parametrize("normalized", [False, True])
+@every(("size", "step", "own"), [(8, 3, 8), (8, 8, 5), (9, 4, 6)])
+@every("length", [None, 9, 40])
+@every("center", [False, True])
+@every("normalized", [False, True])
 def test_frames_are_added_up(size, step, own, length, center, normalized):
     spectra = RANDOM.normal(size=(2, size // 2 + 1, 4, 2)).astype(np.float32)
     window = RANDOM.uniform(0.1, 1, own).astype(np.float32)

@@ -15,6 +15,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.pages.activation import Clip, Dropout, Gelu, Hardmax, LogSoftmax, PRelu, Relu, Softmax, Swish
 from graphport.ops.special import erf
+from tests.every import every
 from tests.ops.facts import f32, facts_of, refuse, single
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_ort, run_page, run_word
 from tests.ops.standard import check_by_standard
@@ -52,7 +53,7 @@ def numbers(shape, dtype, seed=0, scale=3.0):
     return np.asarray(np.abs(x) if np.dtype(dtype).kind == "u" else x, dtype=dtype)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "attributes", "dtype"), [(name, attributes, dtype) for name, attributes, some in CASES for dtype in some]
 )
 def test_activation_is_that_of_onnx_runtime(name, attributes, dtype):
@@ -81,10 +82,8 @@ def test_activation_takes_infinite_and_huge_numbers(name):
     assert np.isnan(run_page(registry.pages()[name], [SPECIAL])[0][-1])
 
 
-@pytest.mark.parametrize(
-    "name", sorted({name for name, _, dtypes in CASES if np.float32 in dtypes} - {"Celu", "Shrink"})
-)
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+@every("name", sorted({name for name, _, dtypes in CASES if np.float32 in dtypes} - {"Celu", "Shrink"}))
+@every("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 def test_every_floating_type_rounds_the_number_that_float32_gives(name, dtype):
     page = registry.pages()[name]
     x = numbers((4, 6), np.float32).astype(dtype)
@@ -123,8 +122,8 @@ def test_hardmax_takes_the_first_of_equal_numbers():
     assert Hardmax(single([[1, 3, 3], [2, 2, 2]])).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
-@pytest.mark.parametrize("slope", [(2, 3, 4), (3, 1), (1,), (4,), (1, 3, 1), ()])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int32, np.uint64])
+@every("slope", [(2, 3, 4), (3, 1), (1,), (4,), (1, 3, 1), ()])
+@every("dtype", [np.float32, np.float16, np.float64, np.int32, np.uint64])
 def test_prelu_slopes_broadcast_to_the_operand(slope, dtype):
     check = check_page if dtype in (np.float32, np.float16) else check_by_standard
     check(PRelu, [numbers((2, 3, 4), dtype), numbers(slope, dtype, seed=1)])
@@ -135,10 +134,8 @@ def test_prelu_refuses_a_slope_that_is_larger():
     refuse(PRelu, [f32(3), f32(2, 3)], "slope must broadcast to x")
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.uint64]
-)
-@pytest.mark.parametrize("bounds", [(None, None), (1, None), (None, 1), (1, 2), (2, 1)])
+@every("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@every("bounds", [(None, None), (1, None), (None, 1), (1, 2), (2, 1)])
 def test_clip_is_that_of_onnx_runtime(dtype, bounds):
     low, high = (None if bound is None else np.array(bound, dtype) for bound in bounds)
     check_page(Clip, [numbers((3, 7), dtype), low, high])
@@ -225,8 +222,8 @@ def test_oldest_forms_ignore_what_they_consume(name, opset):
 
 
 # Negative axes came with opset 11.
-@pytest.mark.parametrize(("axis", "opset"), [*product([0, 1, 2, 3], [7, 11, 12]), (-1, 11), (-1, 12)])
-@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
+@every(("axis", "opset"), [*product([0, 1, 2, 3], [7, 11, 12]), (-1, 11), (-1, 12)])
+@every("name", ["Softmax", "LogSoftmax", "Hardmax"])
 def test_older_line_functions_take_all_axes_from_theirs_on(name, axis, opset):
     old_opset(name, opset, [numbers((2, 3, 2, 4), np.float32)], axis=axis, tolerance=1e-5)
 

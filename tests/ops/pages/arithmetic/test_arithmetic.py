@@ -15,6 +15,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.pages.arithmetic import BitShift, Div, Max, Min, Mod, Mul, Pow, Sub
+from tests.every import every
 from tests.ops.facts import facts_of, refuse, single
 from tests.ops.oracle import check_page, check_shapes, old_opset, run_page, run_word
 from tests.ops.standard import check_by_standard
@@ -52,7 +53,7 @@ BINARY = {
 _HERE = {np.int32, np.int64, np.float16, np.float32, np.float64, np.uint32, np.uint64}
 
 
-@pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name, some in BINARY.items() for dtype in some])
+@every(("name", "dtype"), [(name, dtype) for name, some in BINARY.items() for dtype in some])
 def test_binary_arithmetic_is_that_of_onnx_runtime(name, dtype):
     check = check_page if dtype in _HERE else check_by_standard
     for a, b in SHAPES:
@@ -124,7 +125,7 @@ UNARY = {
 }
 
 
-@pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name, some in UNARY.items() for dtype in some])
+@every(("name", "dtype"), [(name, dtype) for name, some in UNARY.items() for dtype in some])
 def test_unary_arithmetic_is_that_of_onnx_runtime(name, dtype):
     page = PAGES[name]
     for shape in ((3, 7), (), (2, 0)):
@@ -142,8 +143,8 @@ def test_unary_arithmetic_takes_infinite_numbers(name):
     check_page(PAGES[name], [x])
 
 
-@pytest.mark.parametrize("name", [name for name, some in UNARY.items() if np.float32 in some])
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+@every("name", [name for name, some in UNARY.items() if np.float32 in some])
+@every("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 def test_every_floating_type_rounds_the_number_that_float32_gives(name, dtype):
     x = np.abs(numbers((30,), np.float32) / 20).astype(dtype)
     if name == "Acosh":
@@ -191,8 +192,8 @@ def test_shift_is_that_of_the_standard_and_empties_by_the_whole_width(dtype, dir
     assert not BitShift(x, np.array(width, dtype), direction=direction).any()
 
 
-@pytest.mark.parametrize("name", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
-@pytest.mark.parametrize("dtype", INTEGERS)
+@every("name", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
+@every("dtype", INTEGERS)
 def test_bitwise_logic_is_that_of_onnx_runtime(name, dtype):
     check_page(PAGES[name], [numbers((3, 4), dtype), numbers((4,), dtype, seed=1)])
 
@@ -252,8 +253,8 @@ def test_dims_divide_as_integers_do(a, b):
 # Older forms
 
 
-@pytest.mark.parametrize("name", ["Add", "Sub", "Mul", "Div"])
-@pytest.mark.parametrize(("b", "axis"), [((3, 4), 1), ((3,), 1), ((2,), 0), ((5,), None), ((4, 5), -2), ((1, 1), 2)])
+@every("name", ["Add", "Sub", "Mul", "Div"])
+@every(("b", "axis"), [((3, 4), 1), ((3,), 1), ((2,), 0), ((5,), None), ((4, 5), -2), ((1, 1), 2)])
 def test_older_arithmetic_broadcasts_from_an_axis(name, b, axis):
     x, y = numbers((2, 3, 4, 5), np.float32), np.abs(numbers(b, np.float32, seed=1)) + 1
     attributes: dict[str, Any] = {"broadcast": 1} | ({} if axis is None else {"axis": axis})
@@ -289,8 +290,8 @@ def test_older_variadic_arithmetic_is_that_of_equal_shapes(name, opset):
         old_opset(name, opset, xs)
 
 
-@pytest.mark.parametrize("name", ["Add", "Mul", "Pow", "Abs", "Exp", "Sqrt", "Floor", "Max", "Sum"])
-@pytest.mark.parametrize("opset", [8, 9, 11, 12])
+@every("name", ["Add", "Mul", "Pow", "Abs", "Exp", "Sqrt", "Floor", "Max", "Sum"])
+@every("opset", [8, 9, 11, 12])
 def test_words_that_are_unchanged_are_those_of_onnx_runtime(name, opset):
     xs = [np.abs(numbers((3, 4), np.float32, seed=seed)) for seed in range(1 if name in UNARY else 2)]
     old_opset(name, opset, xs)

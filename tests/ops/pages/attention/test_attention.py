@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
 from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
+from tests.every import every
 from tests.ops.facts import f32, facts_of, i64, refuse
 from tests.ops.oracle import check_page
 from tests.ops.standard import check_by_standard
@@ -119,7 +120,7 @@ def test_attention_knows_what_follows():
 Q, K, V = f32(2, 4, 3, 8), f32(2, 2, 5, 8), f32(2, 2, 5, 6)
 
 
-@pytest.mark.parametrize(
+@every(
     ("facts", "attributes", "match"),
     [
         ([Q, K, V], {"left_window_size": -2}, "the window reaches -2"),
@@ -201,9 +202,9 @@ def test_rotary_positions_refuse_what_does_not_fit(facts, attributes, match):
 # Caches
 
 
-@pytest.mark.parametrize("mode", ["linear", "circular"])
-@pytest.mark.parametrize("axis", [1, -2, 2])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16, ml_dtypes.bfloat16])
+@every("mode", ["linear", "circular"])
+@every("axis", [1, -2, 2])
+@every("dtype", [np.float32, np.int64, np.float16, ml_dtypes.bfloat16])
 def test_cache_is_that_of_the_standard(mode, axis, dtype):
     cache = random(2, 4, 4, 3, dtype=np.float32).astype(dtype)
     new = random(*(2 if place == axis % 4 else n for place, n in enumerate(cache.shape)), seed=1).astype(dtype)

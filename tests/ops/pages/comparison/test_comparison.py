@@ -12,6 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.pages.comparison import And, Equal, IsInf, IsNaN, Less, Not, Where
+from tests.every import every
 from tests.ops.facts import facts_of, single
 from tests.ops.oracle import check_page, compare, old_opset, run_page, run_word, there_and_back
 from tests.ops.standard import check_by_standard
@@ -26,17 +27,15 @@ def numbers(shape, dtype, seed=0):
     return np.asarray(rng.integers(0, 4, shape)).astype(dtype)
 
 
-@pytest.mark.parametrize("name", [*ORDER, "Equal"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
-@pytest.mark.parametrize("shapes", [((3, 4), (3, 4)), ((2, 1, 4), (3, 1)), ((3,), ()), ((0, 2), (2,))])
+@every("name", [*ORDER, "Equal"])
+@every("dtype", [np.float32, np.float64, np.int32, np.int64])
+@every("shapes", [((3, 4), (3, 4)), ((2, 1, 4), (3, 1)), ((3,), ()), ((0, 2), (2,))])
 def test_comparison_is_that_of_onnx_runtime(name, dtype, shapes):
     check_page(PAGES[name], [numbers(shape, dtype, seed) for seed, shape in enumerate(shapes)])
 
 
-@pytest.mark.parametrize("name", [*ORDER, "Equal"])
-@pytest.mark.parametrize(
-    "dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, np.float16, ml_dtypes.bfloat16]
-)
+@every("name", [*ORDER, "Equal"])
+@every("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, np.float16, ml_dtypes.bfloat16])
 def test_comparison_knows_every_type(name, dtype):
     check_by_standard(PAGES[name], [numbers((3, 4), dtype), numbers((4,), dtype, 1)])
 
@@ -160,8 +159,8 @@ WORDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("shape", [(), (2,), (2, 3), (1, 3), (2, 3, 4)])
+@every("word", WORDS)
+@every("shape", [(), (2,), (2, 3), (1, 3), (2, 3, 4)])
 def test_comparison_word_aligns_at_the_first_axis(word, shape):
     x, y = numbers((2, 3, 4), np.float32), numbers(shape, np.float32, 1)
     wide = y.reshape(shape + (1,) * (3 - len(shape)) if shape else ())

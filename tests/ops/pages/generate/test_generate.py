@@ -14,6 +14,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.declare import ShapeError
 from graphport.ops.pages.generate import Constant, ConstantOfShape, EyeLike, Range
+from tests.every import every
 from tests.ops.facts import fact_of, ints, refuse, single
 from tests.ops.oracle import check_page, old_opset, run_ort, run_page
 from tests.ops.standard import check_by_standard
@@ -58,8 +59,8 @@ def test_constant_refuses_none_or_several_attributes():
     refuse(Constant, [], "2 values: value_int, value_float", value_int=1, value_float=1.0)
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (), (0,), (2, 0, 3)])
-@pytest.mark.parametrize("dtype", [None, np.float32, np.int64, np.bool_, np.int8, np.uint64, np.float16, np.float64])
+@every("shape", [(2, 3), (), (0,), (2, 0, 3)])
+@every("dtype", [None, np.float32, np.int64, np.bool_, np.int8, np.uint64, np.float16, np.float64])
 def test_filled_tensor_is_that_of_onnx_runtime(shape, dtype):
     value = None if dtype is None else storage_of(np.array([1], dtype))
     given = None if value is None else value.numpy()
@@ -115,8 +116,8 @@ def test_range_knows_what_follows():
             Range(*(np.array(number, dtype) for number in (0, 3, 0)))
 
 
-@pytest.mark.parametrize("k", [0, 1, -1, 5])
-@pytest.mark.parametrize("dtype", [None, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.UINT64])
+@every("k", [0, 1, -1, 5])
+@every("dtype", [None, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.UINT64])
 def test_identity_matrix_is_that_of_onnx_runtime(k, dtype):
     check_page(EyeLike, [np.zeros((3, 4), np.float32)], k=k, dtype=dtype)
 

@@ -23,6 +23,7 @@ from graphport.ops.pages.indexing import (
     Trilu,
     Unique,
 )
+from tests.every import every
 from tests.ops.facts import f32, fact_of, facts_of, i64, ints, refuse, single
 from tests.ops.oracle import check_page, old_opset
 from tests.ops.standard import check_by_standard
@@ -92,12 +93,12 @@ def test_gather_elements_knows_what_follows():
     refuse(GatherElements, [f32(3), i64(3)], "axis 1 is outside", axis=1)
 
 
-@pytest.mark.parametrize(
+@every(
     ("shape", "indices", "batch"),
     [((2, 3, 4), (5, 2), 0), ((2, 3, 4), (5, 3), 0), ((2, 3, 4), (2, 6, 1), 1), ((2, 3, 4), (2, 3, 1), 2), ((2, 3), (2, 2, 1), 1),
      ((4,), (1,), 0), ((2, 3, 4), (2, 2, 2, 1), 0)],
 )  # fmt: skip
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, object])
+@every("dtype", [np.float32, np.int64, object])
 def test_gather_nd_is_that_of_onnx_runtime(shape, indices, batch, dtype):
     lengths = shape[batch : batch + indices[-1]]
     wanted = np.stack([places(indices[:-1], n, seed) for seed, n in enumerate(lengths)], -1)
@@ -112,8 +113,8 @@ def test_gather_nd_knows_what_follows():
     refuse(GatherND, [f32(2, 3), i64(2, 1)], "batch_dims is 2", batch_dims=2)
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1, -1])
-@pytest.mark.parametrize("dtype", TYPES)
+@every("axis", [None, 0, 1, -1])
+@every("dtype", TYPES)
 def test_compress_is_that_of_onnx_runtime(axis, dtype):
     condition = np.array([True, False, True])[: 2 if axis == 0 else 3]
     check_page(Compress, [numbers((2, 3), dtype), condition], axis=axis)
@@ -176,9 +177,9 @@ def test_slice_knows_what_follows():
 # Scattering
 
 
-@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
-@pytest.mark.parametrize("axis", [0, -1])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float64, np.int32])
+@every("reduction", ["none", "add", "mul", "max", "min"])
+@every("axis", [0, -1])
+@every("dtype", [np.float32, np.int64, np.float64, np.int32])
 def test_scatter_elements_is_that_of_onnx_runtime(reduction, axis, dtype):
     wanted = places((2, 4), 3 if axis == 0 else 5)
     if reduction == "none":
@@ -232,9 +233,9 @@ def test_scattering_refuses_what_does_not_fit():
 # Places
 
 
-@pytest.mark.parametrize("indices", [np.int64, np.int32, np.float32])
-@pytest.mark.parametrize("axis", [-1, 0, 1, -2])
-@pytest.mark.parametrize("values", [np.float32, np.int64])
+@every("indices", [np.int64, np.int32, np.float32])
+@every("axis", [-1, 0, 1, -2])
+@every("values", [np.float32, np.int64])
 def test_one_hot_is_that_of_onnx_runtime(indices, axis, values):
     x = np.array([[0, 2, -1], [7, -4, 3]]).astype(indices)
     # ONNX Runtime has these combinations of types only.
@@ -275,9 +276,9 @@ def test_non_zero_of_a_number_has_no_rows():
     assert fact_of(NonZero, UNKNOWN).rank == 2
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1, -1])
-@pytest.mark.parametrize("in_order", [0, 1])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float64, np.int8, object])
+@every("axis", [None, 0, 1, -1])
+@every("in_order", [0, 1])
+@every("dtype", [np.float32, np.int64, np.float64, np.int8, object])
 def test_unique_is_that_of_onnx_runtime(axis, in_order, dtype):
     x = numbers((3, 4), dtype, high=3)
     x[2] = x[0]
@@ -314,9 +315,9 @@ def test_reverse_sequence_refuses_what_does_not_fit():
         ReverseSequence(numbers((2, 2)), np.array([3, 1]))
 
 
-@pytest.mark.parametrize("upper", [0, 1])
-@pytest.mark.parametrize("k", [None, 0, 1, -1, 5, -5])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, np.float64])
+@every("upper", [0, 1])
+@every("k", [None, 0, 1, -1, 5, -5])
+@every("dtype", [np.float32, np.int64, np.bool_, np.float64])
 def test_triangle_is_that_of_onnx_runtime(upper, k, dtype):
     for shape in ((3, 4), (2, 4, 3), (0, 3)):
         check_page(Trilu, [numbers(shape, dtype, high=2), None if k is None else np.array(k)], upper=upper)

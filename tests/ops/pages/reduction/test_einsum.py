@@ -8,6 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.pages.reduction import Einsum
+from tests.every import every
 from tests.ops.facts import facts_of
 from tests.ops.oracle import check_page, check_shapes
 
@@ -38,8 +39,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@every("case", CASES, ids=lambda case: case[0])
+@every("dtype", [np.float32, np.float64, np.int32, np.int64])
 def test_einsum_is_that_of_onnx_runtime(case, dtype):
     equation, *shapes = case
     check_page(

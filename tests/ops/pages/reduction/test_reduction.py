@@ -21,6 +21,7 @@ from graphport.ops.pages.reduction import (
     ReduceSum,
     TopK,
 )
+from tests.every import every
 from tests.ops.facts import f32, facts_of, ints, refuse
 from tests.ops.oracle import check_page, compare, old_opset, run_page, run_word
 from tests.ops.standard import check_by_standard
@@ -71,8 +72,8 @@ def test_reduction_is_that_of_onnx_runtime(name, reduction, dtype):
     check_page(PAGES[name], [x, axes], keepdims=keepdims, noop_with_empty_axes=noop, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int64, np.uint32, np.uint64, ml_dtypes.bfloat16])
+@every("name", REDUCTIONS)
+@every("dtype", [np.float16, np.float64, np.int64, np.uint32, np.uint64, ml_dtypes.bfloat16])
 def test_reduction_knows_every_type(name, dtype):
     x = numbers((3, 4), dtype)
     x = (np.abs(x.astype(np.float64)) + 1).astype(dtype)
@@ -232,10 +233,10 @@ def test_running_sum_refuses_an_axis_outside():
 # Older forms
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("opset", [1, 11, 12, 13, 17])
-@pytest.mark.parametrize("axes", [None, (0,), (1, 2)])
-@pytest.mark.parametrize("keepdims", [0, 1])
+@every("name", REDUCTIONS)
+@every("opset", [1, 11, 12, 13, 17])
+@every("axes", [None, (0,), (1, 2)])
+@every("keepdims", [0, 1])
 def test_older_reduction_has_axes_as_an_attribute(name, opset, axes, keepdims):
     x = np.abs(numbers((2, 3, 4))) + 1
     if name == "ReduceSum" and opset >= 13:

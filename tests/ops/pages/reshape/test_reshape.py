@@ -30,6 +30,7 @@ from graphport.ops.pages.reshape import (
     Unsqueeze,
     reshaped,
 )
+from tests.every import every
 from tests.ops.facts import f32, fact_of, ints, refuse
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_word
 
@@ -73,8 +74,8 @@ RESHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "target"), [case for case in RESHAPES if case[1] != [0, 0, -1]])
-@pytest.mark.parametrize("dtype", TYPES)
+@every(("shape", "target"), [case for case in RESHAPES if case[1] != [0, 0, -1]])
+@every("dtype", TYPES)
 def test_reshape_is_that_of_onnx_runtime(shape, target, dtype):
     allowzero = int(shape == (0, 3))
     check_page(Reshape, [numbers(shape, dtype), np.array(target, np.int64)], allowzero=allowzero)
@@ -165,8 +166,8 @@ def test_unsqueeze_knows_what_follows():
     refuse(Unsqueeze, [f32(2), ints(0, 0)], "name one axis twice")
 
 
-@pytest.mark.parametrize("perm", [None, (0, 1, 2), (2, 0, 1), (1, 0, 2)])
-@pytest.mark.parametrize("dtype", TYPES)
+@every("perm", [None, (0, 1, 2), (2, 0, 1), (1, 0, 2)])
+@every("dtype", TYPES)
 def test_transpose_is_that_of_onnx_runtime(perm, dtype):
     check_page(Transpose, [numbers((2, 3, 4), dtype)], perm=perm)
 

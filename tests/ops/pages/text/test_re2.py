@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphport.ops.pages.text.re2 import PatternError, UnsupportedPatternError, compiled
+from tests.every import every
 from tests.ops.oracle import run_ort
 
 TEXTS = [
@@ -36,13 +37,13 @@ def by_ort(pattern: str) -> list[bool]:
     return run_ort("RegexFullMatch", [np.array(TEXTS, object)], {"pattern": pattern}, opset=20)[0].tolist()
 
 
-@pytest.mark.parametrize("pattern", SAME, ids=ascii)
+@every("pattern", SAME, ids=ascii)
 def test_it_matches_what_onnx_runtime_matches(pattern):
     match = compiled(pattern).fullmatch
     assert [match(text) is not None for text in TEXTS] == by_ort(pattern)
 
 
-@pytest.mark.parametrize("pattern", REFUSED, ids=ascii)
+@every("pattern", REFUSED, ids=ascii)
 def test_what_re2_refuses_is_refused(pattern):
     with pytest.raises(Exception, match=r"(?i)regex|pattern"):
         by_ort(pattern)
