@@ -81,9 +81,8 @@ class Net:
                 if op == "Less":
                     self.add("Cast", [self.last], to=F)
             case "smaller":  # its first axis is none of the batch, whatever its length
-                shape = (rows, columns) if self.draw(st.booleans()) else (1, rows, columns)
-                row = self.random.normal(size=shape[-1:]).astype(np.float32)
-                self.add("Mul", [self.last, self.named(np.broadcast_to(row, shape).copy())])
+                row = self.random.normal(size=columns).astype(np.float32)
+                self.add("Mul", [self.last, self.named(np.broadcast_to(row, (rows, columns)).copy())])
             case "fed":
                 is_as_given = (rows, columns) == (self.rows, self.columns)
                 self.add("Add", [self.last, self.draw(st.sampled_from(["x", "z"])) if is_as_given else self.last])

@@ -15,7 +15,7 @@ from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.verify import verify
 from graphport.passes import split_parameters as module
 from graphport.passes.journal import Journal
-from tests.passes.cases import B, info, model, node, some
+from tests.passes.cases import B, graph, info, model, node, some
 
 SMALL = 80
 """A limit that one large constant here meets, or four small ones."""
@@ -36,7 +36,9 @@ def nets(draw: st.DrawFn) -> gp.Model:
         if draw(st.integers(0, 2)):
             nodes += [square, total]
         else:
-            then = helper.make_graph([square, total], "then", [], [info(f"t{index}", None)])
+            # A constant of its own, which nobody outside reads.
+            own = [node("Mul", f"t{index} o{index}", f"p{index}"), node("Add", f"p{index} o{index}", f"q{index}")]
+            then = graph([square, total, *own], [], [info(f"q{index}", None)], {f"o{index}": some(1, 5, seed=index)})
             other = helper.make_graph(
                 [node("Sub", f"{last} {left}", f"e{index}")], "else", [], [info(f"e{index}", None)]
             )
@@ -61,15 +63,15 @@ def computed(told: gp.Model) -> list[Any]:
 @settings(max_examples=25)
 @given(nets(), st.integers(0, 1))
 def test_every_reader_has_a_constant_of_its_own_where_there_is_room(told: gp.Model, missing: int) -> None:
-    expected, graph, journal = computed(told), told.graph, Journal()
-    before = readings(graph)
+    expected, net, journal = computed(told), told.graph, Journal()
+    before = readings(net)
     growth = {value: value.storage.nbytes * (count - 1) for value, count in before.items() if value.storage}
     large = {value: size for value, size in growth.items() if size > SMALL}
     with patch.object(module, "SMALL", SMALL), patch.object(module, "MOST_BYTES", sum(large.values()) - missing):
-        module.split_parameters(graph, journal)
-    verify(graph)
+        module.split_parameters(net, journal)
+    verify(net)
     np.testing.assert_equal(computed(told), expected)
-    after = readings(graph)
+    after = readings(net)
     kept = large if missing else {}
     assert {value: after[value] for value in before} == {
         value: count if value in kept else 1 for value, count in before.items()
@@ -86,15 +88,15 @@ def test_every_reader_has_a_constant_of_its_own_where_there_is_room(told: gp.Mod
 @settings(max_examples=30)
 @given(nets())
 def test_all_is_split_or_kept_where_that_is_asked_for(told: gp.Model) -> None:
-    expected, graph = computed(told), told.graph
-    before = readings(graph)
+    expected, net = computed(told), told.graph
+    before = readings(net)
     further = sum(count - 1 for count in before.values())
     kept, split = Journal(), Journal()
-    module.keep_shared_parameters(graph, kept)
-    assert (readings(graph), len(kept.left), len(kept.done)) == (before, further, 0)
+    module.keep_shared_parameters(net, kept)
+    assert (readings(net), len(kept.left), len(kept.done)) == (before, further, 0)
     with patch.object(module, "SMALL", 0), patch.object(module, "MOST_BYTES", 0):
-        module.split_every_parameter(graph, split)
-    verify(graph)
+        module.split_every_parameter(net, split)
+    verify(net)
     np.testing.assert_equal(computed(told), expected)
-    assert set(readings(graph).values()) <= {1}
+    assert set(readings(net).values()) <= {1}
     assert (len(split.left), len(split.done)) == (0, further)
