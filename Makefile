@@ -7,6 +7,7 @@ GIVEN  := pyproject.toml constraints.txt
 SAMPLE ?= all
 SECONDS ?= 300
 CASES ?= 1000000
+JOBS ?= 1
 ROUNDS ?= 3
 PEERS := onnx onnx-ir onnxruntime onnxscript onnxsim onnxslim openvino nnef ncnn polygraphy
 
@@ -29,7 +30,7 @@ laws: .venv/test  ## the random laws with ten times the examples that `make test
 	GRAPHPORT_EXAMPLES=400 $(BIN)/python -W error -m pytest -q -n auto -m "hypothesis and not conformance"
 
 fuzz: .venv/test  ## files of every format damaged at random; SECONDS=3600 does it for an hour
-	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --cases $(CASES)
+	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --cases $(CASES) --jobs $(JOBS)
 
 structures: .venv/test  ## what is made to be hard to take, of every format
 	$(BIN)/python tools/fuzz.py --structures --seconds 36000

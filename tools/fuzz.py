@@ -1,7 +1,7 @@
 """Damages files of every format and holds each verb to what is promised: an answer or a diagnostic, within bounds.
 
 python tools/fuzz.py --seconds 300            all formats in turns, the same damages every time
-python tools/fuzz.py --cases 1500             as CI does it: so many of each format, whatever the machine
+python tools/fuzz.py --cases 1500 --jobs 2    as CI does it: so many of each format, whatever the machine
 python tools/fuzz.py --seconds 3600 --seed 7  others
 python tools/fuzz.py --only onnx              one format, or statistics, samples, expression, editor, options
 python tools/fuzz.py --seconds 36000 --cases 7000 --resume FILE   goes on where it was ended, with what it had found
@@ -23,6 +23,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -300,6 +301,13 @@ def replay(folder: Path) -> None:
                 print(f"{name}: {str(error)[:300]}")
 
 
+def in_parts(jobs: int) -> int:
+    """What was called, once more in each of some processes with a part of it; 1 if any of them found something."""
+    parts = [[sys.executable, *sys.argv, "--jobs", "1", "--part", f"{number}/{jobs}"] for number in range(1, jobs + 1)]
+    running = [subprocess.Popen(part) for part in parts]  # noqa: S603  the same command
+    return max([process.wait() for process in running])
+
+
 def main() -> int:
     """Fuzz as the arguments say; 1 if anything was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -308,11 +316,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], metavar="KIND")
     parser.add_argument("--structures", action="store_true", help="what is made to be hard, each once")
-    parser.add_argument("--part", default="1/1", metavar="K/N", help="every N-th of the structures, from the K-th on")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="every N-th kind or structure, from the K-th on")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each of which takes a part")
     parser.add_argument("--peers", action="store_true", help="the same files in other readers")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="what was done so far, kept there")
     parser.add_argument("--replay", type=Path)
     chosen = parser.parse_args()
+    if chosen.jobs > 1:
+        if chosen.resume:
+            parser.error("--resume keeps what one process did")
+        return in_parts(chosen.jobs)
     # Our own mistakes are what we look for: they are not to end as findings.
     os.environ["GRAPHPORT_DEBUG"] = "1"
     os.environ["GRAPHPORT_UNFLUSHED"] = "1"
@@ -321,14 +334,16 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as folder:
         known = seeds(Path(folder))
+    first, every = map(int, chosen.part.split("/"))
     if chosen.structures:
-        first, every = map(int, chosen.part.split("/"))
         known = {name: found[first - 1 :: every] for name, found in structures(known).items()}
     if chosen.peers:
         known = peers(known)
     # What is there by now stays: children need not look for garbage in it.
     gc.freeze()
     known = {name: found for name, found in known.items() if not chosen.only or name in chosen.only}
+    if not chosen.structures:
+        known = dict(list(known.items())[first - 1 :: every])
     kept = Kept.of(chosen.resume, known)
     for name, found in known.items():
         share = chosen.seconds / len(known)

@@ -136,6 +136,35 @@ def test_a_run_that_was_ended_goes_on_where_it_was(fuzz, tmp_path):
     assert (read.cases, read.findings, read.next) == (whole.tallies["nnef"].cases, {}, 30)
 
 
+def test_parts_side_by_side_take_every_kind_once_and_tell_what_one_of_them_found(fuzz, monkeypatch):
+    taken: list[str] = []
+
+    class Part:
+        def __init__(self, command: list[str]) -> None:
+            self.command = command
+
+        def wait(self) -> int:
+            monkeypatch.setattr("sys.argv", self.command[1:])
+            return fuzz.main()
+
+    def run(name, known, seconds, start, kept, most) -> None:
+        taken.append(name)
+        kept.tallies[name].take(f"{name}/0", "raised" if name == "b" else "done", "a mistake")
+
+    kinds = {name: [fuzz.Seed("m", {"m": b""})] for name in "abcd"}
+    monkeypatch.setattr(fuzz, "seeds", lambda _: kinds)
+    monkeypatch.setattr(fuzz, "run", run)
+    monkeypatch.setattr("subprocess.Popen", Part)
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    monkeypatch.setattr("sys.argv", ["fuzz.py", "--cases", "1", "--jobs", "2"])
+    assert fuzz.main() == 1
+    assert sorted(taken) == ["a", "b", "c", "d"]
+    monkeypatch.setattr("sys.argv", ["fuzz.py", "--jobs", "3", "--only", "d", "--only", "c"])
+    taken.clear()
+    assert fuzz.main() == 0
+    assert sorted(taken) == ["c", "d"]
+
+
 def test_peers_take_the_same_files_and_what_they_refuse_is_no_finding(fuzz, tmp_path):
     known = {"onnx": [fuzz.Seed("m.onnx", {"m.onnx": bytes(range(90))})]}
     subjects = importlib.import_module("fuzzing.peers").peers(known)
