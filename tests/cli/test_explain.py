@@ -92,7 +92,10 @@ def test_a_pass_tells_before_and_after():
 
 def test_a_target_tells_what_differs_and_what_it_means():
     said = explain("ncnn")["settings"]
-    assert said["axes"] == {"is": "2", "means": "how many axes convolutions on integers slide over; 0 for any number."}
+    assert said["axes"] == {
+        "is": "2",
+        "means": "over how many axes convolutions on integers slide; none for any number.",
+    }
     assert "product_axes" in said
     assert "unknown" not in said
 
