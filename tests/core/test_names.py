@@ -87,3 +87,8 @@ def test_near_names_are_alike_or_abbreviated():
 def test_a_remedy_says_what_was_meant_or_what_there_is():
     assert did_you_mean("relu", ["Relu", "Conv"], "words") == "; did you mean 'Relu'?"
     assert did_you_mean("zzz", ["Relu", "Conv"], "words") == "; words: Relu, Conv"
+
+
+def test_of_names_that_are_abbreviated_those_with_the_same_beginning_come_first():
+    assert near("mm", ["Summary", "MatMul"]) == ["MatMul", "Summary"]
+    assert near("mm", ["MatMul", "Summary"]) == ["MatMul", "Summary"]
