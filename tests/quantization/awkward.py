@@ -162,7 +162,7 @@ CASES = {
         _made(_three("x", "a"), _loop("a", "l"), _one("l", "y"), inputs=[("x", PICTURE), COUNT], always=np.asarray(True)),
         TWICE, unsaid=NO_BODIES,
     ),
-    "weights in a Scan": Awkward(_scan(), {"x": [5, 2, 4]}, unsaid=(*NO_BODIES, "tflite")),
+    "weights in a Scan": Awkward(_scan(), {"x": [5, 2, 4]}, unsaid=NO_BODIES),
     "free height and width": Awkward(
         _made(_three("x", "a"), RELU, _one("r", "y"), inputs=[("x", [1, 4, "H", "W"])]),
         {"x": lambda number: [1, 4, 5 + number, 9 - number % 3]}, unsaid=NO_FREE_AXES,
