@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -326,3 +328,25 @@ def test_threads_wait_busily_only_where_more_work_comes(options, spins):
             told.get_session_config_entry("session.intra_op.allow_spinning")
     else:
         assert told.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
+def test_weights_in_half_precision_behind_exchanged_axes_end_no_process():
+    code = """
+import numpy as np
+import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Graph, Node, Value
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+
+graph = Graph("turned")
+x = graph.add_input("x", TensorFact(DType.FLOAT16, (3, 1, 5)))
+weights = storage_of(np.ones((5, 6), np.float16))
+w = graph.add_constant("w", TensorFact.of(weights), weights)
+turned = graph.append(Node("Transpose", [x], [Value("t", TensorFact(DType.FLOAT16, (1, 3, 5)))], {"perm": (1, 0, 2)})).output
+graph.append(Node("MatMul", [turned, w], [Value("y", TensorFact(DType.FLOAT16, (1, 3, 6)))]))
+graph.set_outputs([value for value in graph.values() if value.name == "y"])
+print(gp.run(gp.Model(graph), {"x": np.ones((3, 1, 5), np.float16)}, backend="onnxruntime")["y"].sum())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "90.0\n"), done.stderr[-500:]

@@ -33,6 +33,9 @@ _MANY = 2_000
 _QUADRATIC = ("CommonSubexpressionElimination",)
 """Optimizers that compare each node with all others whose operands hash alike, as those of `Add(a, a)` all do: 25 s of
 20,000 nodes. What they leave is computed twice, and comes to the same."""
+_FATAL = ("MatmulTransposeFusion",)
+"""Optimizers that end the process (SIGSEGV; seen in 1.31.1) where what is multiplied with weights in half precision has
+its first two axes exchanged. What they leave is transposed when the model runs."""
 
 _NAMED = (
     re.compile(r"\bnode\. Name:'([^']+)'"),
@@ -264,7 +267,8 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None, 
     from graphport.formats.onnx import to_proto, write
 
     weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
-    left_out = {"disabled_optimizers": list(_QUADRATIC)} if not merges or _is_large(graph) else {}
+    unwanted = [*(_QUADRATIC if not merges or _is_large(graph) else ()), *(_FATAL if _has_halves(graph) else ())]
+    left_out = {"disabled_optimizers": unwanted} if unwanted else {}
     try:
         if weights <= IN_MEMORY:
             model = to_proto(graph, opset=opset).SerializeToString()
@@ -288,6 +292,11 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None, 
         message = f"ONNX Runtime {runtime.__version__} knows at most opset {known}, in which the model cannot be said: "
         remedy = "install a newer ONNX Runtime, or choose another backend"
         raise DiagnosticError(Diagnostic("RUN0003", message + stated.message, stated.span, remedy)) from error
+
+
+def _has_halves(graph: Graph) -> bool:
+    constants = (value.fact for inner in walk(graph) for value in inner.constants)
+    return any(isinstance(fact, TensorFact) and fact.dtype is DType.FLOAT16 for fact in constants)
 
 
 def _is_large(graph: Graph) -> bool:

@@ -241,3 +241,25 @@ def test_oldest_form_spells_the_type_out(text, dtype):
 def test_oldest_form_refuses_a_type_that_does_not_exist():
     with pytest.raises(ShapeError, match="there is no element type 'QUUX'"):
         run_word("onnx", "Cast", [np.array([1], np.int32)], opset=1, to="QUUX")
+
+
+@every(
+    ("known", "to", "expected"),
+    [
+        ([3, Symbol("N")], DType.UINT32, (3, Symbol("N"))),
+        ([3, Symbol("N") - 5], DType.UINT32, None),
+        ([3, Symbol("N") - 5], DType.INT32, (3, Symbol("N") - 5)),
+        ([3, -1], DType.UINT64, (3, 2**64 - 1)),
+        ([3, -1], DType.INT64, (3, -1)),
+    ],
+    ids=str,
+)
+def test_elements_are_those_of_the_type(known, to, expected):
+    fact = TensorFact(DType.INT64, (2,)).with_elements(known)
+    assert facts_of(Cast, [fact], {"to": to}, 1)[0].elements == expected
+
+
+def test_reals_below_zero_are_no_elements_of_a_type_without_sign():
+    fact = TensorFact(DType.FLOAT32, (2,), reals=(-1.5, 2.0))
+    assert facts_of(Cast, [fact], {"to": DType.UINT32}, 1)[0].elements is None
+    assert facts_of(Cast, [fact], {"to": DType.INT32}, 1)[0].elements == (-1, 2)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.ops.declare import lower
 from graphport.ops.dialects.onnx_future import DIALECT, JUDGED
-from graphport.ops.pages.activation import Swish
+from graphport.ops.pages.activation import Sigmoid
 from graphport.ops.pages.arithmetic import Mul
 
 if TYPE_CHECKING:
@@ -17,4 +17,9 @@ if TYPE_CHECKING:
 @lower(DIALECT, "SwiGLU", until=JUDGED)
 def swiglu(b: Builder, gate: Value, linear: Value, *, alpha: float = 1.0) -> Value:
     """A product with what the Swish function leaves of its gate."""
-    return b(Mul, b(Swish, gate, alpha=alpha), linear)
+    return b(Mul, swish(b, gate, alpha), linear)
+
+
+def swish(b: Builder, x: Value, alpha: float = 1.0) -> Value:
+    """The function in operators that runtimes have; for `Swish` itself ONNX Runtime has no kernel."""
+    return b(Mul, x, b(Sigmoid, x if alpha == 1 else b(Mul, x, b.like(x, alpha))))

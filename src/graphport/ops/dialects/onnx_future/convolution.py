@@ -8,8 +8,8 @@ import numpy as np
 
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.onnx_future import DIALECT, JUDGED
+from graphport.ops.dialects.onnx_future.activation import swish
 from graphport.ops.dialects.operands import sizes, vector
-from graphport.ops.pages.activation import Swish
 from graphport.ops.pages.convolution import Conv
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.padding import Pad
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-_ACTIVATIONS = {"none": None, "silu": Swish, "swish": Swish}
+_ACTIVATIONS = {"none": None, "silu": swish, "swish": swish}
 
 
 @lower(DIALECT, "CausalConvWithState", until=JUDGED)
@@ -41,8 +41,8 @@ def causal_conv_with_state(
     padding = vector(b, [0, 0, kept, 0, 0, 0])
     whole = b(Pad, x, padding) if past_state is None else b(Concat, past_state, x, axis=2)
     y = b(Conv, whole, w, bias, group=channels, kernel_shape=(length,))
-    page = _ACTIVATIONS[activation]
-    found = y if page is None else b(page, y)
+    activate = _ACTIVATIONS[activation]
+    found = y if activate is None else activate(b, y)
     if not b.wants(1):
         return (found, whole)[: b.count]
     start = vector(b, [-kept if kept else np.iinfo(np.int64).max])

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from graphport.core.dims import Dim, decide_less
 from graphport.core.dtypes import DType, is_numpy_own
 from graphport.core.facts import MOST_REALS, TensorFact
 from graphport.ops.declare import ShapeError, op
@@ -36,17 +37,22 @@ def _cast_shape(input: TensorFact, *, to: DType, saturate: int = 1, round_mode: 
     numbers = [dim for dim in known if isinstance(dim, int)]
     if to.is_floating and to.bits >= 32 and len(numbers) == len(known) <= MOST_REALS:
         return TensorFact(to, input.shape, reals=tuple(map(float, numbers)))
-    is_kept = to.is_integer and to.bits >= 32 and all(-_FAR <= number < _FAR for number in numbers)
-    return fact.with_elements(known) if is_kept else fact
+    return fact.with_elements(known) if all(_is_same(dim, to) for dim in known) else fact
+
+
+def _is_same(dim: Dim, to: DType) -> bool:
+    """Whether a number is the same one in the type `to`, where what is below 0 may be far above it."""
+    if not to.is_integer or to.bits < 32 or (isinstance(dim, int) and not -_FAR <= dim < _FAR):
+        return False
+    return to.kind == "i" or decide_less(dim, 0) is False
 
 
 def _truncated(fact: TensorFact, reals: tuple[float, ...] | None) -> TensorFact:
     """What is known of a short constant of real numbers in another type."""
     if reals is None or fact.dtype is None or not all(abs(real) < _FAR for real in reals):
         return fact
-    if fact.dtype.is_integer and fact.dtype.bits >= 32:
-        return fact.with_elements([int(real) for real in reals])
-    return fact
+    integers = [int(real) for real in reals]
+    return fact.with_elements(integers) if all(_is_same(each, fact.dtype) for each in integers) else fact
 
 
 @op(shape=_cast_shape, since=6, outputs=("output",), exactness="exact", role="passive")
