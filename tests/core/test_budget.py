@@ -14,6 +14,7 @@ from graphport.core.budget import (
     fresh,
     limit,
     made_up,
+    shown,
     spelt_out,
 )
 
@@ -113,3 +114,12 @@ def test_an_eighth_of_what_is_allowed_is_made_up_at_once(monkeypatch):
         made_up(MOST_AT_ONCE + 2)
     monkeypatch.setenv(SETTING, "1")
     assert made_up(MOST_AT_ONCE) == MOST_AT_ONCE
+
+
+def test_a_number_of_any_length_has_a_text():
+    assert [shown(number) for number in (0, 2**63 - 1, 2**63, 10**5000)] == [
+        "0",
+        "9223372036854775807",
+        "more than 2^63",
+        "more than 2^63",
+    ]

@@ -78,13 +78,13 @@ def made_up(*extents: int, what: str = "entries of a table") -> int:
     # Of none, too, no array can be made whose other extents are past all addresses.
     count = count or int(prod(max(extent, 1) for extent in extents) > _FARTHEST) * _FARTHEST
     if count > most:
-        message = f"{_number(count)} {what}, at most {_number(most)} are made up; {SETTING} allows more"
+        message = f"{shown(count)} {what}, at most {shown(most)} are made up; {SETTING} allows more"
         raise OverBudgetError(message)
     budget = _BUDGET.get()
     if budget is not None:
         budget.entries -= count
         if budget.entries < 0:
-            message = f"{_number(most_made())} entries of tables were made up already; {SETTING} allows more"
+            message = f"{shown(most_made())} entries of tables were made up already; {SETTING} allows more"
             raise OverBudgetError(message)
     return count
 
@@ -96,7 +96,7 @@ def spelt_out(count: int, what: str) -> int:
         OverBudgetError: they are more than may be made up for one model.
     """
     if count > most_made():
-        message = f"{_number(count)} {what}, at most {_number(most_made())} are spelt out; {SETTING} allows more"
+        message = f"{shown(count)} {what}, at most {shown(most_made())} are spelt out; {SETTING} allows more"
         raise OverBudgetError(message)
     return count
 
@@ -121,5 +121,6 @@ def _decimal(text: str, default: int) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else default
 
 
-def _number(count: int) -> str:
+def shown(count: int) -> str:
+    """A number that a file may make as long as it likes."""
     return str(count) if count < 1 << 63 else "more than 2^63"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core import budget
 from graphport.core.dtypes import DType
 from graphport.core.storage import FileStorage, Storage, storage_of
 from graphport.formats.caffe import schema
@@ -35,7 +36,7 @@ def storage_of_blob(blob: Message, findings: Findings, what: str) -> Storage | N
             findings.error("CAFFE0303", f"{what} has the shape {list(shape)} and no numbers", blob.span)
         return None
     if prod(shape) != numbers.count:
-        message = f"{what} has {numbers.count} numbers, its shape {list(shape)} takes {prod(shape)}"
+        message = f"{what} has {numbers.count} numbers, its shape {list(shape)} takes {budget.shown(prod(shape))}"
         findings.error("CAFFE0303", message, blob.span, "the file is damaged or cut short")
         return None
     # The numbers of a network are single floats, whatever its file has room for.

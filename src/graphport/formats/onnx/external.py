@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from graphport.core import budget
 from graphport.core.beside import AbsentError, OutsideError, open_beside
 from graphport.core.storage import FileStorage
 
@@ -52,7 +53,9 @@ class Folder:
         if start is None or length is None:
             return None
         if length not in (-1, size):
-            findings.error("ONNX0404", f"{length} bytes are declared, {dtype}{list(shape)} takes {size}", place)
+            findings.error(
+                "ONNX0404", f"{length} bytes are declared, {dtype}{list(shape)} takes {budget.shown(size)}", place
+            )
             return None
         start = max(start, 0)
         if start + size > file.size:

@@ -6,6 +6,7 @@ import re
 from math import prod
 from typing import TYPE_CHECKING
 
+from graphport.core import budget
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino import elements, weights
 from graphport.formats.openvino.notes import KEY
@@ -77,7 +78,7 @@ class Constants:
         count = prod(shape)
         needed = weights.length_of(name, count)
         if needed is not None and needed > size:
-            message = f"{count} elements of {name} take {needed} bytes, {size} are given"
+            message = f"{budget.shown(count)} elements of {name} take {budget.shown(needed)} bytes, {size} are given"
             self._findings.error("OV0304", message, layer, "correct its shape or size")
             return None
         if self._file is None:

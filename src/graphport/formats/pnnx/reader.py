@@ -7,6 +7,7 @@ from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source
 from graphport.core.facts import UNKNOWN, TensorFact
@@ -126,7 +127,8 @@ class _Weights:
             return None
         storage = FileStorage(self._file, member.start, dtype, lengths)
         if storage.nbytes != member.length:
-            message = f"{name} is declared as {word.text}, which takes {storage.nbytes} bytes, and has {member.length}"
+            size = budget.shown(storage.nbytes)
+            message = f"{name} is declared as {word.text}, which takes {size} bytes, and has {member.length}"
             self._findings.error("PNNX0106", message, word, "text and weights belong to different models")
             return None
         return storage

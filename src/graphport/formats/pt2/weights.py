@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core import budget
 from graphport.core.storage import ArrayStorage, FileStorage
 from graphport.formats.pt2.document import document
 from graphport.formats.pt2.schema import STRIDED, SchemaError, dtype_of, fail, fields, integer, items, text, union
@@ -65,13 +66,13 @@ def tensor(placed: tuple[MappedFile | Bytes, int, int], layout: Layout) -> Stora
     if layout.needs * width > length:
         if length == 0:
             fail("the file has no numbers for it: it was exported without weights (FakeTensorMode)")
-        fail(f"it takes {layout.needs} elements of {layout.dtype}, and the payload has {length} bytes")
+        fail(f"it takes {budget.shown(layout.needs)} elements of {layout.dtype}, and the payload has {length} bytes")
     if 0 in layout.sizes:
         return ArrayStorage(np.zeros(layout.sizes, layout.dtype.numpy), layout.dtype)
     if layout.is_contiguous:
         return FileStorage(file, start + layout.offset * width, layout.dtype, layout.sizes)
     if prod(layout.sizes) > max(length // width * _FEW, _SMALL):
-        fail(f"it repeats the {length} bytes of its payload in {prod(layout.sizes)} elements")
+        fail(f"it repeats the {length} bytes of its payload in {budget.shown(prod(layout.sizes))} elements")
     whole = FileStorage(file, start + layout.offset * width, layout.dtype, (layout.needs - layout.offset,))
     return Computed(partial(_strided, layout.sizes, layout.strides), (whole,), layout.dtype, layout.sizes)
 

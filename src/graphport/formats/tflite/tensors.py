@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core import budget
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage, FileStorage, Storage
@@ -126,7 +127,8 @@ class Tensors:
             return self._dense(record["sparsity"], extent, dtype, shape, place)
         wanted = dtype.size(prod(shape))
         if extent.length < wanted:
-            message = f"{prod(shape)} elements of {dtype} take {wanted} bytes, its buffer has {extent.length}"
+            count = budget.shown(prod(shape))
+            message = f"{count} elements of {dtype} take {budget.shown(wanted)} bytes, its buffer has {extent.length}"
             self._findings.error("TFL0103", message, place, "correct its shape")
             return None
         return FileStorage(self._buffer.file, extent.start, dtype, shape)
