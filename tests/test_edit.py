@@ -238,3 +238,18 @@ def test_a_batch_whose_other_lengths_are_open_is_not_drawn_when_it_is_large(monk
     monkeypatch.setattr("graphport.api.edit.random_inputs", lambda *_: pytest.fail("it draws"))
     found = gp.edit(gp.from_onnx(wide), batch="n").findings
     assert "EDIT0012" in {finding.code for finding in found}
+
+
+def test_a_batch_is_not_run_through_a_loop_whose_end_may_depend_on_what_is_drawn(monkeypatch):
+    body = onnx.parser.parse_graph("body (int64 i, bool c, float[1, 2] a) => (bool again, float[1, 2] b) "
+                                   "{ again = Identity(c) b = Add(a, a) }")  # fmt: skip
+    loop = onnx.helper.make_node("Loop", ["m", "", "x"], ["y"], body=body)
+    for rounds, is_run in ((2**40, False), (3, True)):
+        proto = model([loop], [("x", [1, 2])], [("y", [1, 2])], {"m": np.array(rounds)})
+        if not is_run:
+            with monkeypatch.context() as patched:
+                patched.setattr("graphport.api.edit.random_inputs", lambda *_: pytest.fail("it draws"))
+                found = gp.edit(gp.from_onnx(proto), batch="n").findings
+            assert "go round" in next(each.message for each in found if each.code == "EDIT0012")
+        else:
+            assert "EDIT0012" not in {each.code for each in gp.edit(gp.from_onnx(proto), batch="n").findings}

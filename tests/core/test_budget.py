@@ -12,6 +12,7 @@ from graphport.core.budget import (
     OverBudgetError,
     bounded,
     fresh,
+    is_held,
     limit,
     made_up,
     shown,
@@ -123,3 +124,8 @@ def test_a_number_of_any_length_has_a_text():
         "more than 2^63",
         "more than 2^63",
     ]
+
+
+def test_of_no_numbers_the_other_extents_are_held_too():
+    assert all(map(is_held, [(0, 5), (), (2**29, 2**29)]))
+    assert not any(map(is_held, [(2**30, 2**29), (0, 2**31, 2**31)]))

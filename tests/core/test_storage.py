@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import graphport as gp
 from graphport.core import storage
+from graphport.core.budget import OverBudgetError
 from graphport.core.dtypes import DType
 from graphport.core.storage import (
     CHUNK,
@@ -583,3 +584,11 @@ def test_narrow_numbers_in_pieces_are_those_at_once(limit):
                         (raw[2 + at * bits // 8] >> shift) & ((1 << bits) - 1) for at, shift in enumerate(shifts)
                     ]
                 assert stored.numpy().astype(int).tolist() == expected
+
+
+def test_of_no_numbers_in_a_shape_past_all_addresses_there_is_no_array():
+    empty = FileStorage(Bytes(b""), 0, DType.FLOAT32, (0, 2**31, 2**31, 2**31))
+    assert empty.nbytes == 0
+    with pytest.raises(OverBudgetError, match="at most"):
+        empty.numpy()
+    assert FileStorage(Bytes(b""), 0, DType.FLOAT32, (0, 5)).numpy().shape == (0, 5)

@@ -108,6 +108,11 @@ def bounded(extents: Iterable[int], what: str = "entries of a table") -> tuple[i
     return found
 
 
+def is_held(shape: Iterable[int]) -> bool:
+    """Whether memory can hold an array of that shape; of none, too, all other extents are to be below its end."""
+    return prod(filter(None, shape)) < _FARTHEST
+
+
 def limit(name: str, default: int) -> int:
     """The bound of that name: what `LIMITS` says, else `default`."""
     for entry in os.environ.get(LIMITS, "").replace(",", " ").split():

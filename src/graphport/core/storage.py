@@ -17,6 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.opening import regular
 from graphport.core.system import open_movable
@@ -367,6 +368,9 @@ class FileStorage(Storage):
         self.packing = packing
 
     def numpy(self) -> np.ndarray[Any, Any]:
+        if not self.count:
+            # Other axes of a file that says so many that there is no number may be past all addresses.
+            made_up(*self.shape)
         raw = np.frombuffer(self.file.view(self.start, self.nbytes), np.uint8)
         if self.dtype.bits < 8:
             array = unpack(raw, self.dtype, self.shape, self.packing)

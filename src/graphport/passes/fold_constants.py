@@ -134,9 +134,9 @@ def _goes(node: Node) -> bool:
 
 
 def _computed(node: Node, page: Page) -> list[tuple[Value, Storage]]:
-    operands = [None if value is None or value.storage is None else value.storage.numpy() for value in node.inputs]
-    attributes = {name: a.numpy() if isinstance(a, Storage) else a for name, a in node.attributes.items()}
     try:
+        operands = [None if value is None or value.storage is None else value.storage.numpy() for value in node.inputs]
+        attributes = {name: a.numpy() if isinstance(a, Storage) else a for name, a in node.attributes.items()}
         with np.errstate(all="ignore"):
             answer: Any = page(*operands, **attributes)
     except (ShapeError, ValueError, IndexError, ArithmeticError, TypeError, MemoryError) as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto
 
+from graphport.core import budget
 from graphport.core.dtypes import DType
 from graphport.core.storage import ArrayStorage, Bytes, FileStorage
 from graphport.formats.onnx import types, wire
@@ -102,7 +103,7 @@ class Tensors:
         if len(shape) > MOST_RANK:
             self._findings.error("ONNX0303", f"{len(shape)} axes, at most {MOST_RANK} are read", place)
             return None
-        if prod(filter(None, shape)) >= 1 << 59:
+        if not budget.is_held(shape):
             self._findings.error("ONNX0303", f"no memory holds the shape {list(shape)}", place)
             return None
         return shape

@@ -77,6 +77,10 @@ class Constants:
     def _checked(self, layer: Element, name: str, shape: tuple[int, ...], start: int, size: int) -> Storage | None:
         count = prod(shape)
         needed = weights.length_of(name, count)
+        if not budget.is_held(shape):
+            message = f"no memory holds the shape {list(shape)}"
+            self._findings.error("OV0304", message, layer, "correct its shape or size")
+            return None
         if needed is not None and needed > size:
             message = f"{budget.shown(count)} elements of {name} take {budget.shown(needed)} bytes, {size} are given"
             self._findings.error("OV0304", message, layer, "correct its shape or size")

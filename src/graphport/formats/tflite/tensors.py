@@ -121,6 +121,9 @@ class Tensors:
     def _storage(
         self, record: Record, extent: Extent, dtype: DType, shape: tuple[int, ...], place: str
     ) -> Storage | None:
+        if not budget.is_held(shape):
+            self._findings.error("TFL0103", f"no memory holds the shape {list(shape)}", place, "correct its shape")
+            return None
         if dtype is DType.STRING:
             return self._texts(extent, shape, place)
         if record["sparsity"] is not None:
