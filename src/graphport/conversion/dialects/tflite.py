@@ -124,7 +124,8 @@ def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
     if not all(map(_is_whole, nodes)):
         return False
     handles = [node for node in nodes if node.word == _HANDLE]
-    return all(user in nodes for node in handles for user in node.output.users)
+    uses = [use for node in handles for use in node.output.uses]
+    return all(use.user in nodes and use.index == 0 for use in uses) and not any(x.output.returns for x in handles)
 
 
 def _is_whole(node: Node) -> bool:

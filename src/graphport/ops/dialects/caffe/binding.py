@@ -146,6 +146,8 @@ class Layer:
 
 _FLAT = ("Shaped", "tuple[int, ...]", "tuple[float, ...]")
 """How parameters are annotated that are lists of numbers."""
+_SINGLE = frozenset(f"{kind}{rest}" for kind in ("int", "float", "bool", "str") for rest in ("", " | None"))
+"""How those are annotated that are one value."""
 
 
 def layer(
@@ -168,8 +170,10 @@ def layer(
         keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
         required = [p.name for p in keywords if p.default is p.empty]
         flat = [p.name for p in keywords if p.annotation in _FLAT]
-        known = [p.name for p in keywords]
-        known += [] if stated is None else [field.name for field in fields(stated)]
+        more = [] if stated is None else fields(stated)
+        known = [p.name for p in keywords] + [field.name for field in more]
+        single = [p.name for p in keywords if p.annotation in _SINGLE]
+        single += [field.name for field in more if field.type in _SINGLE]
 
         @wraps(function)
         def lowered(b: Builder, *given: Value | None, **attributes: Any) -> Any:
@@ -182,6 +186,10 @@ def layer(
             if len(operands) < len(given):
                 message = "a bottom or blob is missing"
                 raise ShapeError(message)
+            lists = [name for name in single if is_sequence(attributes.get(name))]
+            if lists:
+                message = f"{lists[0]} is a list"
+                raise ShapeError(message, "it has one value")
             nested = [name for name in flat if any(map(is_sequence, attributes.get(name, ())))]
             if nested:
                 message = f"{nested[0]} is a list of lists"
