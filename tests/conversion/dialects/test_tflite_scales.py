@@ -136,7 +136,7 @@ def test_factors_and_terms_are_scales_and_bias_or_stay(deep, before, behind, rea
             is_open, expected = False, [text.partition(" ")[0] for text in behind]
             break
     else:
-        value = net.rounded(value, (DType.INT8, -1, (0.05,), (-5,)))
+        value = net.rounded(value, (DType.INT8, -1, (0.02,), (-5,)))
         if read:
             expected = [text.partition(" ")[0] for text in behind]
         graph = net.returned(value, *([seen] if read else []))
