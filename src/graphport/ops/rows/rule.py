@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,7 +60,31 @@ def _meaning(
     return _Meaning(tuple(ways), tuple(dict.fromkeys(operators)), frozenset(used))
 
 
-class Lowering:
+class _Rule(ABC):
+    """A row with what it is made of."""
+
+    row: Row
+
+    def __repr__(self) -> str:
+        return self.row.text
+
+    @cached_property
+    @abstractmethod
+    def _meaning(self) -> _Meaning:
+        """The row, held against the pages; raises `RowError` where it is wrong."""
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The words and operators that it is made of; raises `RowError` where the row is wrong."""
+        return self._meaning.operators
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it makes all of them in every case."""
+        return self._meaning.is_certain
+
+
+class Lowering(_Rule):
     """A row that says words of a dialect in operators."""
 
     def __init__(self, row: Row, functions: Mapping[str, Function], words: Words | None = None) -> None:
@@ -67,9 +92,6 @@ class Lowering:
         self.row = row
         self._functions = functions
         self._words = words
-
-    def __repr__(self) -> str:
-        return self.row.text
 
     @cached_property
     def _parameters(self) -> tuple[Parameter, ...]:
@@ -118,16 +140,6 @@ class Lowering:
             raise RowError(self.row.text, message)
         return found
 
-    @property
-    def operators(self) -> tuple[str, ...]:
-        """The operators that it is made of; raises `RowError` where the row is wrong."""
-        return self._meaning.operators
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether it makes all of them in every case."""
-        return self._meaning.is_certain
-
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         """The results in operators.
 
@@ -161,7 +173,7 @@ class Lowering:
         return names
 
 
-class Lifting:
+class Lifting(_Rule):
     """A row that says an operator in words of a dialect, or in other operators, where a guard holds.
 
     The names in it are those of the operator's page. What a row does not name has to be absent, or as it is by default.
@@ -183,9 +195,6 @@ class Lifting:
         self._functions = functions
         self._words = words
 
-    def __repr__(self) -> str:
-        return self.row.text
-
     @cached_property
     def _defaults(self) -> dict[str, Any]:
         signature = self.page.signature
@@ -201,16 +210,6 @@ class Lifting:
         names = set(self._defaults)
         found = _meaning(self.row, names, self._functions, self._words, has_pages=self._has_pages)
         return found._replace(used=found.used | {each.name for each in stated})
-
-    @property
-    def operators(self) -> tuple[str, ...]:
-        """The words and operators that it is made of; raises `RowError` where the row is wrong."""
-        return self._meaning.operators
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether it makes all of them in every case."""
-        return self._meaning.is_certain
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         """The results, or `None` where no guard holds or the node says more than the row."""
