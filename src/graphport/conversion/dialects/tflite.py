@@ -8,6 +8,7 @@ from graphport.conversion.dialects.tflite_hash import fill_tables
 from graphport.conversion.dialects.tflite_hybrid import products_of_rows
 from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
+from graphport.conversion.dialects.tflite_resources import is_whole
 from graphport.conversion.dialects.tflite_scales import even_out, fold_scales
 from graphport.conversion.dialects.tflite_spectra import part_spectra
 from graphport.conversion.dialects.tflite_states import keep_states
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 _DIALECT = "tflite"
 _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
-_ARITIES = {_HANDLE: (0, 1), _READ: (1, 1), _ASSIGN: (2, 0)}
-"""How many operands and results they have; a file may have others."""
 
 
 def before(graph: Graph) -> None:
@@ -119,17 +118,13 @@ def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
                 node.word in (_READ, _ONCE) or (node.word in (_HANDLE, _ASSIGN) and not runs_once)
             ):
                 return False
-            if runs_once and (node.word not in (_HANDLE, _ASSIGN) or not _is_whole(node)):
+            if runs_once and (node.word not in (_HANDLE, _ASSIGN) or not is_whole(node)):
                 return False
-    if not all(map(_is_whole, nodes)):
+    if not all(map(is_whole, nodes)):
         return False
     handles = [node for node in nodes if node.word == _HANDLE]
     uses = [use for node in handles for use in node.output.uses]
     return all(use.user in nodes and use.index == 0 for use in uses) and not any(x.output.returns for x in handles)
-
-
-def _is_whole(node: Node) -> bool:
-    return node.word == _ONCE or _ARITIES[node.word] == (len(node.operands), len(node.results))
 
 
 def _name(handle: Value) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.conversion.dialects.tflite_resources import is_whole
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 _DIALECT = "tflite"
 _TABLE, _FIND, _SIZE, _IMPORT, _ONCE = "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE", "HASHTABLE_IMPORT", "CALL_ONCE"
-_ARITIES = {_FIND: (3, 1), _SIZE: (1, 1), _IMPORT: (3, 0)}
-"""How many operands and results they have; a file may have others."""
 
 
 def fill_tables(graph: Graph) -> None:
@@ -54,10 +53,6 @@ def _is(node: Node, word: str) -> bool:
     return node.dialect == _DIALECT and node.word == word
 
 
-def _is_whole(node: Node) -> bool:
-    return _ARITIES[node.word] == (len(node.operands), len(node.results))
-
-
 def _key(handle: Value) -> Any:
     """What tells a table: its number, and the types of keys and values."""
     node = handle.producer
@@ -69,7 +64,7 @@ def _key(handle: Value) -> Any:
 def _imported(body: Graph) -> dict[Any, tuple[Storage, Storage]]:
     found: dict[Any, tuple[Storage, Storage]] = {}
     for node in body:
-        if _is(node, _IMPORT) and _is_whole(node):
+        if _is(node, _IMPORT) and is_whole(node):
             keys, values = node.operands[1].storage, node.operands[2].storage
             if keys is not None and values is not None:
                 # What has been filled is not filled again.
@@ -80,7 +75,7 @@ def _imported(body: Graph) -> dict[Any, tuple[Storage, Storage]]:
 def _are_known(graph: Graph, found: dict[Any, tuple[Storage, Storage]]) -> bool:
     nodes = [node for inner in walk(graph) for node in inner if node.dialect == _DIALECT]
     read = [node for node in nodes if node.word in (_FIND, _SIZE)]
-    return all(_is_whole(node) and _key(node.operands[0]) in found for node in read)
+    return all(is_whole(node) and _key(node.operands[0]) in found for node in read)
 
 
 def _forget(graph: Graph) -> None:
