@@ -391,6 +391,11 @@ def test_declared_types_that_contradict_are_warnings(tmp_path):
         pytest.param(
             [('shape="4"', 'shape="4294967296, 4294967296"'), ('size="16"', 'size="0"')], "OV0304", id="wraps to 0"
         ),
+        pytest.param(
+            [('shape="4"', 'shape="0, 4294967296, 4294967296"'), ('size="16"', 'size="0"')],
+            "OV0304",
+            id="no numbers, of a shape past all memory",
+        ),
         pytest.param([('shape="4"', 'shape="four"')], "OV0303", id="shape in words"),
         pytest.param([('shape="4" ', "")], "OV0202", id="no shape"),
         pytest.param([('element_type="f32" shape="4"', 'element_type="f33" shape="4"')], "OV0203", id="no type"),

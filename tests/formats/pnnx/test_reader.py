@@ -25,6 +25,7 @@ F.relu                   act                      1 1 h y $input=h #h=(1,2)f32 #
 pnnx.Output              out                      1 0 y #y=(1,2)f32
 """
 WEIGHTS = {"fc.bias": np.array([0.5, -9], "f4"), "fc.weight": np.arange(8, dtype="f4").reshape(2, 4)}
+NONE = {"fc.none": np.empty(0, "f4")}
 
 
 def model(folder, text=LINES, weights=WEIGHTS, compression=zipfile.ZIP_STORED):
@@ -120,13 +121,18 @@ FAULTS = [
     pytest.param(LINES.replace("@weight=(2,4)f32", "@weight=(2,5)f32"), "PNNX0106", id="another length"),
     pytest.param(LINES.replace("@weight=(2,4)f32", "@weight=(99999999,99999999)f32"), "PNNX0106", id="huge"),
     pytest.param(LINES.replace("@weight=(2,4)f32", "@weight=(2,?)f32"), "PNNX0106", id="an open length"),
+    pytest.param(
+        LINES.replace("@bias=(2)f32", "@none=(0,4294967296,4294967296)f32"),
+        "PNNX0106",
+        id="no numbers, of a shape past all memory",
+    ),
     pytest.param(LINES.replace("@weight", "@kernel"), "PNNX0105", id="a weight that is not there"),
 ]
 
 
 @pytest.mark.parametrize(("text", "code"), FAULTS)
 def test_fault_of_the_text_is_a_diagnostic(tmp_path, text, code):
-    path = model(tmp_path, text)
+    path = model(tmp_path, text, WEIGHTS | NONE)
     assert code in codes(path)
 
 

@@ -67,6 +67,10 @@ def graph(document):
         pytest.param({"use_pickle": True}, id="a weight that is a pickle"),
         pytest.param({"path_name": "../../../etc/passwd"}, id="a payload outside"),
         pytest.param({"sizes": [{"as_int": 1 << 40}, {"as_int": 4}]}, id="more than the payload has"),
+        pytest.param(
+            {"sizes": [{"as_int": 0}, {"as_int": 1 << 40}, {"as_int": 1 << 40}], "strides": [{"as_int": 0}] * 3},
+            id="no numbers, of a shape past all memory",
+        ),
         pytest.param({"strides": [{"as_int": 1 << 62}, {"as_int": 1 << 62}]}, id="strides that overflow"),
         pytest.param({"storage_offset": {"as_int": -4}}, id="an offset below 0"),
         pytest.param({"layout": 1}, id="sparse"),

@@ -126,7 +126,11 @@ class _Weights:
             self._findings.error("PNNX0105", message, word, "text and weights belong to different models")
             return None
         storage = FileStorage(self._file, member.start, dtype, lengths)
-        if storage.nbytes != member.length or not budget.is_held(lengths):
+        if not budget.is_held(lengths):
+            message = f"{name} is declared as {word.text}, which no memory holds"
+            self._findings.error("PNNX0106", message, word, "correct its shape")
+            return None
+        if storage.nbytes != member.length:
             size = budget.shown(storage.nbytes)
             message = f"{name} is declared as {word.text}, which takes {size} bytes, and has {member.length}"
             self._findings.error("PNNX0106", message, word, "text and weights belong to different models")
