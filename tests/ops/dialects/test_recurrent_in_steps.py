@@ -62,6 +62,15 @@ def test_ncnn_computes_the_steps(tmp_path):
         check(tmp_path, [made], given, constants)
 
 
+@pytest.mark.parametrize("given", ["h", "c"])
+def test_a_layer_that_is_given_one_of_its_states_begins_the_other_at_0(tmp_path, given):
+    constants = {"w": numbers(1, 4 * HIDDEN, WIDTH), "r": numbers(1, 4 * HIDDEN, HIDDEN)}
+    operands = ["x", "w", "r", "", "", "h" if given == "h" else "", "c" if given == "c" else ""]
+    made = helper.make_node("LSTM", operands, ["y", "last", "cell"], hidden_size=HIDDEN)
+    check(tmp_path, [made], {"x": numbers(3, 1, WIDTH), given: numbers(1, 1, HIDDEN)}, constants)
+    assert "\nLSTM " in (tmp_path / "net.param").read_text()
+
+
 def test_words_of_pytorch_compute_the_steps(tmp_path):
     for made, constants, given in drawn(2, 12):
         shapes = [(name, list(array.shape)) for name, array in given.items()]

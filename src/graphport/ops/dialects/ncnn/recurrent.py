@@ -160,12 +160,12 @@ def _summed(bias: Value | None, order: Sequence[int], ways: int, hidden: int, ex
 
 
 def _states(b: Builder, states: Sequence[Value | None], layout: int, ways: int, hidden: int) -> list[Value]:
-    given = [state for state in states if state is not None]
-    if given and len(given) < len(states):
-        message = "one of two states at the beginning"
-        raise UnsupportedError(message)
+    if all(state is None for state in states):
+        return []
     shape = (1, ways, hidden) if layout else (ways, 1, hidden)
-    return [stretched(b, state, shape, 0 if layout else 1) for state in given]
+    # A layer takes all states or none; the one that is not given begins at 0.
+    zeros = (b.constant(np.zeros(shape), DType.FLOAT32) if state is None else state for state in states)
+    return [stretched(b, state, shape, 0 if layout else 1) for state in zeros]
 
 
 def _lifted(
