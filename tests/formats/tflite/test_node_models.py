@@ -86,6 +86,8 @@ WRITTEN = (
     *("mod_float16_mixed_sign_fmod_0", "celu_float16", "swiglu_alpha", "range_float16_type_positive_delta"),
     *("causal_conv_with_state_silu_fp16", "causal_conv_with_state_with_past_state"),
     *("slice_start_out_of_bounds", "split_zero_size_splits_opset18", "reduce_sum_empty_set_non_reduced_axis_zero"),
+    *("linear_attention_gated_delta_gqa", "linear_attention_fp16", "flexattention_score_mod", "flexattention_gqa"),
+    *("adam_multiple", "adagrad", "nesterov_momentum", "spacetodepth_crd_mode_example"),
 )
 WITH_CONSTANTS = (
     *("col2im", "col2im_dilations", "col2im_pads", "col2im_strides", "col2im_5d", "cumprod_1d_reverse_exclusive"),

@@ -19,6 +19,7 @@ from graphport.ops.dialects.operands import cast, dtype_of, real, scalar, sizes,
 from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.arithmetic import Add, Mul, Reciprocal, Sqrt
 from graphport.ops.pages.attention import Attention
+from graphport.ops.pages.attention.attention import PRECISIONS
 from graphport.ops.pages.comparison import LessOrEqual, Where
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather
@@ -157,7 +158,7 @@ def lift_attention(b: Builder, op: AttentionView) -> Lifted:
     offset = _offset(b, heads.q, op.past_key, op.nonpad_kv_seqlen)
     seen = _seen(b, raw, offset, op.nonpad_kv_seqlen, window)
     biased, hides = _biased(b, capped, op.attn_mask, seen)
-    shares = _shares(b, biased, _PRECISIONS.get(op.softmax_precision or 0), hides=hides)
+    shares = _shares(b, biased, PRECISIONS.get(op.softmax_precision or 0), hides=hides)
     y = _joined(b, heads, emit(b, "opset1.MatMul", shares, values))
     if b.count == 4 and op.qk_matmul_output_mode == 2 and hides:
         hidden = scalar(b, -np.inf, dtype_of(biased))
@@ -167,7 +168,6 @@ def lift_attention(b: Builder, op: AttentionView) -> Lifted:
 
 
 _SDPA = "opset13.ScaledDotProductAttention"
-_PRECISIONS = {1: DType.FLOAT32, 10: DType.FLOAT16, 11: DType.FLOAT64, 16: DType.BFLOAT16}
 
 
 def attended(b: Builder, heads: tuple[Value, Value, Value], factor: Value, *, causal: bool) -> Value:

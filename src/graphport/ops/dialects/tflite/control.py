@@ -12,6 +12,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.inlining import inlined
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.comparison import Equal
@@ -145,23 +146,6 @@ def _looped(op: Operator, condition_name: str, body_name: str) -> tuple[Value, .
     twin.set_outputs(_own(b, twin, [again, *returned]))
     (begins,) = inlined(b, condition, operands)
     return b.results(Loop, len(operands), None, _scalar(OpBuilder(b), begins), *operands, body=twin)
-
-
-def inlined(b: Builder, body: Graph, given: Sequence[Value]) -> list[Value]:
-    """What a body returns for these operands, computed where the builder builds."""
-    if b.graph is None:
-        return [Value(value.name, value.fact) for value in body.outputs]
-    graph = b.graph
-    moved = dict(zip(body.inputs, given, strict=True))
-    for value in body.constants:
-        moved[value] = graph.add_constant(value.name, value.fact, value.storage, origin=value.origin)
-    for inner in list(body):
-        results = [None if v is None else Value(graph.fresh(v.name), v.fact, origin=v.origin) for v in inner.outputs]
-        copy = rewrite.copy_node(inner, moved, results)
-        graph.append(copy) if b.before is None else graph.insert_before(b.before, copy)
-        pairs = zip(inner.outputs, results, strict=True)
-        moved |= {old: new for old, new in pairs if old is not None and new is not None}
-    return [moved[value] for value in body.outputs]
 
 
 @word("CALL", is_raw=True)

@@ -20,7 +20,7 @@ T2 = Annotated[Tensor, Types("T2", FLOATS)]
 U = Annotated[Tensor, Types("U", NUMBERS_4 | BOOL)]
 Lengths = Annotated[Tensor, Types("tensor(int64)", INT64)]
 
-_PRECISIONS = {1: DType.FLOAT32, 10: DType.FLOAT16, 11: DType.FLOAT64, 16: DType.BFLOAT16}
+PRECISIONS = {1: DType.FLOAT32, 10: DType.FLOAT16, 11: DType.FLOAT64, 16: DType.BFLOAT16}
 """Element types by the numbers that `softmax_precision` may be."""
 
 _Shape = tuple[Dim, Dim, Dim, Dim]
@@ -76,7 +76,7 @@ def _check_attributes(left: int, right: int, mode: int, precision: int | None) -
     if mode not in range(4):
         message = f"qk_matmul_output_mode is {mode}"
         raise ShapeError(message, "0 to 3")
-    if precision is not None and precision not in _PRECISIONS:
+    if precision is not None and precision not in PRECISIONS:
         message = f"softmax_precision is {precision}"
         raise ShapeError(message, "1 (float32), 10 (float16), 11 (float64) or 16 (bfloat16)")
 
@@ -206,7 +206,7 @@ def Attention(
     seen = _seen(raw.shape, offset, nonpad_kv_seqlen, (left_window_size, 0 if is_causal else right_window_size))
     bias = _bias(attn_mask, seen, narrow)
     biased = (capped + bias).astype(narrow)
-    precision = narrow if softmax_precision is None else _PRECISIONS[softmax_precision].numpy
+    precision = narrow if softmax_precision is None else PRECISIONS[softmax_precision].numpy
     portions = _portions(biased.astype(precision), bias).astype(narrow)
     y = _product(portions, np.repeat(value, groups, 1), narrow)
     if q.ndim == 3:

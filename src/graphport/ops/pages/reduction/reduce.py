@@ -56,8 +56,12 @@ def _unknown_axes(data: TensorFact, axes: TensorFact, keepdims: int, noop: int) 
 def _reduced(
     summed: Callable[..., Any], data: Tensor, axes: Tensor | None, keepdims: int, noop_with_empty_axes: int
 ) -> Tensor:
-    """`summed(array, axis=…, keepdims=…)` over `axes`; half types are summed in float32."""
-    chosen = () if axes is None else tuple(int(axis) for axis in axes.reshape(-1))
+    """`summed(array, axis=…, keepdims=…)` over `axes`; half types are summed in float32.
+
+    Raises:
+        ShapeError: an axis is outside of the tensor, or named twice.
+    """
+    chosen = () if axes is None else axis_indices([int(axis) for axis in axes.reshape(-1)], data.ndim)
     along = chosen if chosen or noop_with_empty_axes else None
     wide = widened(data) if data.dtype.kind not in "iub" else data
     return np.asarray(summed(wide, axis=along, keepdims=bool(keepdims))).astype(data.dtype)
