@@ -13,7 +13,8 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import LIFTINGS, LOWERINGS, UnsupportedError
 from graphport.ops.infer import Inference
-from graphport.ops.rows.rule import Lifting, Lowering
+from graphport.ops.rows.mirror import mirrored
+from graphport.ops.rows.rule import Alias, Lifting, Lowering
 from graphport.ops.rows.text import Parameter, RowError, parameters, rows
 
 PAGES = registry.pages()
@@ -80,15 +81,40 @@ class Scene:
         pytest.param("w(*x) -> Concat(*x, axis=-1)", {}, "Concat(x, axis=-1)", id="all that is left"),
         pytest.param("w(x) -> Max(Relu(x), twice(x))", {}, "Max(Relu(x), Add(x, x))", id="function of a dialect"),
         pytest.param("w(x) -> Neg(aten::w(x, a=1))", {}, "Neg(Relu(x))", id="other word"),
+        pytest.param("w(x) -> y = Neg(x); Add(y, y)", {}, "Add(Neg(x), Neg(x))", id="named first"),
+        pytest.param("w(x) -> a, b = both(x); Sub(b, a)", {}, "Sub(Neg(x), x)", id="several names"),
+        pytest.param(
+            "w(x) -> a, b = Split(x, [1, 1], axis=0); Max(a, b)",
+            {},
+            "Max(Split(x, [1, 1], axis=0), Split(x, [1, 1], axis=0))",
+            id="names of several results",
+        ),
+        pytest.param(
+            "w(x, k=2) -> half = k / 4; half > 1: Relu(x)\n    -> Elu(x, alpha=half)",
+            {},
+            "Elu(x, alpha=0.5)",
+            id="named before a guard, and known behind the next arrow",
+        ),
         pytest.param("w(x)\n    # a remark\n    -> Relu(x)", {}, "Relu(x)", id="two lines"),
     ],
 )
 def test_a_row_makes_operators_of_a_word(text, attributes, expected):
     scene = Scene()
-    functions = {"twice": lambda b, x: b(PAGES["Add"], x, x)}
+    functions = {"twice": lambda b, x: b(PAGES["Add"], x, x), "both": lambda b, x: (x, b(PAGES["Neg"], x))}
     words = {"aten::w": lambda b, _is_last, operands, _attributes: b(PAGES["Relu"], *operands)}
     answer = lowering(text, functions, words.get)(scene.b, scene.x, **attributes)
     assert scene.text(registry.results(answer)[0]).replace("True", "1") == expected
+
+
+def test_a_word_is_read_as_another_one_with_all_that_it_is_given():
+    scene = Scene()
+    given = []
+    words = {"other::w": lambda _b, *told: given.append(told)}
+    Alias(row_of("w -> other::w"), {}, words.get)(scene.b, scene.x, None, alpha=2)
+    assert given == [(True, (scene.x, None), {"alpha": 2})]
+    with pytest.raises(RowError, match="other::v is no word") as told:
+        _ = Alias(row_of("w -> other::v"), {}, words.get).operators
+    assert_points(told.value, "other::v")
 
 
 def test_a_number_has_the_type_of_the_operand_that_it_stands_beside():
@@ -198,6 +224,45 @@ def test_an_operand_that_the_row_does_not_name_has_to_be_absent():
     assert lifted("Clip -> max(input, min)", Node("Clip", [scene.x, bound, bound], [Value("u")]), scene) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("elu(x, alpha=1.0) <-> Elu(x, alpha=alpha)", "Elu -> elu(x, alpha)", id="places"),
+        pytest.param("elu(x, *, a=1.0) <-> Elu(x, alpha=a)", "Elu -> elu(x, a=alpha)", id="another name"),
+        pytest.param("add, plus(x, y) <-> Add(*led(x, y))", "Add -> add(a, b)", id="operands that are brought to it"),
+        pytest.param(
+            "cat(*x, axis) <-> Concat(*x, axis=axis)", "Concat -> cat(*inputs, axis=axis)", id="all that is left"
+        ),
+        pytest.param(
+            "gelu(x) <-> Gelu(x, approximate='tanh')", "Gelu -> approximate == 'tanh': gelu(x)", id="constant"
+        ),
+        pytest.param("sub(y, x) <-> Sub(x, y)", "Sub -> sub(b, a)", id="other places"),
+    ],
+)
+def test_a_row_that_is_read_in_both_directions_has_a_way_back(text, expected):
+    assert mirrored(row_of(text), by_name=False).text == expected
+
+
+def test_the_way_back_may_name_all_parameters():
+    row = row_of("F.elu(input, alpha=1.0) <-> Elu(input, alpha=alpha)")
+    assert mirrored(row, by_name=True).text == "Elu -> F.elu(input=x, alpha=alpha)"
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        pytest.param("w(x) <-> Neg(Relu(x))", "Relu", id="nested"),
+        pytest.param("w(x, a=1.0) <-> Elu(x, alpha=2 * a)", "2 * a", id="arithmetic"),
+        pytest.param("w(x) <-> x", "x", id="no operator"),
+        pytest.param("w(x) <-> Add(x, 1)", "1)", id="an operand that is a number"),
+    ],
+)
+def test_what_has_no_way_back_says_where(text, at):
+    with pytest.raises(RowError, match="a way back") as told:
+        mirrored(row_of(text), by_name=False)
+    assert_points(told.value, at)
+
+
 # ── faults ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -210,6 +275,7 @@ def test_an_operand_that_the_row_does_not_name_has_to_be_absent():
         pytest.param("w(x) -> a: b: Relu(x)", ": Relu", id="two guards"),
         pytest.param("w, (x) -> Relu(x)", "", id="no word"),
         pytest.param("w(x -> Relu(x)", "", id="open parameters"),
+        pytest.param("w(x, a) <-> a > 0: Elu(x)", "", id="a guard in both directions"),
     ],
 )
 def test_a_malformed_row_is_refused_when_it_is_registered(text, at):
@@ -229,6 +295,10 @@ def test_a_malformed_row_is_refused_when_it_is_registered(text, at):
         pytest.param("w(x) -> Neg(Add(x))", "Add", "2 operands at least", id="operand missing"),
         pytest.param("w(x) -> Neg(Relu(x, x))", "x))", "1 operands at most", id="operand too many"),
         pytest.param("w(x) -> Relu(x", "", "no term", id="open bracket"),
+        pytest.param("w(x) -> y = ; Relu(y)", "y =", "no binding", id="binding without a term"),
+        pytest.param("w(x) -> x; Relu(x)", "x; R", "names, an equals sign", id="binding without a name"),
+        pytest.param("w(x) -> a, b = Neg(x); Relu(a)", "Neg", "1 results at most", id="more names than results"),
+        pytest.param("w(x) -> a, b = x; Relu(a)", "", "given to what is called", id="names of no call"),
         pytest.param("w(x) -> Relu(x.y)", "x.y", "nothing that a row can say", id="attribute of a value"),
         pytest.param("w(x) -> [Relu(i) for i in x]", "[", "nothing that a row can say", id="loop"),
         pytest.param("w(x, y) -> Relu(x)", "", "y is taken and not used", id="dropped"),

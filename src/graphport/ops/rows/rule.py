@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.sequences import is_sequence
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.rows.mirror import mirrored
 from graphport.ops.rows.terms import Reader, number, real
 from graphport.ops.rows.text import RowError, parameters
 
@@ -25,23 +26,33 @@ _FORMS = {"float": real, "number": number}
 _ABSENT: Any = object()
 
 
-class _Meaning(NamedTuple):
-    """What is behind the arrows of a row: terms with their guards, and the operators and names in them."""
+class _Way(NamedTuple):
+    """What is behind one arrow: what is computed first, the guard, and the meaning where it holds."""
 
-    ways: tuple[tuple[Term | None, Term], ...]
+    bindings: tuple[Term, ...]
+    guard: Term | None
+    meaning: Term
+
+
+class _Meaning(NamedTuple):
+    """What is behind the arrows of a row, and the operators and names in it."""
+
+    ways: tuple[_Way, ...]
     operators: tuple[str, ...]
     used: frozenset[str]
 
     @property
     def is_certain(self) -> bool:
         """Whether all operators are made in every case."""
-        return len(self.ways) == 1 and self.ways[0][0] is None
+        return len(self.ways) == 1 and self.ways[0].guard is None
 
     def answer(self, b: Builder, names: Names) -> Any:
         """What the first alternative makes whose guard holds."""
-        for guard, way in self.ways:
+        for bindings, guard, meaning in self.ways:
+            for each in bindings:
+                each(b, names)
             if guard is None or number(guard(b, names)):
-                return way(b, names)
+                return meaning(b, names)
         return _ABSENT
 
 
@@ -50,11 +61,15 @@ def _meaning(
 ) -> _Meaning:
     used: set[str] = set()
     operators: list[str] = []
-    ways: list[tuple[Term | None, Term]] = []
+    ways: list[_Way] = []
+    known = set(names)
     for each in row.alternatives:
-        reader = Reader(row, set(names), functions, words, has_pages)
+        reader = Reader(row, set(known), functions, words, has_pages)
+        bindings = tuple(reader.binding(stated) for stated in each.bindings)
+        # What is computed before a guard has its name behind the next arrows, too.
+        known |= reader.names
         guard = None if each.guard is None else reader.term(each.guard)
-        ways.append((guard, reader.term(each.meaning, is_last=True)))
+        ways.append(_Way(bindings, guard, reader.term(each.meaning, is_last=True)))
         used |= reader.used
         operators += reader.operators
     return _Meaning(tuple(ways), tuple(dict.fromkeys(operators)), frozenset(used))
@@ -173,6 +188,34 @@ class Lowering(_Rule):
         return names
 
 
+class Alias(Lowering):
+    """A row that says a word is read as another one is, with all that it is given: `word -> other`."""
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        kinds = inspect.Parameter
+        more = (kinds("operands", kinds.VAR_POSITIONAL), kinds("attributes", kinds.VAR_KEYWORD))
+        return inspect.Signature([kinds("builder", kinds.POSITIONAL_ONLY), *more])
+
+    @cached_property
+    def _meaning(self) -> _Meaning:
+        """The other word.
+
+        Raises:
+            RowError: there is none.
+        """
+        place, name = self.row.alternatives[0].meaning
+        other = None if self._words is None else self._words(name)
+        if other is None:
+            raise RowError(self.row.text, f"{name} is no word", place)
+        way = _Way((), None, lambda b, given: other(b, True, given["operands"], given["attributes"]))
+        return _Meaning((way,), (name,), frozenset())
+
+    def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+        """What the rule of the other word makes."""
+        return self._meaning.answer(b, {"operands": operands, "attributes": attributes})
+
+
 class Lifting(_Rule):
     """A row that says an operator in words of a dialect, or in other operators, where a guard holds.
 
@@ -229,3 +272,15 @@ class Lifting(_Rule):
         answer = meaning.answer(b, names)
         is_whole = answer is not _ABSENT and (b.count == 1 or (is_sequence(answer) and len(answer) >= b.count))
         return answer if is_whole else None
+
+
+class Mirror(Lifting):
+    """The way back of a row that is read in both directions."""
+
+    by_name = False
+    """Whether words take their operands by name."""
+
+    @cached_property
+    def _meaning(self) -> _Meaning:
+        self.row = mirrored(self.row, by_name=self.by_name)
+        return super()._meaning

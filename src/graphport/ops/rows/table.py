@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.ops import registry
 from graphport.ops.declare import PAGES, lift, lower
-from graphport.ops.rows.rule import Lifting, Lowering
-from graphport.ops.rows.text import RowError, rows
+from graphport.ops.rows.rule import Alias, Lifting, Lowering, Mirror
+from graphport.ops.rows.text import RowError, alias_of, operator_of, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
     from graphport.ops.rows.terms import Function
+    from graphport.ops.rows.text import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,10 @@ class Rows:
     """A dialect whose words, too, rows may name behind the arrow."""
     register: Callable[..., Any] | None = None
     """`(*words, **options)` gives what registers a rule of these words, where `lower` does not."""
+    register_alias: Callable[..., Any] | None = None
+    """The same for words that are read as another one, with all that they are given."""
+    by_name: bool = False
+    """Whether words take all that they are given by name, on the way back of rows that are read in both directions."""
 
     def having(self, **functions: Function) -> Rows:
         """The same with more small words, those of a module."""
@@ -45,12 +51,28 @@ class Rows:
             RowError: a row is malformed as far as that is seen without its terms, which are read when they are needed.
         """
         for row in rows(table):
-            rule = Lowering(row, self.functions, self._read)
-            if self.register is not None:
-                self.register(*row.words, **options)(rule)
-                continue
-            for word in row.words:
-                lower(self.dialect, word, **options)(rule)
+            is_alias = bool(alias_of(row))
+            rule = (Alias if is_alias else Lowering)(row, self.functions, self._read)
+            register = self.register_alias if is_alias else self.register
+            if register is not None:
+                register(*row.words, **options)(rule)
+            else:
+                for word in row.words:
+                    lower(self.dialect, word, **options)(rule)
+            if row.is_both:
+                self._lift_back(row)
+
+    def _lift_back(self, row: Row) -> None:
+        page = self._page(row, operator_of(row), row.alternatives[0].meaning[0])
+        rule = Mirror(row, page, self.functions, self._emitted, has_pages=self.has_pages)
+        rule.by_name = self.by_name
+        lift(self.dialect, page.name)(rule)
+
+    @staticmethod
+    def _page(row: Row, name: str, place: int) -> Page:
+        if name not in PAGES:
+            raise RowError(row.text, f"{name} has no page", place)
+        return PAGES[name]
 
     def lift(self, table: str, *, until: int | None = None) -> None:
         """Register rows that say operators in words of the dialect: `Operator -> alpha > 0: word(x, alpha)`.
@@ -60,9 +82,8 @@ class Rows:
         """
         for row in rows(table):
             for name in row.words:
-                if name not in PAGES:
-                    raise RowError(row.text, f"{name} has no page", row.text.find(name))
-                rule = Lifting(row, PAGES[name], self.functions, self._emitted, has_pages=self.has_pages)
+                page = self._page(row, name, row.text.find(name))
+                rule = Lifting(row, page, self.functions, self._emitted, has_pages=self.has_pages)
                 lift(self.dialect, name, until=until)(rule)
 
     def _read(self, word: str) -> Callable[..., Any] | None:

@@ -5,6 +5,7 @@ Clip(x, 0, max=2 * scale)       a number is a constant of the type that the oper
 cast(floating(x), int64)        small letters: a function of the dialect or one of `FUNCTIONS`; an element type
 Concat(*inputs, axis=-1)        all that is left
 (Sin(x), Cos(x))                several results
+a, b = Split(x, [1, 1], axis=0) names for several results, in front of the guard
 
 Nothing here is run as Python: the tree is walked, and what is not in it raises `RowError` with its place.
 """
@@ -210,6 +211,38 @@ class Reader:
             return self._results(tree)
         return self._term(tree, is_last=is_last)
 
+    def binding(self, place: tuple[int, str]) -> Term:
+        """What gives names to one value or to several: `x, y = promoted(input, other)`.
+
+        Raises:
+            RowError: it is malformed, or does not fit the operators that it names.
+        """
+        self.begin, self.text = place
+        try:
+            (tree,) = ast.parse(self.text.replace("::", "__")).body
+        except (SyntaxError, ValueError) as error:
+            raise RowError(self.row.text, "this is no binding", self.begin) from error
+        match tree:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                return self._bound(name, self._term(value))
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                names = [each.id for each in targets if isinstance(each, ast.Name)]
+                if len(names) == len(targets):
+                    return self._all_bound(names, self._call(value, count=len(names)))
+            case _:
+                pass
+        raise RowError(self.row.text, "names, an equals sign and a call are a binding", self.begin)
+
+    def _all_bound(self, names: Sequence[str], values: Term) -> Term:
+        self.names.update(names)
+
+        def bound(b: Builder, stated: Names) -> Any:
+            found = values(b, stated)
+            stated.update(zip(names, found, strict=True))
+            return found
+
+        return bound
+
     def _fault(self, node: ast.expr, message: str) -> RowError:
         return RowError(self.row.text, message, self.begin + node.col_offset)
 
@@ -287,7 +320,10 @@ class Reader:
             return lambda b, names: function(x(b, names), y(b, names))
         return lambda b, names: function(number(x(b, names)), number(y(b, names)))
 
-    def _call(self, node: ast.Call, *, is_last: bool) -> Term:
+    def _call(self, node: ast.expr, *, is_last: bool = False, count: int | None = None) -> Term:
+        """A call; `count` of its results are wanted, or one, or in the end those that the node has."""
+        if not isinstance(node, ast.Call):
+            raise self._fault(node, "several names are given to what is called")
         name = self.text[node.func.col_offset : node.func.end_col_offset]
         operands = [self._operand(each) for each in node.args]
         attributes = {each.arg: self._term(each.value) for each in node.keywords if each.arg is not None}
@@ -295,7 +331,7 @@ class Reader:
             raise self._fault(node, "attributes have names")
         if name in PAGES and self.has_pages:
             self.operators.append(name)
-            return self._page(node, PAGES[name], operands, attributes, is_last=is_last)
+            return self._page(node, PAGES[name], operands, attributes, is_last=is_last, wanted=count)
         function = self.functions.get(name) or FUNCTIONS.get(name)
         if function is not None:
             return lambda b, names: function(b, *_flat(operands, b, names), **_named(attributes, b, names))
@@ -328,6 +364,7 @@ class Reader:
         attributes: dict[str, Term],
         *,
         is_last: bool,
+        wanted: int | None,
     ) -> Term:
         signature = page.signature
         if any(is_run for is_run, _ in operands[:-1]):
@@ -348,10 +385,14 @@ class Reader:
             raise self._fault(node, f"{page.name} needs {', '.join(missing)}")
         stated = {key: (signature.keywords[key], term) for key, term in attributes.items()}
         gives_all = is_last and (len(page.outputs) > 1 or page.is_variadic_output)
+        if wanted is not None and not page.is_variadic_output and wanted > len(page.outputs):
+            raise self._fault(node, f"{page.name} has {len(page.outputs)} results at most")
 
         def made(b: Builder, names: Names) -> Any:
             given = _operands(b, page, _flat(operands, b, names))
             named = {key: _attribute(b, term(b, names), keyword) for key, (keyword, term) in stated.items()}
+            if wanted is not None:
+                return b.results(page, wanted, *given, **named)
             if not gives_all:
                 return b(page, *given, **named)
             count = b.count if page.is_variadic_output else min(b.count, len(page.outputs))

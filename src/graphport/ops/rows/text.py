@@ -4,6 +4,8 @@ A row begins at the margin; what is further in belongs to it. Lines that begin w
 
     word, other word(x, y=None, *, alpha: float = 1.0) -> guard: meaning
         -> meaning where no guard above holds
+    word(x, y) -> a, b = names for what is computed first; guard: meaning
+    word(x, y) <-> Operator(x, y)        read in both directions
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ARROW = "->"
+BOTH = "<->"
+"""The arrow of a row that is read in both directions."""
 _WORD = re.compile(r"[A-Za-z_][\w.:\-]*")
 _KINDS = ("float", "number", "any", "ignored")
 
@@ -50,6 +54,8 @@ class Alternative:
 
     guard: tuple[int, str] | None
     meaning: tuple[int, str]
+    bindings: tuple[tuple[int, str], ...] = ()
+    """What is given names before the guard is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,8 @@ class Row:
     words: tuple[str, ...]
     parameters: tuple[int, str] | None
     alternatives: tuple[Alternative, ...]
+    is_both: bool = False
+    """Whether it is read in both directions."""
 
 
 def rows(table: str) -> Iterator[Row]:
@@ -73,15 +81,21 @@ def rows(table: str) -> Iterator[Row]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if whole and not line[0].isspace():
-            yield _row(" ".join(whole))
+            yield row_of(" ".join(whole))
             whole = []
         whole.append(line.strip())
     if whole:
-        yield _row(" ".join(whole))
+        yield row_of(" ".join(whole))
 
 
-def _row(text: str) -> Row:
-    head, *meanings = _parts(text, ARROW)
+def row_of(text: str) -> Row:
+    """A row that is given in one line.
+
+    Raises:
+        RowError: as `rows`.
+    """
+    is_both = BOTH in text and len(_parts(text, BOTH)) > 1
+    head, *meanings = _parts(text, BOTH if is_both else ARROW)
     if not meanings:
         raise RowError(text, f"there is no {ARROW} behind the word", len(text))
     words, opened, rest = head[1].partition("(")
@@ -92,25 +106,43 @@ def _row(text: str) -> Row:
     if opened and not rest.rstrip().endswith(")"):
         raise RowError(text, "the parameters are not closed", len(head[1].rstrip()))
     parameters = (len(words) + 1, rest.rstrip()[:-1]) if opened else None
-    return Row(text, names, parameters, tuple(_alternative(text, *meaning) for meaning in meanings))
+    found = Row(text, names, parameters, tuple(_alternative(text, *meaning) for meaning in meanings), is_both)
+    if is_both and (len(meanings) > 1 or found.alternatives[0].guard or found.alternatives[0].bindings):
+        raise RowError(text, f"a row that is read in both directions has one {BOTH} and no guard", meanings[0][0])
+    return found
 
 
-def _alternative(text: str, at: int, meaning: str) -> Alternative:
+def operator_of(row: Row) -> str:
+    """The operator that stands behind the first arrow."""
+    return row.alternatives[0].meaning[1].partition("(")[0]
+
+
+def alias_of(row: Row) -> str:
+    """The word that stands behind the arrow of a row without parameters, as which its own are read; or nothing."""
+    first = row.alternatives[0]
+    is_alias = row.parameters is None and len(row.alternatives) == 1 and first.guard is None and not first.bindings
+    return first.meaning[1] if is_alias and _WORD.fullmatch(first.meaning[1]) else ""
+
+
+def _alternative(text: str, at: int, whole: str) -> Alternative:
+    *stated, (behind, meaning) = _parts(whole, ";")
+    bindings = tuple(_stripped(at + place, binding) for place, binding in stated)
+    at += behind
     guard, *rest = _parts(meaning, ":")
     if not (rest[-1][1] if rest else guard[1]).strip():
         raise RowError(text, f"nothing is behind the {ARROW if not rest else ':'}", _stripped(at, meaning)[0])
     if not rest:
-        return Alternative(None, _stripped(at, meaning))
+        return Alternative(None, _stripped(at, meaning), bindings)
     if len(rest) > 1:
         raise RowError(text, "a second guard", at + rest[1][0] - 1)
-    return Alternative(_stripped(at, guard[1]), _stripped(at + rest[0][0], rest[0][1]))
+    return Alternative(_stripped(at, guard[1]), _stripped(at + rest[0][0], rest[0][1]), bindings)
 
 
 def _stripped(at: int, text: str) -> tuple[int, str]:
     return at + len(text) - len(text.lstrip()), text.strip()
 
 
-_MARKS = re.compile(r"""'[^']*'|"[^"]*"|[(\[]|[)\]]|->|:=|::|:""")
+_MARKS = re.compile(r"""'[^']*'|"[^"]*"|[(\[]|[)\]]|<->|->|:=|::|:|;""")
 _DEPTHS = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 

@@ -1,0 +1,71 @@
+"""The way back of a row that is read in both directions.
+
+word(x, a=0.5) <-> Operator(x, alpha=a, mode="none")    says    Operator -> mode == "none": word(x, a=alpha)
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from graphport.ops.declare import PAGES
+from graphport.ops.rows.text import RowError, operator_of, parameters, row_of
+
+if TYPE_CHECKING:
+    from graphport.ops.rows.text import Parameter, Row
+
+
+def mirrored(row: Row, *, by_name: bool) -> Row:
+    """The row that says the operator in the first word of another; `by_name` with the names of all parameters.
+
+    Raises:
+        RowError: what it has behind the arrow is more than one operator of parameters and constants.
+    """
+    begin, text = row.alternatives[0].meaning
+    try:
+        call = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise RowError(row.text, "this is no term", begin) from error
+    if not isinstance(call, ast.Call):
+        raise RowError(row.text, "one operator has a way back", begin)
+    signature = PAGES[operator_of(row)].signature
+    stated = {each.name: each for each in parameters(row)}
+    sources: dict[str, str] = {}
+    guards: list[str] = []
+    for place, node in enumerate(_operands(call)):
+        operand = signature.operand(place)
+        name = _parameter(row, begin, node, stated)
+        if operand is None or name is None:
+            raise RowError(row.text, "an operand that is a parameter has a way back", begin + node.col_offset)
+        sources[name] = f"*{operand.name}" if operand.is_variadic else operand.name
+    for keyword in call.keywords:
+        name = _parameter(row, begin, keyword.value, stated)
+        if name is None:
+            guards.append(f"{keyword.arg} == {ast.unparse(keyword.value)}")
+        else:
+            sources[name] = str(keyword.arg)
+    given = [_given(each, sources[each.name], by_name=by_name) for each in stated.values() if each.name in sources]
+    guard = f"{' and '.join(guards)}: " if guards else ""
+    return row_of(f"{operator_of(row)} -> {guard}{row.words[0]}({', '.join(given)})")
+
+
+def _operands(call: ast.Call) -> list[ast.expr]:
+    """The operands; of those that a small word brings to the operator, what it is given."""
+    match call.args:
+        case [ast.Starred(value=ast.Call(args=arguments))]:
+            return arguments
+        case arguments:
+            return arguments
+
+
+def _parameter(row: Row, begin: int, node: ast.expr, stated: dict[str, Parameter]) -> str | None:
+    inner = node.value if isinstance(node, ast.Starred) else node
+    if isinstance(inner, ast.Constant):
+        return None
+    if not isinstance(inner, ast.Name) or inner.id not in stated:
+        raise RowError(row.text, "a parameter or a constant has a way back", begin + node.col_offset)
+    return inner.id
+
+
+def _given(parameter: Parameter, source: str, *, by_name: bool) -> str:
+    return f"{parameter.name}={source}" if by_name or parameter.is_keyword else source
