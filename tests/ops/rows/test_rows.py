@@ -15,7 +15,7 @@ from graphport.ops.declare import LIFTINGS, LOWERINGS, UnsupportedError
 from graphport.ops.infer import Inference
 from graphport.ops.rows.mirror import mirrored
 from graphport.ops.rows.rule import Alias, Lifting, Lowering
-from graphport.ops.rows.text import Parameter, RowError, parameters, rows
+from graphport.ops.rows.text import Parameter, RowError, of_each_word, parameters, rows
 
 PAGES = registry.pages()
 
@@ -241,6 +241,17 @@ def test_an_operand_that_the_row_does_not_name_has_to_be_absent():
 )
 def test_a_row_that_is_read_in_both_directions_has_a_way_back(text, expected):
     assert mirrored(row_of(text), by_name=False).text == expected
+
+
+def test_an_operator_may_be_called_as_the_word():
+    found = [each.text for each in of_each_word(row_of("opset1.Sin, Cos(x) -> _(Neg(x))"))]
+    assert found == ["opset1.Sin(x) -> Sin(Neg(x))", "Cos(x) -> Cos(Neg(x))"]
+    assert [each.text for each in of_each_word(row_of("Sin, Cos -> _(input)"))] == [
+        "Sin -> Sin(input)",
+        "Cos -> Cos(input)",
+    ]
+    row = row_of("w(x) -> to_(x)")
+    assert list(of_each_word(row)) == [row]
 
 
 def test_the_way_back_may_name_all_parameters():

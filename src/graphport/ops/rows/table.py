@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from graphport.ops import registry
 from graphport.ops.declare import PAGES, lift, lower
 from graphport.ops.rows.rule import Alias, Lifting, Lowering, Mirror
-from graphport.ops.rows.text import RowError, alias_of, operator_of, rows
+from graphport.ops.rows.text import RowError, alias_of, of_each_word, operator_of, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
@@ -50,7 +50,7 @@ class Rows:
         Raises:
             RowError: a row is malformed as far as that is seen without its terms, which are read when they are needed.
         """
-        for row in rows(table):
+        for row in _rows(table):
             is_alias = bool(alias_of(row))
             rule = (Alias if is_alias else Lowering)(row, self.functions, self._read)
             register = self.register_alias if is_alias else self.register
@@ -80,7 +80,7 @@ class Rows:
         Raises:
             RowError: as `lower`; or there is no such operator.
         """
-        for row in rows(table):
+        for row in _rows(table):
             for name in row.words:
                 page = self._page(row, name, row.text.find(name))
                 rule = Lifting(row, page, self.functions, self._emitted, has_pages=self.has_pages)
@@ -100,6 +100,11 @@ class Rows:
         if emit is None:
             return None
         return lambda b, is_last, operands, attributes: emit(b, word, is_last, operands, attributes)
+
+
+def _rows(table: str) -> Iterator[Row]:
+    for row in rows(table):
+        yield from of_each_word(row)
 
 
 def _read(

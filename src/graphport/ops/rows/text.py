@@ -6,6 +6,7 @@ A row begins at the margin; what is further in belongs to it. Lines that begin w
         -> meaning where no guard above holds
     word(x, y) -> a, b = names for what is computed first; guard: meaning
     word(x, y) <-> Operator(x, y)        read in both directions
+    opset1.Sin, opset1.Cos(x) -> _(x)    the operator that is called as the word
 """
 
 from __future__ import annotations
@@ -110,6 +111,20 @@ def row_of(text: str) -> Row:
     if is_both and (len(meanings) > 1 or found.alternatives[0].guard or found.alternatives[0].bindings):
         raise RowError(text, f"a row that is read in both directions has one {BOTH} and no guard", meanings[0][0])
     return found
+
+
+_SAME = re.compile(r"(?<![\w.])_(?=\()")
+
+
+def of_each_word(row: Row) -> Iterator[Row]:
+    """The row; where `_` stands in it for the operator that is called as the word, one for each of its words."""
+    if "_(" not in row.text or not _SAME.search(row.text):
+        yield row
+        return
+    opened = row.text.find("(") if row.parameters is not None else row.text.find(ARROW)
+    for word in row.words:
+        rest = _SAME.sub(word.rpartition(".")[2], row.text[opened:])
+        yield row_of(f"{word}{'' if row.parameters is not None else ' '}{rest}")
 
 
 def operator_of(row: Row) -> str:

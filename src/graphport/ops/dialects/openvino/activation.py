@@ -10,20 +10,17 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emits, emitted_reshape, itself
-from graphport.ops.dialects.openvino.arithmetic_reals import of_reals
+from graphport.ops.dialects.openvino.arithmetic_reals import REALS
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import cast, dtype_of, integers, real, reshaped, scalar
 from graphport.ops.pages.activation import (
     Clip,
     Dropout,
-    Elu,
     Hardmax,
     HardSigmoid,
-    HardSwish,
     PRelu,
     Relu,
     Sigmoid,
-    Tanh,
 )
 from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
 from graphport.ops.pages.reshape import Identity
@@ -36,13 +33,11 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-for _page, _word in (
-    (Sigmoid, "opset1.Sigmoid"),
-    (Tanh, "opset1.Tanh"),
-    (Elu, "opset1.Elu"),
-    (HardSwish, "opset4.HSwish"),
-):
-    of_reals(_page, _word)
+REALS.lower("""
+opset1.Sigmoid, opset1.Tanh(x) -> rounded(_(real(x)), x)
+opset1.Elu(x, *, alpha=1.0) -> rounded(Elu(real(x), alpha=alpha), x)
+opset4.HSwish(x) -> rounded(HardSwish(real(x)), x)
+""")
 
 
 @lower("openvino", "opset1.ReLU")

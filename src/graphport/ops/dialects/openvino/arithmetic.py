@@ -15,10 +15,7 @@ from graphport.ops.pages.arithmetic import (
     Abs,
     Add,
     BitShift,
-    BitwiseAnd,
     BitwiseNot,
-    BitwiseOr,
-    BitwiseXor,
     Cast,
     CastLike,
     Ceil,
@@ -36,7 +33,7 @@ from graphport.ops.pages.arithmetic import (
     Sub,
     Sum,
 )
-from graphport.ops.pages.comparison import And, Equal, Less, Not, Or, Where, Xor
+from graphport.ops.pages.comparison import And, Equal, Less, Not, Where, Xor
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
@@ -366,23 +363,26 @@ def promoted(x: DType, y: DType, u64_target: DType = DType.FLOAT32) -> DType:
     return DType.of(f"int{max(signed.bits, 2 * unsigned.bits)}")
 
 
-def _bitwise(page: Page, word: str, logical: Page) -> None:
-    """A word for the bits of integers, and for truth values."""
-
-    @lower("openvino", word)
-    def lowered(b: Builder, *operands: Value) -> Value:
-        is_logical = dtype_of(operands[0]) is DType.BOOL
-        return b(logical if is_logical else page, *operands)
-
-    @lift("openvino", page.name)
-    def lifted(b: Builder, *operands: Value) -> tuple[Value, ...]:
-        return b.word(word, *operands)
-
-
-_bitwise(BitwiseAnd, "opset13.BitwiseAnd", And)
-_bitwise(BitwiseOr, "opset13.BitwiseOr", Or)
-_bitwise(BitwiseXor, "opset13.BitwiseXor", Xor)
-_bitwise(BitwiseNot, "opset13.BitwiseNot", Not)
+ROWS.lower("""
+opset13.BitwiseAnd(x, y)
+    -> dtype(x) is bool: And(x, y)
+    -> BitwiseAnd(x, y)
+opset13.BitwiseOr(x, y)
+    -> dtype(x) is bool: Or(x, y)
+    -> BitwiseOr(x, y)
+opset13.BitwiseXor(x, y)
+    -> dtype(x) is bool: Xor(x, y)
+    -> BitwiseXor(x, y)
+opset13.BitwiseNot(x)
+    -> dtype(x) is bool: Not(x)
+    -> BitwiseNot(x)
+""")
+ROWS.lift("""
+BitwiseAnd -> opset13.BitwiseAnd(a, b)
+BitwiseOr -> opset13.BitwiseOr(a, b)
+BitwiseXor -> opset13.BitwiseXor(a, b)
+BitwiseNot -> opset13.BitwiseNot(x)
+""")
 
 
 def _unsigned(dtype: DType) -> DType:

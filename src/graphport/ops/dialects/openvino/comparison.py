@@ -6,67 +6,36 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.pages.comparison import (
-    And,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-    Or,
     Where,
-    Xor,
 )
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 
 _CHOSEN = {DType.BOOL: DType.UINT8, DType.INT16: DType.INT32, DType.UINT16: DType.INT32}
 """What ONNX Runtime does not choose between, and a type that it chooses between and that has all these numbers."""
 
 
-def _binary(page: Page, *words: str) -> None:
-    """Register words of two operands for a page, the newest first."""
-
-    def lowered(b: Builder, x: Value, y: Value) -> Value:
-        return b(page, x, y)
-
-    for word in words:
-        lower("openvino", word)(lowered)
-
-    @lift("openvino", page.name)
-    def lifted(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
-        return b.word(words[0], x, y)
+def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
+    """Truths as numbers: OpenVINO puts `false` before `true`."""
+    return (x, y) if dtype_of(x) is not DType.BOOL else (cast(b, x, DType.INT32), cast(b, y, DType.INT32))
 
 
-_binary(And, "opset1.LogicalAnd")
-_binary(Or, "opset1.LogicalOr")
-_binary(Xor, "opset1.LogicalXor", "opset1.Xor")
-
-
-def _ordered(page: Page, word: str) -> None:
-    """Register a word that also puts `false` before `true`."""
-
-    @lower("openvino", word)
-    def lowered(b: Builder, x: Value, y: Value) -> Value:
-        if dtype_of(x) is not DType.BOOL:
-            return b(page, x, y)
-        return b(page, *(cast(b, side, DType.INT32) for side in (x, y)))
-
-    @lift("openvino", page.name)
-    def lifted(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
-        return b.word(word, x, y)
-
-
-_ordered(Less, "opset1.Less")
-_ordered(LessOrEqual, "opset1.LessEqual")
-_ordered(Greater, "opset1.Greater")
-_ordered(GreaterOrEqual, "opset1.GreaterEqual")
+ROWS.having(ordered=_ordered).lower("""
+opset1.LogicalAnd(x, y) <-> And(x, y)
+opset1.LogicalOr(x, y) <-> Or(x, y)
+opset1.LogicalXor, opset1.Xor(x, y) <-> Xor(x, y)
+opset1.Less(x, y) <-> Less(*ordered(x, y))
+opset1.LessEqual(x, y) <-> LessOrEqual(*ordered(x, y))
+opset1.Greater(x, y) <-> Greater(*ordered(x, y))
+opset1.GreaterEqual(x, y) <-> GreaterOrEqual(*ordered(x, y))
+""")
 
 
 @lower("openvino", "opset1.Select")
