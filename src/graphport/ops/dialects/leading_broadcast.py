@@ -103,28 +103,18 @@ def chained(b: Builder, word: str, *operands: Value) -> tuple[Value, ...]:
     return (total,)
 
 
-def explicit_broadcast(page: Page, until: int) -> None:
-    """Register the form of a binary operator that broadcasts `b` only if `broadcast` is set, from `axis` of `a` on."""
+def from_axis(b: Builder, operand: Value, x: Value, axis: int) -> Value:
+    """An operand with axes of 1 behind, so that it begins at `axis` of `x`, as ONNX had it at first.
 
-    @lower("onnx", page.name, until=until)
-    def lowered(
-        builder: Builder,
-        a: Value,
-        b: Value,
-        *,
-        axis: int | None = None,
-        broadcast: int = 0,
-        consumed_inputs: tuple[int, ...] | None = None,
-    ) -> Value:
-        del consumed_inputs
-        if not broadcast or axis is None:
-            return builder(page, a, b)
-        rank, dims = len(builder.dims(a)), builder.dims(b)
-        behind = rank - (axis + rank if axis < 0 else axis) - len(dims)
-        if behind < 0:
-            message = f"the {len(dims)} axes of b do not fit into rank {rank} from axis {axis} on"
-            raise ShapeError(message)
-        return builder(page, a, _trailed_by(builder, b, behind))
+    Raises:
+        ShapeError: it has more axes than are left there.
+    """
+    rank, dims = len(b.dims(x)), b.dims(operand)
+    behind = rank - (axis + rank if axis < 0 else axis) - len(dims)
+    if behind < 0:
+        message = f"the {len(dims)} axes of b do not fit into rank {rank} from axis {axis} on"
+        raise ShapeError(message)
+    return _trailed_by(b, operand, behind)
 
 
 def _trailed_by(b: Builder, operand: Value, count: int) -> Value:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from graphport.ops.dialects.com_microsoft.binding import ROWS
-
-if TYPE_CHECKING:
-    pass
-
 
 ROWS.lower("""
 Gelu(x) -> Gelu(x)

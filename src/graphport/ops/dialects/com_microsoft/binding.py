@@ -41,6 +41,7 @@ def word(name: str) -> Callable[[Lowering], Lowering]:
                 raise UnsupportedError(message) from error
             return function(b, *operands, **attributes)
 
+        vars(lowered)["__wrapped__"] = function
         return function
 
     return register

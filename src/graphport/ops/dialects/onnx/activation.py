@@ -10,21 +10,14 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.onnx.in_place import allowed_in_place
 from graphport.ops.dialects.onnx.older import ROWS, number, unsupported
 from graphport.ops.pages.activation import (
     Clip,
     Dropout,
-    Elu,
     Hardmax,
-    HardSigmoid,
-    LeakyRelu,
     LogSoftmax,
     PRelu,
-    Relu,
-    Sigmoid,
     Softmax,
-    Tanh,
 )
 from graphport.ops.pages.arithmetic import Max, Min
 from graphport.ops.pages.comparison import Where
@@ -67,12 +60,13 @@ def _over_the_rest(b: Builder, page: Page, input: Value, axis: int) -> Value:
     return b(Reshape, flat, b(Shape, input))
 
 
-for _page in (Relu, Sigmoid, Tanh, LeakyRelu, Elu, HardSigmoid):
-    allowed_in_place(_page, until=5)
-
-
 ROWS.lower(
     """
+# `consumed_inputs` allowed to compute in place; it never changed a result.
+Relu, Sigmoid, Tanh(x, *, consumed_inputs: ignored = None) -> _(x)
+LeakyRelu(x, *, alpha=0.01, consumed_inputs: ignored = None) -> LeakyRelu(x, alpha=alpha)
+Elu(x, *, alpha=1.0, consumed_inputs: ignored = None) -> Elu(x, alpha=alpha)
+HardSigmoid(x, *, alpha=0.2, beta=0.5, consumed_inputs: ignored = None) -> HardSigmoid(x, alpha=alpha, beta=beta)
 # The constants had fewer digits.
 Selu(x, *, alpha=1.6732, gamma=1.0507, consumed_inputs: ignored = None) -> Selu(x, alpha=alpha, gamma=gamma)
 """,

@@ -7,43 +7,27 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.declare import ShapeError
-from graphport.ops.dialects.leading_broadcast import explicit_broadcast
-from graphport.ops.dialects.onnx.in_place import allowed_in_place
+from graphport.ops.dialects.onnx.older import OLD_BROADCAST, ROWS
 from graphport.ops.pages.arithmetic import (
-    Abs,
-    Add,
     Cast,
     CastLike,
-    Ceil,
-    Div,
-    Exp,
-    Floor,
-    Log,
-    Max,
-    Mean,
-    Min,
-    Mul,
-    Neg,
-    Pow,
-    Reciprocal,
-    Sqrt,
-    Sub,
-    Sum,
 )
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
 
-for _page in (Add, Sub, Mul, Div, Pow):
-    explicit_broadcast(_page, until=6)
-
-for _page in (Abs, Ceil, Exp, Floor, Log, Neg, Reciprocal, Sqrt):
-    allowed_in_place(_page, until=5)
-
-for _page in (Max, Min, Mean, Sum):
-    # Before opset 8 all operands had one shape, which broadcasting leaves alone.
-    allowed_in_place(_page, until=7)
+OLD_BROADCAST.lower(
+    """
+Add, Sub, Mul, Div, Pow(a, b, *, axis=None, broadcast=0, consumed_inputs: ignored = None)
+    -> _(a, from_axis(b, a, axis) if broadcast and axis is not None else b)
+""",
+    until=6,
+)
+# `consumed_inputs` allowed to compute in place; it never changed a result.
+ROWS.lower("Abs, Ceil, Exp, Floor, Log, Neg, Reciprocal, Sqrt(x, *, consumed_inputs: ignored = None) -> _(x)", until=5)
+# Before opset 8 all operands had one shape, which broadcasting leaves alone.
+ROWS.lower("Max, Min, Mean, Sum(*x, consumed_inputs: ignored = None) -> _(*x)", until=7)
 
 _FIRST_NAMES = {"FLOAT": DType.FLOAT32, "DOUBLE": DType.FLOAT64}
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from graphport.ops.dialects.onnx.older import OLD_BROADCAST, ROWS
 
-from graphport.ops.dialects.leading_broadcast import explicit_broadcast
-from graphport.ops.dialects.onnx.older import ROWS
-from graphport.ops.pages.comparison import And, Equal, Greater, Less, Or, Xor
-
-if TYPE_CHECKING:
-    pass
-
-for _page in (Equal, Less, Greater, And, Or, Xor):
-    explicit_broadcast(_page, until=6)
+OLD_BROADCAST.lower(
+    """
+Equal, Less, Greater, And, Or, Xor(a, b, *, axis=None, broadcast=0, consumed_inputs: ignored = None)
+    -> _(a, from_axis(b, a, axis) if broadcast and axis is not None else b)
+""",
+    until=6,
+)
 
 
 ROWS.lift(

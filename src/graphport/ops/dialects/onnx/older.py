@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.leading_broadcast import from_axis
 from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 
 ROWS = Rows("onnx")
+OLD_BROADCAST = ROWS.having(from_axis=from_axis)
+"""Rows of operators that broadcast where they were told to, from an axis on."""
 
 
 def integers(value: Value, what: str) -> tuple[int, ...]:

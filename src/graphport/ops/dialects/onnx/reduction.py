@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from graphport.core.facts import UNKNOWN
-from graphport.ops.declare import lower
 from graphport.ops.dialects.onnx.older import ROWS, from_front, integers, unsupported
 from graphport.ops.pages.reduction import (
     ReduceL1,
@@ -29,28 +26,14 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 
-def _with_attribute(page: Page, until: int) -> None:
-    @lower("onnx", page.name, until=until)
-    def lowered(b: Builder, data: Value, *, axes: tuple[int, ...] | None = None, keepdims: int = 1) -> Value:
-        operand = None if axes is None else b.constant(np.array(axes, np.int64))
-        return b(page, data, operand, keepdims=keepdims)
-
-
-_with_attribute(ReduceSum, 12)
-for _page in (
-    ReduceMean,
-    ReduceMax,
-    ReduceMin,
-    ReduceProd,
-    ReduceL1,
-    ReduceL2,
-    ReduceLogSum,
-    ReduceLogSumExp,
-    ReduceSumSquare,
-):
-    _with_attribute(_page, 17)
-
-
+ROWS.lower("ReduceSum(data, *, axes=None, keepdims=1) -> ReduceSum(data, axes, keepdims=keepdims)", until=12)
+ROWS.lower(
+    """
+ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp,
+    ReduceSumSquare(data, *, axes=None, keepdims=1) -> _(data, axes, keepdims=keepdims)
+""",
+    until=17,
+)
 ROWS.lower("TopK(x, *, k, axis=-1) -> TopK(x, [k], axis=axis)", until=9)
 ROWS.lower("TopK(x, k, *, axis=-1) -> TopK(x, k, axis=axis)", until=10)
 
