@@ -106,6 +106,13 @@ def test_a_row_makes_operators_of_a_word(text, attributes, expected):
     assert scene.text(registry.results(answer)[0]).replace("True", "1") == expected
 
 
+def test_words_may_be_called_as_python_has_no_names():
+    scene = Scene()
+    words = {name: lambda b, _is_last, operands, _: b(PAGES["Add"], *operands) for name in ("and", "or")}
+    answer = lowering("w(x) -> x is not None and (x is x): or(and(x, x), x)", {}, words.get)(scene.b, scene.x)
+    assert scene.text(answer) == "Add(Add(x, x), x)"
+
+
 def test_a_word_is_read_as_another_one_with_all_that_it_is_given():
     scene = Scene()
     given = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import ShapeError, UnsupportedError, lift, lower
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.pages.reshape import Unsqueeze
 from graphport.ops.shapes import broadcast
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from graphport.core.dtypes import DType
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 
 def trailed(b: Builder, *operands: Value) -> list[Value]:
@@ -62,24 +61,6 @@ def _led(b: Builder, operand: Value, rank: int, *, is_free: bool) -> Value:
 def _reshaped(b: Builder, operand: Value, shape: tuple[object, ...]) -> Value | None:
     numbers = [dim for dim in shape if isinstance(dim, int)]
     return b.reshaped(operand, numbers) if len(numbers) == len(shape) else None
-
-
-def register(page: Page, word: str, dtype: DType | None = None) -> None:
-    """Register `word` of NNEF for an elementwise page, both ways; `dtype` where the result has not its operands'.
-
-    Of a page that takes any number of operands, several are said two by two.
-    """
-    count = None if page.signature.variadic else len(page.signature.operands)
-
-    @lower("nnef", word)
-    def lowered(b: Builder, *operands: Value) -> Value:
-        return b(page, *trailed(b, *operands))
-
-    @lift("nnef", page.name)
-    def lifted(b: Builder, *operands: Value) -> tuple[Value, ...]:
-        if count is not None:
-            return emitted(b, word, *operands, dtype=dtype)
-        return chained(b, word, *operands)
 
 
 def emitted(b: Builder, word: str, *operands: Value, dtype: DType | None = None) -> tuple[Value, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -175,6 +176,14 @@ _COMPARED: Mapping[type[ast.AST], Function] = MappingProxyType(
 )
 
 
+_KEYWORDS = re.compile(r"(^|[(,=]\s*)(and|or)(?=\()")
+
+
+def _in_python(text: str) -> str:
+    """A text of the same length that Python parses: names, which are read from the first one, may have `::` in them."""
+    return _KEYWORDS.sub(lambda found: found[1] + found[2].upper(), text.replace("::", "__"))
+
+
 @dataclass(slots=True)
 class Reader:
     """Makes functions of the terms of one row, and holds them against pages while it does.
@@ -202,8 +211,7 @@ class Reader:
         """
         self.begin, self.text = place
         try:
-            # Only names have `::` in them, and are read from the text as it is.
-            tree = ast.parse(self.text.replace("::", "__"), mode="eval").body
+            tree = ast.parse(_in_python(self.text), mode="eval").body
         except (SyntaxError, ValueError) as error:
             at = self.begin + max((getattr(error, "offset", None) or 1) - 1, 0)
             raise RowError(self.row.text, "this is no term", at) from error
@@ -219,7 +227,7 @@ class Reader:
         """
         self.begin, self.text = place
         try:
-            (tree,) = ast.parse(self.text.replace("::", "__")).body
+            (tree,) = ast.parse(_in_python(self.text)).body
         except (SyntaxError, ValueError) as error:
             raise RowError(self.row.text, "this is no binding", self.begin) from error
         match tree:

@@ -11,8 +11,8 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.leading_broadcast import chained, emitted, register, trailed
-from graphport.ops.dialects.nnef.formula import ROWS, term
+from graphport.ops.dialects.leading_broadcast import chained, emitted, trailed
+from graphport.ops.dialects.nnef.formula import BROADCAST, ROWS, term
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import (
     Abs,
@@ -22,16 +22,13 @@ from graphport.ops.pages.arithmetic import (
     Div,
     Erf,
     Floor,
-    Max,
     Mean,
-    Min,
     Mod,
     Mul,
     Pow,
     Round,
     Sign,
     Sub,
-    Sum,
 )
 from graphport.ops.pages.comparison import GreaterOrEqual, Less, Where
 from graphport.ops.pattern import constant_numbers
@@ -41,10 +38,20 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
-for _page, _word in ((Add, "add"), (Sub, "sub"), (Mul, "mul"), (Div, "div"), (Min, "min"), (Max, "max")):
-    register(_page, _word)
-
-
+BROADCAST.lower("""
+add(x, y) <-> Add(*trailed(x, y))
+sub(x, y) <-> Sub(*trailed(x, y))
+mul(x, y) <-> Mul(*trailed(x, y))
+div(x, y) <-> Div(*trailed(x, y))
+min(x, y) -> Min(*trailed(x, y))
+max(x, y) -> Max(*trailed(x, y))
+""")
+ROWS.lift("""
+Min -> chained("min", *data_0)
+Max -> chained("max", *data_0)
+# Two by two: not all readers broadcast in `add_n`.
+Sum -> chained("add", *data_0)
+""")
 ROWS.lower("""
 pow(x, y) -> Pow(*trailed(x, y))
 sqr(x) -> Mul(x, x)
@@ -150,12 +157,6 @@ def add_n(b: Builder, *x: Value) -> Value:
     for operand in x[1:]:
         total = b(Add, *trailed(b, total, operand))
     return total
-
-
-@Sum.lift("nnef")
-def lift_sum(b: Builder, *data_0: Value) -> tuple[Value, ...]:
-    """Two by two: not all readers broadcast in `add_n`."""
-    return chained(b, "add", *data_0)
 
 
 @Mean.lift("nnef")

@@ -8,19 +8,11 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.dialects.leading_broadcast import emitted, register
-from graphport.ops.dialects.nnef.formula import ROWS, term
+from graphport.ops.dialects.leading_broadcast import emitted
+from graphport.ops.dialects.nnef.formula import BROADCAST, ROWS, term
 from graphport.ops.pages.comparison import (
-    And,
-    Equal,
-    Greater,
-    GreaterOrEqual,
     IsInf,
     IsNaN,
-    Less,
-    LessOrEqual,
-    Or,
-    Where,
     Xor,
 )
 
@@ -28,17 +20,16 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-for _page, _word in (
-    (Equal, "eq"),
-    (Less, "lt"),
-    (Greater, "gt"),
-    (LessOrEqual, "le"),
-    (GreaterOrEqual, "ge"),
-    (And, "and"),
-    (Or, "or"),
-):
-    register(_page, _word, DType.BOOL)
-register(Where, "select")
+BROADCAST.lower("""
+eq(x, y) <-> Equal(*trailed(x, y))
+lt(x, y) <-> Less(*trailed(x, y))
+gt(x, y) <-> Greater(*trailed(x, y))
+le(x, y) <-> LessOrEqual(*trailed(x, y))
+ge(x, y) <-> GreaterOrEqual(*trailed(x, y))
+and(x, y) <-> And(*trailed(x, y))
+or(x, y) <-> Or(*trailed(x, y))
+select(condition, true_value, false_value) <-> Where(*trailed(condition, true_value, false_value))
+""")
 
 
 ROWS.lower("ne(x, y) -> Not(Equal(*trailed(x, y)))")

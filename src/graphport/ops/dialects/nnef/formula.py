@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
-from graphport.ops.dialects.leading_broadcast import trailed
+from graphport.ops.dialects.leading_broadcast import chained, emitted, trailed
 from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def term(b: Builder, word: str, *operands: Value | float, fact: Fact | None = No
 
 _ASKED = frozenset(("lt", "gt", "le", "ge", "eq", "ne"))
 _CHOICE = "select"
+_TRUTHS = _ASKED | {"and", "or", "tract_core_xor", "tract_core_is_nan"}
 
 
 def emitted_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
@@ -48,5 +50,17 @@ def emitted_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any],
     return term(b, word, *operands, fact=fact, **attributes)
 
 
-ROWS = Rows("nnef", {"trailed": trailed}, emit=emitted_word)
+def broadcast_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], _attributes: Any) -> Value:
+    """An elementwise word on operands that align at the last axis."""
+    return emitted(b, word, *operands, dtype=DType.BOOL if word in _TRUTHS else None)[0]
+
+
+def _chained(b: Builder, word: str, *operands: Value) -> Value:
+    """A word of two on any number of operands."""
+    return chained(b, word, *operands)[0]
+
+
+ROWS = Rows("nnef", {"trailed": trailed, "chained": _chained}, emit=emitted_word)
 """Rows of NNEF: a word on the way has the shape of its first tensor."""
+BROADCAST = replace(ROWS, emit=broadcast_word)
+"""Rows of elementwise words: their operands align at the first axis there."""

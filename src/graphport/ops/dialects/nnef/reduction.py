@@ -10,31 +10,23 @@ from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift, lower
-from graphport.ops.dialects.nnef.formula import term
+from graphport.ops.dialects.nnef.formula import ROWS, term
 from graphport.ops.dialects.operands import dtype_of, integers, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Mul, Sub
+from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reduction import (
     ArgMax,
     ArgMin,
     CumProd,
     CumSum,
-    ReduceL1,
-    ReduceL2,
-    ReduceLogSum,
     ReduceLogSumExp,
-    ReduceMax,
-    ReduceMean,
-    ReduceMin,
     ReduceProd,
-    ReduceSum,
-    ReduceSumSquare,
 )
 from graphport.ops.pages.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Attribute, Value
+    from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
@@ -46,34 +38,18 @@ def reduced(b: Builder, page: Page, input: Value, axes: tuple[int, ...]) -> Valu
     return b(page, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
 
 
-def _register(page: Page, word: str) -> None:
-    @lower("nnef", word)
-    def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-        return reduced(b, page, input, axes)
-
-
-for _page, _word in (
-    (ReduceMean, "mean_reduce"),
-    (ReduceMax, "max_reduce"),
-    (ReduceMin, "min_reduce"),
-    (ReduceMax, "any_reduce"),
-    (ReduceMin, "all_reduce"),
-):
-    _register(_page, _word)
-
-
-@lower("nnef", "sum_reduce")
-def sum_reduce(b: Builder, input: Value, *, axes: tuple[int, ...], normalize: bool) -> Value:
-    """The sum, or with `normalize` the mean."""
-    return reduced(b, ReduceMean if normalize else ReduceSum, input, axes)
-
-
-@lower("nnef", "moments")
-def moments(b: Builder, input: Value, *, axes: tuple[int, ...]) -> tuple[Value, ...]:
-    """The mean, and the mean square of what differs from it."""
-    mean = reduced(b, ReduceMean, input, axes)
-    rest = b(Sub, input, mean)
-    return mean, reduced(b, ReduceMean, b(Mul, rest, rest), axes)
+ROWS.lower("""
+mean_reduce(input, *, axes) -> ReduceMean(input, axes, keepdims=1, noop_with_empty_axes=1)
+max_reduce, any_reduce(input, *, axes) -> ReduceMax(input, axes, keepdims=1, noop_with_empty_axes=1)
+min_reduce, all_reduce(input, *, axes) -> ReduceMin(input, axes, keepdims=1, noop_with_empty_axes=1)
+sum_reduce(input, *, axes, normalize)
+    -> normalize: ReduceMean(input, axes, keepdims=1, noop_with_empty_axes=1)
+    -> ReduceSum(input, axes, keepdims=1, noop_with_empty_axes=1)
+# The mean, and the mean square of what differs from it.
+moments(input, *, axes)
+    -> rest = Sub(input, mean := ReduceMean(input, axes, keepdims=1, noop_with_empty_axes=1));
+       (mean, ReduceMean(Mul(rest, rest), axes, keepdims=1, noop_with_empty_axes=1))
+""")
 
 
 def _chosen(b: Builder, data: Value, axes: Value | None, noop: int) -> tuple[int, ...] | None:
@@ -85,37 +61,44 @@ def _chosen(b: Builder, data: Value, axes: Value | None, noop: int) -> tuple[int
     return tuple(sorted(axis % rank for axis in given)) or (() if noop else tuple(range(rank)))
 
 
-def _lift(page: Page, word: str, before: str | None = None, after: str | None = None, **attributes: Attribute) -> None:
-    """Say `page` by a reducing word, with elementwise words before and behind it."""
-
-    @lift("nnef", page.name)
-    def lifted(
-        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Lifted:
-        chosen = _chosen(b, data, axes, noop_with_empty_axes)
-        fact = data.fact
-        if chosen is None or not isinstance(fact, TensorFact):
-            return None
-        x = data if before is None else term(b, before, data)
-        logical = _LOGICAL.get(word, word) if fact.dtype is DType.BOOL else word
-        kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
-        y = b.word(logical, x, facts=[kept], axes=chosen, **attributes)
-        if after is not None:
-            y = b.word(after, *y, facts=[kept])
-        return y if keepdims or not chosen else b.word("squeeze", *y, axes=chosen)
+def _emitted(
+    b: Builder,
+    word: str,
+    data: Value,
+    axes: Value | None,
+    keepdims: int,
+    noop_with_empty_axes: int,
+    before: str | None = None,
+    after: str | None = None,
+) -> Value | None:
+    """A reducing word, with elementwise words before and behind it."""
+    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    fact = data.fact
+    if chosen is None or not isinstance(fact, TensorFact):
+        return None
+    x = data if before is None else term(b, before, data)
+    logical = _LOGICAL.get(word, word) if fact.dtype is DType.BOOL else word
+    kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
+    attributes = {"normalize": False} if word == "sum_reduce" else {}
+    (y,) = b.word(logical, x, facts=[kept], axes=chosen, **attributes)
+    if after is not None:
+        (y,) = b.word(after, y, facts=[kept])
+    return y if keepdims or not chosen else b.word("squeeze", y, axes=chosen)[0]
 
 
 _LOGICAL = {"max_reduce": "any_reduce", "min_reduce": "all_reduce"}
 """What extremes of logical tensors are called."""
 
-_lift(ReduceMean, "mean_reduce")
-_lift(ReduceMax, "max_reduce")
-_lift(ReduceMin, "min_reduce")
-_lift(ReduceSum, "sum_reduce", normalize=False)
-_lift(ReduceL1, "sum_reduce", before="abs", normalize=False)
-_lift(ReduceL2, "sum_reduce", before="sqr", after="sqrt", normalize=False)
-_lift(ReduceLogSum, "sum_reduce", after="log", normalize=False)
-_lift(ReduceSumSquare, "sum_reduce", before="sqr", normalize=False)
+ROWS.having(reduced=_emitted).lift("""
+ReduceMean -> reduced("mean_reduce", data, axes, keepdims, noop_with_empty_axes)
+ReduceMax -> reduced("max_reduce", data, axes, keepdims, noop_with_empty_axes)
+ReduceMin -> reduced("min_reduce", data, axes, keepdims, noop_with_empty_axes)
+ReduceSum -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes)
+ReduceL1 -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes, before="abs")
+ReduceL2 -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes, before="sqr", after="sqrt")
+ReduceLogSum -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes, after="log")
+ReduceSumSquare -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes, before="sqr")
+""")
 
 
 @ReduceLogSumExp.lift("nnef")

@@ -12,21 +12,40 @@ from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.leading_broadcast import led, trailed
 from graphport.ops.dialects.nnef import arithmetic as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, ROWS, axis_of, dtype_of, elementwise, static, unified, word
-from graphport.ops.dialects.tract.rows import fact_like, numbers_of, unary
+from graphport.ops.dialects.tract.binding import BROADCAST, DIALECT, ROWS, axis_of, dtype_of, static, unified, word
+from graphport.ops.dialects.tract.rows import fact_like, numbers_of
 from graphport.ops.dialects.tract.types import datum_name
 from graphport.ops.folded import folded
 from graphport.ops.shapes import broadcast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-for _page, _word in (("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Div", "div"), ("Min", "min"), ("Max", "max")):
-    elementwise(_page, _word)
-elementwise("Pow", "pow")
-for _page, _word in (("Round", "round_even"), ("Erf", "erf"), ("HardSwish", "hard_swish")):
-    elementwise(_page, f"tract_core_{_word}")
+BROADCAST.lower("""
+add(x, y) -> Add(*aligned(x, y))
+sub(x, y) -> Sub(*aligned(x, y))
+mul(x, y) -> Mul(*aligned(x, y))
+div(x, y) -> Div(*aligned(x, y))
+min(x, y) -> Min(*aligned(x, y))
+max(x, y) -> Max(*aligned(x, y))
+pow(x, y) -> Pow(*aligned(x, y))
+tract_core_round_even(x) -> Round(x)
+tract_core_erf(x) -> Erf(x)
+tract_core_hard_swish(x) -> HardSwish(x)
+# A connective of bits; of truths, the one of the same name.
+tract_core_bitand(x, y)
+    -> x, y = unified(x, y); dtype(x) is bool: And(*trailed(x, y))
+    -> BitwiseAnd(*trailed(x, y))
+tract_core_bitor(x, y)
+    -> x, y = unified(x, y); dtype(x) is bool: Or(*trailed(x, y))
+    -> BitwiseOr(*trailed(x, y))
+tract_core_bitxor(x, y)
+    -> x, y = unified(x, y); dtype(x) is bool: Xor(*trailed(x, y))
+    -> BitwiseXor(*trailed(x, y))
+""")
 
 _LOOKED_AT = 1 << 16
 """Entries of a constant that are looked at."""
@@ -34,48 +53,53 @@ _THROUGH_REALS = (DType.INT8, DType.UINT8, DType.INT32)
 """Integers that tract takes functions of: by way of single floats, of other integers it takes none."""
 
 
-def _real(page: str, *names: str) -> None:
-    """A function of reals; of some integers, its value without what is behind the point, within the type."""
-
-    def of_reals(emit: OpBuilder, x: Value) -> Value:
-        if page == "Rsqrt":
-            return emit("Reciprocal", emit("Sqrt", x))
-        return emit(page, *(x, x) if page == "Mul" else (x,))
-
-    @word(*names)
-    def lowered(b: Builder, x: Value) -> Value:
-        emit, dtype = OpBuilder(b), dtype_of(x)
-        if dtype not in _THROUGH_REALS:
-            return of_reals(emit, x)
-        y = of_reals(emit, emit("Cast", x, to=DType.FLOAT32))
-        return cast(b, emit("Where", emit("IsNaN", y), b.like(y, 0.0), y), to=datum_name(dtype) or "")
-
-    del lowered
+def _real(b: Builder, x: Value) -> Value:
+    """Integers that tract takes functions of, as reals."""
+    return OpBuilder(b)("Cast", x, to=DType.FLOAT32) if dtype_of(x) in _THROUGH_REALS else x
 
 
-for _page, _word in (("Reciprocal", "recip"), ("Log", "log"), ("Mul", "square"), ("Mul", "sqr")):
-    _real(_page, _word)
-for _word in (
-    *("exp", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "tan", "asin", "acos", "atan"),
-    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-):
-    _real(_word.capitalize(), _word)
+def _in_type(b: Builder, y: Value, x: Value) -> Value:
+    """What was computed of `x`; of integers, its value without what is behind the point, within the type."""
+    dtype = dtype_of(x)
+    if dtype not in _THROUGH_REALS:
+        return y
+    emit = OpBuilder(b)
+    return cast(b, emit("Where", emit("IsNaN", y), b.like(y, 0.0), y), to=datum_name(dtype) or "")
 
 
-def _bits(page: str, word_: str) -> None:
-    """A connective of bits; of truths, the one of the same name."""
-
-    @word(f"tract_core_bit{word_}")
-    def lowered(b: Builder, x: Value, y: Value) -> Value:
-        left, right = unified(b, x, y)
-        name = page if dtype_of(left) is DType.BOOL else f"Bitwise{page}"
-        return OpBuilder(b)(name, *trailed(b, left, right))
-
-    del lowered
+def _is_integer(_b: Builder, x: Value) -> bool:
+    dtype = dtype_of(x)
+    return dtype is not None and dtype.is_integer
 
 
-for _page in ("And", "Or", "Xor"):
-    _bits(_page, _page.lower())
+ROWS.having(real=_real, in_type=_in_type, is_integer=_is_integer).lower("""
+recip(x) -> in_type(Reciprocal(real(x)), x)
+square, sqr(x) -> in_type(Mul(y := real(x), y), x)
+exp(x) -> in_type(Exp(real(x)), x)
+log(x) -> in_type(Log(real(x)), x)
+sqrt(x) -> in_type(Sqrt(real(x)), x)
+rsqrt(x) -> in_type(Reciprocal(Sqrt(real(x))), x)
+sigmoid(x) -> in_type(Sigmoid(real(x)), x)
+sin(x) -> in_type(Sin(real(x)), x)
+cos(x) -> in_type(Cos(real(x)), x)
+tan(x) -> in_type(Tan(real(x)), x)
+asin(x) -> in_type(Asin(real(x)), x)
+acos(x) -> in_type(Acos(real(x)), x)
+atan(x) -> in_type(Atan(real(x)), x)
+sinh(x) -> in_type(Sinh(real(x)), x)
+cosh(x) -> in_type(Cosh(real(x)), x)
+tanh(x) -> in_type(Tanh(real(x)), x)
+asinh(x) -> in_type(Asinh(real(x)), x)
+acosh(x) -> in_type(Acosh(real(x)), x)
+atanh(x) -> in_type(Atanh(real(x)), x)
+# Rounding leaves integers as they are.
+floor(x)
+    -> is_integer(x): Identity(x)
+    -> Floor(x)
+ceil(x)
+    -> is_integer(x): Identity(x)
+    -> Ceil(x)
+""")
 
 
 @word("round")
@@ -171,21 +195,6 @@ def _is_below(y: Value, limit: int) -> bool:
     return bool(((numbers >= 0) & (numbers < limit)).all())
 
 
-def _whole(page: str, word_: str) -> None:
-    """Rounding, which leaves integers as they are."""
-
-    @word(word_)
-    def lowered(b: Builder, x: Value) -> Value:
-        dtype = dtype_of(x)
-        return OpBuilder(b)("Identity" if dtype is not None and dtype.is_integer else page, x)
-
-    del lowered
-
-
-_whole("Floor", "floor")
-_whole("Ceil", "ceil")
-
-
 @word("tract_core_cumsum", "tract_pulse_cumsum")
 def cumsum(
     b: Builder, input: Value, *, axis: int, exclusive: bool = False, reverse: bool = False, skip: int = 0
@@ -216,17 +225,29 @@ def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
 
 # Lifting
 
-unary("BitwiseNot", "tract_core_bitnot")
-unary("Round", "tract_core_round_even", of_doubles=nnef.lift_round)
-unary("Erf", "tract_core_erf", of_doubles=nnef.lift_erf)
+
+def _first_of(rule: Callable[..., Any]) -> Callable[..., Value]:
+    return lambda b, *operands: rule(b, *operands)[0]
 
 
-def _lift_hard_swish(b: Builder, x: Value) -> Any:
-    emit = OpBuilder(b)
-    return (emit("Mul", x, emit("HardSigmoid", x, alpha=1 / 6, beta=0.5)),)
-
-
-unary("HardSwish", "tract_core_hard_swish", of_doubles=_lift_hard_swish)
+ROWS.having(round_of_doubles=_first_of(nnef.lift_round), erf_of_doubles=_first_of(nnef.lift_erf)).lift("""
+BitwiseNot -> tract_core_bitnot(x)
+# tract knows these of other reals alone.
+Round
+    -> is_double(x): round_of_doubles(x)
+    -> tract_core_round_even(x)
+Erf
+    -> is_double(input): erf_of_doubles(input)
+    -> tract_core_erf(input)
+HardSwish
+    -> is_double(x): Mul(x, HardSigmoid(x, alpha=1 / 6, beta=0.5))
+    -> tract_core_hard_swish(x)
+""")
+BROADCAST.lift("""
+BitwiseAnd -> tract_core_bitand(a, b)
+BitwiseOr -> tract_core_bitor(a, b)
+BitwiseXor -> tract_core_bitxor(a, b)
+""")
 
 
 @lift(DIALECT, "Cast")
@@ -269,19 +290,6 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     place = known[0] % len(b.dims(x))
     given = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
     return b.word("tract_core_cumsum", x, facts=[x.fact], axis=place, **given)
-
-
-def _binary(page: str, word: str) -> None:
-    @lift(DIALECT, page)
-    def lifted(b: Builder, x: Value, y: Value) -> Any:
-        fact = TensorFact(dtype_of(x), broadcast(b.dims(x), b.dims(y)))
-        return b.word(word, *led(b, x, y), facts=[fact])
-
-    del lifted
-
-
-for _page, _word in (("BitwiseAnd", "bitand"), ("BitwiseOr", "bitor"), ("BitwiseXor", "bitxor")):
-    _binary(_page, f"tract_core_{_word}")
 
 
 @lift(DIALECT, "BitShift")

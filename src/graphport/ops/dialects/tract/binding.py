@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +20,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.leading_broadcast import trailed
-from graphport.ops.dialects.nnef.formula import emitted_word
+from graphport.ops.dialects.nnef.formula import broadcast_word, emitted_word
 from graphport.ops.folded import folded
 from graphport.ops.rows.table import Rows
 
@@ -56,9 +57,6 @@ def word(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return function
 
     return register
-
-
-ROWS = Rows(DIALECT, emit=emitted_word, register=word)
 
 
 def apart(operands: Sequence[Value | None], wires: Sequence[str]) -> tuple[Sequence[Value | None], dict[str, Value]]:
@@ -204,11 +202,16 @@ def _widest(types: Sequence[DType]) -> DType:
     return max(chosen, key=lambda dtype: (dtype.bits, dtype.kind == "i"))
 
 
-def elementwise(page: str, *names: str) -> None:
-    """Register words of an elementwise page, whose operands align from the left and come to one type."""
+def aligned(b: Builder, *operands: Value) -> list[Value]:
+    """Operands of elementwise words, which come to one type and align from the left."""
+    return trailed(b, *unified(b, *operands))
 
-    @word(*names)
-    def lowered(b: Builder, *operands: Value) -> Value:
-        return b(registry.pages()[page], *trailed(b, *unified(b, *operands)))
 
-    del lowered
+def _is_double(_b: Builder, x: Value) -> bool:
+    return dtype_of(x) is DType.FLOAT64
+
+
+_FUNCTIONS = {"aligned": aligned, "is_double": _is_double, "trailed": trailed, "unified": unified}
+ROWS = Rows(DIALECT, _FUNCTIONS, emit=emitted_word, register=word)
+BROADCAST = replace(ROWS, emit=broadcast_word)
+"""Rows of elementwise words: their operands align at the first axis there."""

@@ -7,36 +7,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.declare import lift
-from graphport.ops.dialects.leading_broadcast import emitted, led, trailed
+from graphport.ops.dialects.leading_broadcast import emitted, trailed
 from graphport.ops.dialects.nnef import comparison as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, ROWS, dtype_of, elementwise, unified, word
+from graphport.ops.dialects.tract.binding import BROADCAST, DIALECT, ROWS, dtype_of, unified, word
 from graphport.ops.dialects.tract.rows import fact_like
-from graphport.ops.shapes import broadcast
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-for _page, _word in (
-    ("Less", "lt"),
-    ("LessOrEqual", "le"),
-    ("Greater", "gt"),
-    ("GreaterOrEqual", "ge"),
-    ("Equal", "eq"),
-):
-    elementwise(_page, _word)
-for _page, _word in (("IsNaN", "tract_core_is_nan"), ("Xor", "tract_core_xor")):
-    elementwise(_page, _word)
-
-
-@word("ne")
-def ne(b: Builder, x: Value, y: Value) -> Value:
-    """Whether they differ."""
-    emit = OpBuilder(b)
-    return emit("Not", emit("Equal", *trailed(b, *unified(b, x, y))))
+BROADCAST.lower("""
+lt(x, y) -> Less(*aligned(x, y))
+le(x, y) -> LessOrEqual(*aligned(x, y))
+gt(x, y) -> Greater(*aligned(x, y))
+ge(x, y) -> GreaterOrEqual(*aligned(x, y))
+eq(x, y) -> Equal(*aligned(x, y))
+ne(x, y) -> Not(Equal(*aligned(x, y)))
+tract_core_is_nan(x) -> IsNaN(x)
+tract_core_xor(x, y) <-> Xor(*aligned(x, y))
+""")
 
 
 @word("select")
@@ -94,9 +85,3 @@ def _turned(page: str, word: str) -> None:
 _WORDS = {"LessOrEqual": "le", "GreaterOrEqual": "ge"}
 _turned("LessOrEqual", "gt")
 _turned("GreaterOrEqual", "lt")
-
-
-@lift(DIALECT, "Xor")
-def lift_xor(b: Builder, x: Value, y: Value) -> Any:
-    fact = TensorFact(DType.BOOL, broadcast(b.dims(x), b.dims(y)))
-    return b.word("tract_core_xor", *led(b, x, y), facts=[fact])

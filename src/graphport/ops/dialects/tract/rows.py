@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import lift
-from graphport.ops.dialects.tract.binding import DIALECT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
-    from graphport.ops.builder import Builder
 
 Lifted = Any
 
@@ -45,15 +40,3 @@ def fact_like(value: Value, dtype: DType | None = None) -> TensorFact:
     """The shape of a value, with another element type."""
     fact = value.fact if isinstance(value.fact, TensorFact) else TensorFact(None, None)
     return TensorFact(dtype or fact.dtype, fact.shape)
-
-
-def unary(page: str, word: str, of_doubles: Callable[[Builder, Value], Lifted] | None = None) -> None:
-    """Register a word of one operand, and how it is said of doubles where tract knows it of other reals alone."""
-
-    @lift(DIALECT, page)
-    def lifted(b: Builder, x: Value) -> Lifted:
-        if of_doubles is not None and isinstance(x.fact, TensorFact) and x.fact.dtype is DType.FLOAT64:
-            return of_doubles(b, x)
-        return b.word(word, x, facts=[fact_like(x)])
-
-    del lifted
