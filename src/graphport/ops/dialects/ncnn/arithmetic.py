@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, ShapeError, UnsupportedError, lift
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.ncnn.binding import (
     NONE,
     Layer,
@@ -27,31 +27,16 @@ from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.torch_promotion import kernel
 from graphport.ops.pages.arithmetic import (
-    Acos,
-    Acosh,
     Add,
-    Asin,
-    Asinh,
-    Atan,
-    Atanh,
-    Ceil,
-    Cos,
-    Cosh,
     Div,
     Exp,
-    Floor,
     Log,
     Max,
     Mean,
     Mul,
     Pow,
-    Reciprocal,
     Round,
-    Sin,
-    Sinh,
-    Sqrt,
     Sub,
-    Tan,
 )
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Identity, Unsqueeze
@@ -202,35 +187,27 @@ def split(at: Layer) -> Sequence[Value]:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _register_unary() -> None:
-    pages = {
-        Floor: 2,
-        Ceil: 3,
-        Sqrt: 5,
-        Exp: 7,
-        Log: 8,
-        Sin: 9,
-        Cos: 10,
-        Tan: 11,
-        Asin: 12,
-        Acos: 13,
-        Atan: 14,
-        Reciprocal: 15,
-        Round: 18,
-        Sinh: 22,
-        Asinh: 23,
-        Cosh: 24,
-        Acosh: 25,
-        Atanh: 26,
-    }
-    for page, number in pages.items():
-        _register_one(page, number)
-
-
-def _register_one(page: Page, number: int) -> None:
-    @lift("ncnn", page.name)
-    def lifted(b: Builder, x: Value) -> Value:
-        return emitted(b, "UnaryOp", x, p0=number)
+ROWS.lift("""
+Floor -> UnaryOp(x, p0=2)
+Ceil -> UnaryOp(x, p0=3)
+Sqrt -> UnaryOp(x, p0=5)
+Exp -> UnaryOp(input, p0=7)
+Log -> UnaryOp(input, p0=8)
+Sin -> UnaryOp(input, p0=9)
+Cos -> UnaryOp(input, p0=10)
+Tan -> UnaryOp(input, p0=11)
+Asin -> UnaryOp(input, p0=12)
+Acos -> UnaryOp(input, p0=13)
+Atan -> UnaryOp(input, p0=14)
+Reciprocal -> UnaryOp(x, p0=15)
+Round -> UnaryOp(x, p0=18)
+Sinh -> UnaryOp(input, p0=22)
+Asinh -> UnaryOp(input, p0=23)
+Cosh -> UnaryOp(input, p0=24)
+Acosh -> UnaryOp(input, p0=25)
+Atanh -> UnaryOp(input, p0=26)
+Erf -> Erf(input)
+""")
 
 
 _TIMES = 2
@@ -277,12 +254,6 @@ def floating(x: Value) -> Value:
         message = f"{x.name} is {x.fact}: of integers this is not what blobs of real numbers give"
         raise UnsupportedError(message)
     return x
-
-
-_register_unary()
-
-
-ROWS.lift("Erf -> Erf(input)")
 
 
 @Identity.lift("ncnn")

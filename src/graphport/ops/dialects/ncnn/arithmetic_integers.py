@@ -26,7 +26,8 @@ from graphport.ops.dialects.ncnn.integers import (
     span_of,
     spanned,
 )
-from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Max, Min, Mod, Mul, Neg, Sign, Sub, Sum
+from graphport.ops.dialects.ncnn.rows import ROWS
+from graphport.ops.pages.arithmetic import Abs, Cast, Mod, Neg, Sign
 
 _ADD, _SUB, _MUL, _DIV, _MAX, _MIN, _FMOD = 0, 1, 2, 3, 4, 5, 12
 _FLOOR, _TRUNC, _SIGN = 2, 19, 20
@@ -96,26 +97,6 @@ for _page, _number, _spanning in ((Abs, 0, _sized), (Neg, 1, _negated), (Sign, _
 
 
 # ── two ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _register_two(page: Page, number: int) -> None:
-    @lift("ncnn", page.name)
-    def lifted(b: Builder, x: Value, y: Value) -> Value:
-        return _exact(b, number, x, y)
-
-
-def _register_many(page: Page, number: int) -> None:
-    @lift("ncnn", page.name)
-    def lifted(b: Builder, *operands: Value) -> Value:
-        if len(operands) == 1:
-            return emitted(b, "Noop", operands[0])
-        return reduce(lambda x, y: _exact(b, number, x, y), operands)
-
-
-for _page, _number in ((Add, _ADD), (Sub, _SUB), (Mul, _MUL), (Div, _DIV)):
-    _register_two(_page, _number)
-for _page, _number in ((Max, _MAX), (Min, _MIN), (Sum, _ADD)):
-    _register_many(_page, _number)
 
 
 def _exact(b: Builder, number: int, x: Value, y: Value) -> Value:
@@ -255,3 +236,25 @@ def _is_true(b: Builder, x: Value) -> Value:
         y = both(b, _MAX, y, emitted(b, "BinaryOp", is_number, p0=7, p1=1, p2=1.0))
     y.fact = TensorFact(DType.BOOL, b.dims(y))
     return y
+
+
+def _layer(b: Builder, x: Value, y: Value, *, p0: int) -> Value:
+    return _exact(b, p0, x, y)
+
+
+def _layers(b: Builder, *operands: Value, p0: int) -> Value:
+    """A layer of two for each operand behind the first."""
+    if len(operands) == 1:
+        return emitted(b, "Noop", operands[0])
+    return reduce(lambda x, y: _exact(b, p0, x, y), operands)
+
+
+ROWS.having(BinaryOp=_layer, BinaryOps=_layers).lift("""
+Add -> BinaryOp(a, b, p0=0)
+Sub -> BinaryOp(a, b, p0=1)
+Mul -> BinaryOp(a, b, p0=2)
+Div -> BinaryOp(a, b, p0=3)
+Max -> BinaryOps(*data_0, p0=4)
+Min -> BinaryOps(*data_0, p0=5)
+Sum -> BinaryOps(*data_0, p0=0)
+""")

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, ShapeError, UnsupportedError, lift
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.einsum import einsum_by_matrices
 from graphport.ops.dialects.ncnn.binding import (
     Layer,
@@ -25,6 +25,7 @@ from graphport.ops.dialects.ncnn.binding import (
     reshaped,
 )
 from graphport.ops.dialects.ncnn.integers import bounded, counted, dtype_in, kept, most, real
+from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Mul
@@ -99,54 +100,61 @@ def cumulative_sum(at: Layer) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _register_reductions() -> None:
-    for number, page in enumerate(PAGES):
-        if number != 7:  # the same as number 1
-            _register_reduction(page, number)
+def _reduced(
+    b: Builder, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int, *, p0: int
+) -> Value:
+    """A layer of operation `p0` over the axes that are meant."""
+    refuse_constants(data)
+    dims, batch = b.dims(data), batch_of(data)
+    laid(b, data)
+    numbers = () if axes is None else constant_numbers(axes)
+    if numbers is None:
+        message = "its axes are computed"
+        raise UnsupportedError(message)
+    if not numbers and noop_with_empty_axes:
+        return emitted(b, "Noop", data)
+    rank = len(dims)
+    chosen = {int(axis) % rank for axis in numbers} or set(range(rank))
+    own = [axis for axis in range(rank) if axis != batch]
+    places = tuple(place for place, axis in enumerate(own) if axis in chosen)
+    # A blob has an axis at least.
+    keeps = keepdims or len(places) == len(own)
+    if not places:
+        # The batch is of one item: what is reduced along it is that item, or a function of it.
+        y = _of_one(b, data, p0)
+    else:
+        y = emitted(b, "Reduction", data, p0=p0, p1=0, p3=places, p4=int(keeps), p5=1)
+    left = [axis for axis in range(rank) if keepdims or axis not in chosen]
+    target = tuple(1 if axis in chosen else dims[axis] for axis in left)
+    dtype = dtype_in(data)
+    y.fact = TensorFact(dtype, target)
+    if dtype is not None and dtype.is_integer:
+        _of_integers(y, data, p0, [dims[axis] for axis in chosen])
+    place = left.index(batch) if batch in left else None
+    lengths = [dim for axis, dim in enumerate(target) if axis != place] or [1]
+    made = [1 if place_ in places else dims[axis] for place_, axis in enumerate(own)]
+    if places and not keeps:
+        made = [dims[axis] for place_, axis in enumerate(own) if place_ not in places]
+    y = placed(y, place)
+    if made == lengths:
+        return y
+    found = placed(reshaped(b, y, lengths), place)
+    found.fact = y.fact
+    return found
 
 
-def _register_reduction(page: Page, number: int) -> None:
-    @lift("ncnn", page.name)
-    def lifted(
-        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Value:
-        refuse_constants(data)
-        dims, batch = b.dims(data), batch_of(data)
-        laid(b, data)
-        numbers = () if axes is None else constant_numbers(axes)
-        if numbers is None:
-            message = "its axes are computed"
-            raise UnsupportedError(message)
-        if not numbers and noop_with_empty_axes:
-            return emitted(b, "Noop", data)
-        rank = len(dims)
-        chosen = {int(axis) % rank for axis in numbers} or set(range(rank))
-        own = [axis for axis in range(rank) if axis != batch]
-        places = tuple(place for place, axis in enumerate(own) if axis in chosen)
-        # A blob has an axis at least.
-        keeps = keepdims or len(places) == len(own)
-        if not places:
-            # The batch is of one item: what is reduced along it is that item, or a function of it.
-            y = _of_one(b, data, number)
-        else:
-            y = emitted(b, "Reduction", data, p0=number, p1=0, p3=places, p4=int(keeps), p5=1)
-        left = [axis for axis in range(rank) if keepdims or axis not in chosen]
-        target = tuple(1 if axis in chosen else dims[axis] for axis in left)
-        dtype = dtype_in(data)
-        y.fact = TensorFact(dtype, target)
-        if dtype is not None and dtype.is_integer:
-            _of_integers(y, data, number, [dims[axis] for axis in chosen])
-        place = left.index(batch) if batch in left else None
-        lengths = [dim for axis, dim in enumerate(target) if axis != place] or [1]
-        made = [1 if place_ in places else dims[axis] for place_, axis in enumerate(own)]
-        if places and not keeps:
-            made = [dims[axis] for place_, axis in enumerate(own) if place_ not in places]
-        y = placed(y, place)
-        if made == lengths:
-            return y
-        found = placed(reshaped(b, y, lengths), place)
-        found.fact = y.fact
-        return found
+ROWS.having(Reduction=_reduced).lift("""
+ReduceSum -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=0)
+ReduceL1 -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=1)
+ReduceSumSquare -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=2)
+ReduceMean -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=3)
+ReduceMax -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=4)
+ReduceMin -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=5)
+ReduceProd -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=6)
+ReduceL2 -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=8)
+ReduceLogSum -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=9)
+ReduceLogSumExp -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=10)
+""")
 
 
 _SUM, _L1, _MEAN, _MOST, _LEAST = 0, 1, 3, 4, 5
@@ -173,9 +181,6 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
         message = f"{x.name} is {x.fact}: of integers there are sums and extremes of axes that are known"
         raise UnsupportedError(message)
     counted(y, bounded("a sum", most(x) * prod(lengths)))
-
-
-_register_reductions()
 
 
 @CumSum.lift("ncnn")
