@@ -27,8 +27,6 @@ from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
@@ -39,50 +37,59 @@ _CHOSEN = {"GREATER": "MAXIMUM", "LESS": "MINIMUM"}
 _NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 
 
-def _plain(page: Page, word: str, types: frozenset[DType] = _NUMBERS) -> None:
-    @lift("tflite", page.name)
-    def lifted(b: Builder, *operands: Value) -> Lifted:
-        return (computed_in(b, types, word, *operands),)
+def _in_numbers(b: Builder, word: str, *operands: Value) -> Value:
+    return computed_in(b, _NUMBERS, word, *operands)
 
-    del lifted
+
+def _in_reals(b: Builder, word: str, *operands: Value) -> Value:
+    return computed_in(b, _REALS, word, *operands)
+
+
+def _in_types(b: Builder, types: tuple[DType, ...], word: str, *operands: Value) -> Value:
+    return computed_in(b, frozenset(types), word, *operands)
+
+
+def _chained(b: Builder, word: str, *operands: Value) -> Value:
+    """A word of two on any number of operands; of one, a copy."""
+    total = operands[0]
+    for each in operands[1:]:
+        total = _in_numbers(b, word, total, each)
+    return total if len(operands) > 1 else shaped(b, total, b.dims(total))
 
 
 _REALS = frozenset((DType.FLOAT32,))
 _TWICE = 2
-for _page, _word in (
-    (arithmetic.Ceil, "CEIL"),
-    (arithmetic.Cos, "COS"),
-    (arithmetic.Exp, "EXP"),
-    (arithmetic.Floor, "FLOOR"),
-    (arithmetic.Log, "LOG"),
-    (arithmetic.Round, "ROUND"),
-    (arithmetic.Sin, "SIN"),
-    (arithmetic.Sqrt, "SQRT"),
-    (activation.Sigmoid, "LOGISTIC"),
-    (activation.Tanh, "TANH"),
-    (activation.HardSwish, "HARD_SWISH"),
-    (activation.PRelu, "PRELU"),
-    (activation.Relu, "RELU"),
-):
-    _plain(_page, _word, _REALS)
-for _page, _word in (
-    (arithmetic.Sub, "SUB"),
-    (arithmetic.Neg, "NEG"),
-):
-    _plain(_page, _word)
-_plain(arithmetic.Sign, "SIGN", frozenset((DType.FLOAT32, DType.INT32)))
-_plain(comparison.And, "LOGICAL_AND", frozenset((DType.BOOL,)))
-_plain(comparison.Or, "LOGICAL_OR", frozenset((DType.BOOL,)))
-_plain(comparison.Xor, "NOT_EQUAL", frozenset((DType.BOOL,)))
-_plain(comparison.Not, "LOGICAL_NOT", frozenset((DType.BOOL,)))
-_plain(comparison.Equal, "EQUAL", _NUMBERS | {DType.BOOL, DType.STRING})
-for _page, _word in (
-    (comparison.Less, "LESS"),
-    (comparison.Greater, "GREATER"),
-    (comparison.LessOrEqual, "LESS_EQUAL"),
-    (comparison.GreaterOrEqual, "GREATER_EQUAL"),
-):
-    _plain(_page, _word)
+# Words with the types that there are kernels for; what is of others is computed in the nearest of them.
+ROWS.having(in_reals=_in_reals, in_numbers=_in_numbers, in_types=_in_types, chained=_chained).lift("""
+Ceil -> in_reals("CEIL", x)
+Cos -> in_reals("COS", input)
+Exp -> in_reals("EXP", input)
+Floor -> in_reals("FLOOR", x)
+Log -> in_reals("LOG", input)
+Round -> in_reals("ROUND", x)
+Sin -> in_reals("SIN", input)
+Sqrt -> in_reals("SQRT", x)
+Sigmoid -> in_reals("LOGISTIC", x)
+Tanh -> in_reals("TANH", input)
+HardSwish -> in_reals("HARD_SWISH", x)
+PRelu -> in_reals("PRELU", x, slope)
+Relu -> in_reals("RELU", x)
+Sub -> in_numbers("SUB", a, b)
+Neg -> in_numbers("NEG", x)
+Sign -> in_types([float32, int32], "SIGN", input)
+And -> in_types([bool], "LOGICAL_AND", a, b)
+Or -> in_types([bool], "LOGICAL_OR", a, b)
+Xor -> in_types([bool], "NOT_EQUAL", a, b)
+Not -> in_types([bool], "LOGICAL_NOT", x)
+Equal -> in_types([float32, int32, int64, bool, string], "EQUAL", a, b)
+Less -> in_numbers("LESS", a, b)
+Greater -> in_numbers("GREATER", a, b)
+LessOrEqual -> in_numbers("LESS_EQUAL", a, b)
+GreaterOrEqual -> in_numbers("GREATER_EQUAL", a, b)
+Max -> chained("MAXIMUM", *data_0)
+Min -> chained("MINIMUM", *data_0)
+Sum -> chained("ADD", *data_0)
+""")
 
 
 @arithmetic.Mul.lift("tflite")
@@ -115,22 +122,6 @@ def lift_pow(b: Builder, x: Value, y: Value) -> Lifted:
         message = f"no kernel computes POW of {told[0]} and {told[1]}"
         raise UnsupportedError(message)
     return (computed_in(b, _WITH_ABS, "POW", x, cast_to(b, y, told[0])),)
-
-
-def _chained(page: Page, word: str) -> None:
-    @lift("tflite", page.name)
-    def lifted(b: Builder, *data_0: Value) -> Lifted:
-        total = data_0[0]
-        for each in data_0[1:]:
-            total = computed_in(b, _NUMBERS, word, total, each)
-        return (total if len(data_0) > 1 else shaped(b, total, b.dims(total)),)
-
-    del lifted
-
-
-_chained(arithmetic.Max, "MAXIMUM")
-_chained(arithmetic.Min, "MINIMUM")
-_chained(arithmetic.Sum, "ADD")
 
 
 @arithmetic.Mean.lift("tflite")
@@ -249,45 +240,6 @@ def lift_reciprocal(b: Builder, x: Value) -> Lifted:
     return (emit(b, "DIV", b.like(x, 1), x),)
 
 
-def _formula(page: Page, formula: Callable[[Builder, Value], Value]) -> None:
-    """An operator that is made of others."""
-
-    @lift("tflite", page.name)
-    def lifted(b: Builder, x: Value) -> Lifted:
-        if is_other_real(x):
-            return (in_single(b, page, x),)
-        return (formula(b, x),) if dtype_of(x) is DType.FLOAT32 else None
-
-    del lifted
-
-
-def _arctan(b: Builder, y: Value, x: Value) -> Value:
-    return emit(b, "ATAN2", y, x)
-
-
-def _leg(b: Builder, x: Value) -> Value:
-    """The other leg of a right triangle whose hypotenuse is 1."""
-    return emit(b, "SQRT", emit(b, "SUB", b.like(x, 1), emit(b, "MUL", x, x)))
-
-
-def _root(b: Builder, x: Value, more: float) -> Value:
-    return emit(b, "SQRT", emit(b, "ADD", emit(b, "MUL", x, x), more))
-
-
-def _ones(b: Builder, x: Value) -> Value:
-    return emit(b, "ADD", emit(b, "MUL", x, 0.0), 1.0)
-
-
-def _softplus(b: Builder, x: Value) -> Value:
-    """max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
-    small = emit(b, "EXP", emit(b, "NEG", emit(b, "ABS", x)))
-    return emit(b, "ADD", emit(b, "RELU", x), emit(b, "LOG", emit(b, "ADD", small, 1.0)))
-
-
-def _half(b: Builder, x: Value, word: str) -> Value:
-    return emit(b, "MUL", emit(b, word, emit(b, "EXP", x), emit(b, "EXP", emit(b, "NEG", x))), 0.5)
-
-
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
@@ -302,29 +254,58 @@ def _erf(b: Builder, x: Value) -> Value:
     return emit(b, "MUL", emit(b, "SIGN", x), emit(b, "SUB", b.like(x, 1), emit(b, "MUL", total, bell)))
 
 
-_formula(arithmetic.Erf, _erf)
-_formula(arithmetic.Tan, lambda b, x: emit(b, "DIV", emit(b, "SIN", x), emit(b, "COS", x)))
-_formula(arithmetic.Atan, lambda b, x: _arctan(b, x, _ones(b, x)))
-_formula(arithmetic.Asin, lambda b, x: _arctan(b, x, _leg(b, x)))
-_formula(arithmetic.Acos, lambda b, x: _arctan(b, _leg(b, x), x))
-_formula(arithmetic.Acosh, lambda b, x: emit(b, "LOG", emit(b, "ADD", x, _root(b, x, -1.0))))
-_formula(
-    arithmetic.Asinh,
-    lambda b, x: emit(
-        b, "MUL", emit(b, "SIGN", x), emit(b, "LOG", emit(b, "ADD", emit(b, "ABS", x), _root(b, x, 1.0)))
-    ),
-)
-_formula(
-    arithmetic.Atanh,
-    lambda b, x: emit(
-        b, "MUL", emit(b, "LOG", emit(b, "DIV", emit(b, "ADD", x, 1.0), emit(b, "SUB", b.like(x, 1), x))), 0.5
-    ),
-)
-_formula(arithmetic.Sinh, lambda b, x: _half(b, x, "SUB"))
-_formula(arithmetic.Cosh, lambda b, x: _half(b, x, "ADD"))
-_formula(activation.Softplus, _softplus)
-_formula(activation.Softsign, lambda b, x: emit(b, "DIV", x, emit(b, "ADD", emit(b, "ABS", x), 1.0)))
-_formula(activation.Mish, lambda b, x: emit(b, "MUL", x, emit(b, "TANH", _softplus(b, x))))
+def _leg(b: Builder, x: Value) -> Value:
+    """The other leg of a right triangle whose hypotenuse is 1."""
+    return emit(b, "SQRT", emit(b, "SUB", b.like(x, 1), emit(b, "MUL", x, x)))
+
+
+def _softplus(b: Builder, x: Value) -> Value:
+    """max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
+    small = emit(b, "EXP", emit(b, "NEG", emit(b, "ABS", x)))
+    return emit(b, "ADD", emit(b, "RELU", x), emit(b, "LOG", emit(b, "ADD", small, 1.0)))
+
+
+ROWS.having(erf=_erf, leg=_leg, softplus=_softplus).lift("""
+Erf
+    -> is_other_real(input): in_single("Erf", input)
+    -> dtype(input) is float32: erf(input)
+Tan
+    -> is_other_real(input): in_single("Tan", input)
+    -> dtype(input) is float32: DIV(SIN(input), COS(input))
+Atan
+    -> is_other_real(input): in_single("Atan", input)
+    -> dtype(input) is float32: ATAN2(input, ADD(MUL(input, 0.0), 1.0))
+Asin
+    -> is_other_real(input): in_single("Asin", input)
+    -> dtype(input) is float32: ATAN2(input, leg(input))
+Acos
+    -> is_other_real(input): in_single("Acos", input)
+    -> dtype(input) is float32: ATAN2(leg(input), input)
+Acosh
+    -> is_other_real(input): in_single("Acosh", input)
+    -> dtype(input) is float32: LOG(ADD(input, SQRT(ADD(MUL(input, input), -1.0))))
+Asinh
+    -> is_other_real(input): in_single("Asinh", input)
+    -> dtype(input) is float32: MUL(SIGN(input), LOG(ADD(ABS(input), SQRT(ADD(MUL(input, input), 1.0)))))
+Atanh
+    -> is_other_real(input): in_single("Atanh", input)
+    -> dtype(input) is float32: MUL(LOG(DIV(ADD(input, 1.0), SUB(like(input, 1), input))), 0.5)
+Sinh
+    -> is_other_real(input): in_single("Sinh", input)
+    -> dtype(input) is float32: MUL(SUB(EXP(input), EXP(NEG(input))), 0.5)
+Cosh
+    -> is_other_real(input): in_single("Cosh", input)
+    -> dtype(input) is float32: MUL(ADD(EXP(input), EXP(NEG(input))), 0.5)
+Softplus
+    -> is_other_real(x): in_single("Softplus", x)
+    -> dtype(x) is float32: softplus(x)
+Softsign
+    -> is_other_real(input): in_single("Softsign", input)
+    -> dtype(input) is float32: DIV(input, ADD(ABS(input), 1.0))
+Mish
+    -> is_other_real(x): in_single("Mish", x)
+    -> dtype(x) is float32: MUL(x, TANH(softplus(x)))
+""")
 
 
 _CLIPS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.einsum import einsum_by_matrices, products_under_mask
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.tflite.emitting import array_of, computed_in, in_int32, ints
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.reduction import reduce as reductions
 from graphport.ops.pages.reduction.einsum import Einsum
@@ -20,7 +21,6 @@ from graphport.ops.pages.reduction.running import CumProd
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
@@ -52,33 +52,28 @@ def _of_nothing(b: Builder, total: Value, *, is_least: bool) -> Value:
     return emit(b, "SELECT_V2", emit(b, "EQUAL", total, total), b.like(total, beyond), total)
 
 
-def _reduction(page: Page, word: str, *, before: Page | None = None, after: Page | None = None) -> None:
-    @lift("tflite", page.name)
-    def lifted(
-        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Lifted:
-        x = data if before is None else b(before, *[data] * before.signature.least)
-        chosen = _axes(b, data, axes, noop_with_empty_axes)
-        if dtype_of(x) is DType.BOOL and word in _OF_TRUTHS:
-            return (emit(b, _OF_TRUTHS[word], x, chosen, keep_dims=bool(keepdims)),)
-        if word in _OF_TRUTHS and 0 in b.dims(data):
-            total = computed_in(b, _NUMBERS, "SUM", x, beside=(chosen,), keep_dims=bool(keepdims))
-            return (_of_nothing(b, total, is_least=word == "REDUCE_MIN"),)
-        y = computed_in(b, _NUMBERS, word, x, beside=(chosen,), keep_dims=bool(keepdims))
-        return (y if after is None else b(after, y),)
-
-    del lifted
+def _reduced(b: Builder, word: str, x: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
+    """A word on the axes that are meant."""
+    chosen = _axes(b, x, axes, noop_with_empty_axes)
+    if dtype_of(x) is DType.BOOL and word in _OF_TRUTHS:
+        return emit(b, _OF_TRUTHS[word], x, chosen, keep_dims=bool(keepdims))
+    if word in _OF_TRUTHS and 0 in b.dims(x):
+        total = computed_in(b, _NUMBERS, "SUM", x, beside=(chosen,), keep_dims=bool(keepdims))
+        return _of_nothing(b, total, is_least=word == "REDUCE_MIN")
+    return computed_in(b, _NUMBERS, word, x, beside=(chosen,), keep_dims=bool(keepdims))
 
 
-_reduction(reductions.ReduceSum, "SUM")
-_reduction(reductions.ReduceMean, "MEAN")
-_reduction(reductions.ReduceProd, "REDUCE_PROD")
-_reduction(reductions.ReduceMax, "REDUCE_MAX")
-_reduction(reductions.ReduceMin, "REDUCE_MIN")
-_reduction(reductions.ReduceL1, "SUM", before=arithmetic.Abs)
-_reduction(reductions.ReduceL2, "SUM", before=arithmetic.Mul, after=arithmetic.Sqrt)
-_reduction(reductions.ReduceSumSquare, "SUM", before=arithmetic.Mul)
-_reduction(reductions.ReduceLogSum, "SUM", after=arithmetic.Log)
+ROWS.having(reduced=_reduced).lift("""
+ReduceSum -> reduced("SUM", data, axes, keepdims, noop_with_empty_axes)
+ReduceMean -> reduced("MEAN", data, axes, keepdims, noop_with_empty_axes)
+ReduceProd -> reduced("REDUCE_PROD", data, axes, keepdims, noop_with_empty_axes)
+ReduceMax -> reduced("REDUCE_MAX", data, axes, keepdims, noop_with_empty_axes)
+ReduceMin -> reduced("REDUCE_MIN", data, axes, keepdims, noop_with_empty_axes)
+ReduceL1 -> reduced("SUM", Abs(data), axes, keepdims, noop_with_empty_axes)
+ReduceL2 -> Sqrt(reduced("SUM", Mul(data, data), axes, keepdims, noop_with_empty_axes))
+ReduceSumSquare -> reduced("SUM", Mul(data, data), axes, keepdims, noop_with_empty_axes)
+ReduceLogSum -> Log(reduced("SUM", data, axes, keepdims, noop_with_empty_axes))
+""")
 
 
 @reductions.ReduceLogSumExp.lift("tflite")
