@@ -3,85 +3,26 @@
 from __future__ import annotations
 
 import re
-from functools import partial, reduce
+from functools import reduce
 from math import inf
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import lift
 from graphport.ops.dialects.torch_functions import DIALECT, DTYPES, called, dtype_of, literal_of
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import (
-    Abs,
-    Acos,
-    Acosh,
-    Add,
-    Asin,
-    Asinh,
-    Atan,
-    Atanh,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
     Cast,
-    Ceil,
-    Cos,
-    Cosh,
     Div,
-    Erf,
-    Exp,
-    Floor,
-    Log,
-    Max,
     Mean,
-    Min,
-    Mod,
-    Mul,
-    Neg,
     Pow,
-    Reciprocal,
-    Round,
-    Sign,
-    Sin,
-    Sinh,
-    Sqrt,
-    Sub,
-    Sum,
-    Tan,
 )
 from graphport.ops.pages.comparison import (
     IsInf,
 )
 from graphport.ops.shapes import broadcast
 
-_SINGLE = {
-    Abs: "abs",
-    Acos: "acos",
-    Acosh: "acosh",
-    Asin: "asin",
-    Asinh: "asinh",
-    Atan: "atan",
-    Atanh: "atanh",
-    Ceil: "ceil",
-    Cos: "cos",
-    Cosh: "cosh",
-    Erf: "erf",
-    Exp: "exp",
-    Floor: "floor",
-    Log: "log",
-    Neg: "neg",
-    Reciprocal: "reciprocal",
-    Round: "round",
-    Sign: "sign",
-    Sin: "sin",
-    Sinh: "sinh",
-    Sqrt: "sqrt",
-    Tan: "tan",
-}
-_DOUBLE = {Add: "add", Sub: "sub", Mul: "mul", BitwiseAnd: "and", BitwiseOr: "or", BitwiseXor: "xor"}
-_MANY = {Max: "maximum", Min: "minimum", Sum: "add"}
 NAMES = {dtype: name for name, dtype in reversed(list(DTYPES.items()))}
 _REFERENCE = re.compile(r"@(\d+)")
 
@@ -105,24 +46,10 @@ def expressed(b: Builder, text: str, *operands: Value, dtype: DType | None = Non
     return b.word("Expression", *rest, facts=[fact], expr=said_)[0]
 
 
-def _register_liftings() -> None:
-    for page, name in {**_SINGLE, **_DOUBLE}.items():
-        lift(DIALECT, page.name)(partial(_emitted, name))
-    for page, name in _MANY.items():
-        lift(DIALECT, page.name)(partial(_chained, name))
-
-
-def _emitted(name: str, b: Builder, *operands: Value) -> Value:
-    return emitted(b, name, *operands)
-
-
-def _chained(name: str, b: Builder, *operands: Value) -> Value | None:
+def _chained(b: Builder, name: str, *operands: Value) -> Value | None:
     if len(operands) < 2:
         return b.word("nn.Identity", operands[0], facts=[operands[0].fact])[0] if operands else None
     return reduce(lambda x, y: emitted(b, name, x, y), operands)
-
-
-_register_liftings()
 
 
 @Div.lift(DIALECT)
@@ -144,18 +71,46 @@ def lift_pow(b: Builder, x: Value, y: Value) -> Value | None:
     return emitted(b, "pow", x, y) if fits else None
 
 
-@Mod.lift(DIALECT)
-def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Value:
-    return emitted(b, "fmod" if fmod else "remainder", x, y)
-
-
 @Mean.lift(DIALECT)
 def lift_mean(b: Builder, *operands: Value) -> Value | None:
-    total = _chained("add", b, *operands)
+    total = _chained(b, "add", *operands)
     return None if total is None else emitted(b, "div", total, b.like(operands[0], len(operands)))
 
 
-PNNX.lift("""
+PNNX.having(expression=emitted, chained=_chained).lift("""
+# Functions of the expression language, on operands of one type.
+Abs -> expression("abs", x)
+Acos -> expression("acos", input)
+Acosh -> expression("acosh", input)
+Asin -> expression("asin", input)
+Asinh -> expression("asinh", input)
+Atan -> expression("atan", input)
+Atanh -> expression("atanh", input)
+Ceil -> expression("ceil", x)
+Cos -> expression("cos", input)
+Cosh -> expression("cosh", input)
+Erf -> expression("erf", input)
+Exp -> expression("exp", input)
+Floor -> expression("floor", x)
+Log -> expression("log", input)
+Neg -> expression("neg", x)
+Reciprocal -> expression("reciprocal", x)
+Round -> expression("round", x)
+Sign -> expression("sign", input)
+Sin -> expression("sin", input)
+Sinh -> expression("sinh", input)
+Sqrt -> expression("sqrt", x)
+Tan -> expression("tan", input)
+Add -> expression("add", a, b)
+Sub -> expression("sub", a, b)
+Mul -> expression("mul", a, b)
+Mod -> expression("fmod" if fmod else "remainder", a, b)
+BitwiseAnd -> expression("and", a, b)
+BitwiseOr -> expression("or", a, b)
+BitwiseXor -> expression("xor", a, b)
+Max -> chained("maximum", *data_0)
+Min -> chained("minimum", *data_0)
+Sum -> chained("add", *data_0)
 And -> torch.logical_and(input=a, other=b)
 Or -> torch.logical_or(input=a, other=b)
 Xor -> torch.logical_xor(input=a, other=b)
