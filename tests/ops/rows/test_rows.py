@@ -257,6 +257,7 @@ def test_an_operator_may_be_called_as_the_word():
         "Sin -> Sin(input)",
         "Cos -> Cos(input)",
     ]
+    assert [each.text for each in of_each_word(row_of("v, w -> _"))] == ["v -> v", "w -> w"]
     row = row_of("w(x) -> to_(x)")
     assert list(of_each_word(row)) == [row]
 

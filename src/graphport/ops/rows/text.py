@@ -7,6 +7,7 @@ A row begins at the margin; what is further in belongs to it. Lines that begin w
     word(x, y) -> a, b = names for what is computed first; guard: meaning
     word(x, y) <-> Operator(x, y)        read in both directions
     opset1.Sin, opset1.Cos(x) -> _(x)    the operator that is called as the word
+    word, word -> other word             with all that it is given; `_` is a word of the same name
 """
 
 from __future__ import annotations
@@ -117,7 +118,10 @@ _SAME = re.compile(r"(?<![\w.])_(?=\()")
 
 
 def of_each_word(row: Row) -> Iterator[Row]:
-    """The row; where `_` stands in it for the operator that is called as the word, one for each of its words."""
+    """The row; where `_` stands in it for what is called as the word, one for each of its words."""
+    if row.parameters is None and row.alternatives[0].meaning[1] == "_":
+        yield from (row_of(f"{word} {ARROW} {word}") for word in row.words)
+        return
     if "_(" not in row.text or not _SAME.search(row.text):
         yield row
         return

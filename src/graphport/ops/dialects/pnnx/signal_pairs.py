@@ -6,9 +6,10 @@ gives one a word with `COMPLEX` in front, whose attribute of this name tells whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from graphport.core.diagnostics import DiagnosticError
@@ -25,6 +26,7 @@ from graphport.ops.dialects.torch_functions import COMPLEX, DIALECT, Function, b
 from graphport.ops.dialects.torch_promotion import cast, computed, kernel
 from graphport.ops.pages.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
 from graphport.ops.pages.reshape import Concat, Split, Squeeze, Unsqueeze
+from graphport.ops.rows.table import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,58 +76,31 @@ def pairs(*words: str) -> Callable[[Function], Function]:
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pairs("torch.view_as_real", "aten::view_as_real")
-def view_as_real(b: Builder, input: Pair) -> Value:
-    return stacked(b, input)
+def polar(b: Builder, size: Value, angle: Value) -> Pair:
+    """A complex tensor by its size and its angle."""
+    return Pair(b(Mul, size, b(Cos, angle)), b(Mul, size, b(Sin, angle)))
 
 
-@pairs("torch.view_as_complex", "aten::view_as_complex")
-def view_as_complex(b: Builder, input: Value) -> Pair:
-    return parts(b, input)
-
-
-@pairs("torch.complex", "aten::complex")
-def complex_(b: Builder, real: Value, imag: Value) -> Pair:
+def real(b: Builder, x: Part) -> Value:
+    """The real part; of a real tensor, that."""
     del b
-    return Pair(real, imag)
+    return x.real if isinstance(x, Pair) else x
 
 
-@pairs("torch.polar", "aten::polar")
-def polar(b: Builder, abs: Value, angle: Value) -> Pair:
-    return Pair(b(Mul, abs, b(Cos, angle)), b(Mul, abs, b(Sin, angle)))
-
-
-@pairs("torch.real", "aten::real")
-def real(b: Builder, input: Part) -> Value:
+def imaginary(b: Builder, x: Pair) -> Value:
+    """The imaginary part."""
     del b
-    return input.real if isinstance(input, Pair) else input
+    return x.imaginary
 
 
-@pairs("torch.imag", "aten::imag")
-def imag(b: Builder, input: Pair) -> Value:
-    del b
-    return input.imaginary
+def conjugate(b: Builder, x: Part) -> Part:
+    """A tensor with the opposite imaginary part."""
+    return Pair(x.real, b(Neg, x.imaginary)) if isinstance(x, Pair) else x
 
 
-@pairs("torch.conj", "aten::conj", "aten::_conj", "torch.conj_physical", "aten::conj_physical")
-def conjugate(b: Builder, input: Part) -> Part:
-    return Pair(input.real, b(Neg, input.imaginary)) if isinstance(input, Pair) else input
-
-
-@pairs("torch.resolve_conj", "aten::resolve_conj", "aten::resolve_neg", "torch.clone", "Tensor.clone", "aten::clone")
-def same(b: Builder, input: Part, memory_format: Any = None) -> Part:
-    del b, memory_format
-    return input
-
-
-@pairs("torch.abs", "aten::abs")
-def absolute(b: Builder, input: Pair) -> Value:
-    return hypot(b, input.real, input.imaginary)
-
-
-@pairs("torch.angle", "aten::angle")
-def angle(b: Builder, input: Pair) -> Value:
-    return kernel(b, "atan2", input.imaginary, input.real)
+def opposite(b: Builder, x: Pair) -> Pair:
+    """`-x`."""
+    return Pair(b(Neg, x.real), b(Neg, x.imaginary))
 
 
 # ── arithmetic ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -150,8 +125,8 @@ def exponential(b: Builder, x: Pair) -> Pair:
 
 
 _ALONE: dict[str, Callable[[Builder, Pair], Part]] = {
-    "abs": absolute,
-    "neg": lambda b, x: Pair(b(Neg, x.real), b(Neg, x.imaginary)),
+    "abs": lambda b, x: hypot(b, x.real, x.imaginary),
+    "neg": opposite,
     "square": lambda b, x: _times(b, x, x),
     "reciprocal": _inverse,
     "exp": exponential,
@@ -245,40 +220,52 @@ def _is_two(x: Value) -> bool:
     return storage is not None and storage.count == 1 and float(storage.numpy().reshape(-1)[0]) == 2
 
 
-def _register_arithmetic() -> None:
-    for name in ("add", "sub", "mul", "div"):
-        pairs(f"torch.{name}", f"aten::{name}")(partial(_binary, name))
-    for name in _ALONE:
-        if name != "abs":
-            pairs(f"torch.{name}", f"aten::{name}")(partial(_unary, name))
-
-
-def _binary(name: str, b: Builder, input: Part, other: Part) -> Part:
-    return both(b, name, input, other)
-
-
-def _unary(name: str, b: Builder, input: Pair) -> Part:
-    return _ALONE[name](b, input)
-
-
-_register_arithmetic()
-
-_ALIKE = (
-    *("Tensor.reshape", "Tensor.view", "Tensor.permute", "Tensor.select", "Tensor.slice", "Tensor.expand"),
-    *("Tensor.repeat", "Tensor.unflatten", "Tensor.contiguous", "Tensor.index", "torch.flatten", "torch.permute"),
-    *("torch.transpose", "torch.squeeze", "torch.unsqueeze", "torch.cat", "torch.stack", "torch.flip", "torch.roll"),
-    *("torch.sum", "torch.mean", "torch.cumsum", "torch.diff", "torch.split", "torch.chunk", "torch.unbind"),
-    *("torch.index_select", "torch.narrow", "torch.tile", "torch.select", "torch.t", "torch.movedim", "aten::movedim"),
-    *("aten::fft_fftshift", "aten::fft_ifftshift", "torch.fft.fftshift", "torch.fft.ifftshift"),
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "both": both,
+        "conjugate": conjugate,
+        "exponential": exponential,
+        "hypot": hypot,
+        "im": imaginary,
+        "inverse": _inverse,
+        "kernel": kernel,
+        "opposite": opposite,
+        "pair": lambda _b, x, y: Pair(x, y),
+        "pairs": parts,
+        "polar": polar,
+        "re": real,
+        "stacked": stacked,
+        "times": _times,
+    }
 )
-"""Words that do the same to both parts of a complex tensor."""
+"""What rows of complex tensors say of their parts."""
+ROWS = Rows(DIALECT, FUNCTIONS, register=pairs)
+ROWS.lower("""
+torch.view_as_real, aten::view_as_real(input) -> stacked(input)
+torch.view_as_complex, aten::view_as_complex(input) -> pairs(input)
+torch.complex, aten::complex(real, imag) -> pair(real, imag)
+torch.polar, aten::polar(abs, angle) -> polar(abs, angle)
+torch.real, aten::real(input) -> re(input)
+torch.imag, aten::imag(input) -> im(input)
+torch.conj, aten::conj, aten::_conj, torch.conj_physical, aten::conj_physical(input) -> conjugate(input)
+torch.resolve_conj, aten::resolve_conj, aten::resolve_neg, torch.clone, Tensor.clone,
+    aten::clone(input, memory_format: ignored = None) -> input
+torch.abs, aten::abs(input) -> hypot(re(input), im(input))
+torch.angle, aten::angle(input) -> kernel("atan2", im(input), re(input))
+torch.neg, aten::neg(input) -> opposite(input)
+torch.square, aten::square(input) -> times(input, input)
+torch.reciprocal, aten::reciprocal(input) -> inverse(input)
+torch.exp, aten::exp(input) -> exponential(input)
+torch.add, aten::add(input, other) -> both("add", input, other)
+torch.sub, aten::sub(input, other) -> both("sub", input, other)
+torch.mul, aten::mul(input, other) -> both("mul", input, other)
+torch.div, aten::div(input, other) -> both("div", input, other)
+""")
 
 
-def _alike(word: str, b: Builder, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
-    rule = registry.lowering(DIALECT, word)
+def of_each_part(rule: Function, b: Builder, /, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
+    """What the rule of real tensors makes of the real parts and of the imaginary ones."""
     flags = attributes.pop(COMPLEX, ())
-    if rule is None:
-        raise UnsupportedError
     given = [parts(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
     sides = [
         registry.results(rule(b, *(side(x) if isinstance(x, Pair) else x for x in given), **attributes))
@@ -288,19 +275,34 @@ def _alike(word: str, b: Builder, *operands: Value | None, **attributes: Any) ->
     return tuple(stacked(b, Pair(x, y)) for x, y in found if x is not None and y is not None)
 
 
-for _word in _ALIKE:
-    lower(DIALECT, f"{COMPLEX}{_word}")(partial(_alike, _word))
+def _as(way: Function, *words: str) -> Callable[[Function], Function]:
+    def register(rule: Function) -> Function:
+        bound = partial(way, rule)
+        vars(bound)["__wrapped__"] = rule
+        for word in words:
+            lower(DIALECT, f"{COMPLEX}{word}")(bound)
+        return rule
+
+    return register
+
+
+Rows(DIALECT, register_alias=partial(_as, of_each_part)).lower("""
+Tensor.reshape, Tensor.view, Tensor.permute, Tensor.select, Tensor.slice, Tensor.expand, Tensor.repeat,
+    Tensor.unflatten, Tensor.contiguous, Tensor.index, torch.flatten, torch.permute, torch.transpose, torch.squeeze,
+    torch.unsqueeze, torch.cat, torch.stack, torch.flip, torch.roll, torch.sum, torch.mean, torch.cumsum, torch.diff,
+    torch.split, torch.chunk, torch.unbind, torch.index_select, torch.narrow, torch.tile, torch.select, torch.t,
+    torch.movedim, aten::movedim, aten::fft_fftshift, aten::fft_ifftshift, torch.fft.fftshift, torch.fft.ifftshift -> _
+""")
 
 
 # ── products of matrices ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _bilinear(word: str, b: Builder, *operands: Value, **attributes: Any) -> Value:
-    """A word that multiplies two tensors, of which at least one is complex, and adds up."""
-    rule = registry.lowering(DIALECT, word)
+def _product(rule: Function, b: Builder, /, *operands: Value, **attributes: Any) -> Value:
+    """What a rule that multiplies two tensors and adds up makes of two of which at least one is complex."""
     flags = attributes.pop(COMPLEX, ())
-    if rule is None or len(operands) != 2:
-        message = f"{word} of {len(operands)} tensors of which some are complex"
+    if len(operands) != 2:
+        message = f"{rule} of {len(operands)} tensors of which some are complex"
         raise UnsupportedError(message)
     x, y = _alike_types(b, *(parts(b, each) if flag else each for each, flag in zip(operands, flags, strict=True)))
 
@@ -316,10 +318,11 @@ def _bilinear(word: str, b: Builder, *operands: Value, **attributes: Any) -> Val
         case Value(), Pair():
             found = Pair(product(x, y.real), product(x, y.imaginary))
         case _:
-            message = f"{word} of real tensors"
+            message = f"{rule} of real tensors"
             raise UnsupportedError(message)
     return stacked(b, found)
 
 
-for _word in ("torch.einsum", "torch.matmul", "torch.mm", "torch.bmm", "aten::matmul", "aten::mm", "aten::bmm"):
-    lower(DIALECT, f"{COMPLEX}{_word}")(partial(_bilinear, _word))
+Rows(DIALECT, register_alias=partial(_as, _product)).lower(
+    "torch.einsum, torch.matmul, torch.mm, torch.bmm, aten::matmul, aten::mm, aten::bmm -> _"
+)

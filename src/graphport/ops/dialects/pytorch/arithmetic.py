@@ -6,7 +6,7 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pytorch.overloads import ROWS, aten, renamed
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import promoted
 from graphport.ops.pages.arithmetic import Abs, Div, Mod, Mul, Round
@@ -63,25 +63,42 @@ def lcm(b: Builder, self: Value, other: Value) -> Value:
 _EUCLID = {8: 12, 16: 24, 32: 47, 64: 93}
 """Steps of the greatest common divisor of numbers of so many bits."""
 
-renamed("aten.dot", "aten::dot", tensor="other")
-renamed("aten.vdot", "aten::dot")
-renamed("aten.clamp.Tensor", "aten::clamp")
-renamed("aten.special_expm1", "aten::expm1")
-renamed("aten.special_log1p", "aten::log1p")
-renamed("aten.special_erf", "aten::erf")
-renamed("aten.special_expit", "aten::sigmoid")
-renamed("aten.div.Tensor_mode", "aten::div")
-renamed("aten.special_logit", "aten::logit")
-renamed("aten.special_xlogy", "aten::xlogy")
-renamed("aten.special_sinc", "aten::sinc")
-
-for _word, _other in (
-    *(("true_divide", "div"), ("divide", "div"), ("multiply", "mul"), ("subtract", "sub"), ("negative", "neg")),
-    *(("absolute", "abs"), ("greater", "gt"), ("greater_equal", "ge"), ("less", "lt"), ("less_equal", "le")),
-    *(("not_equal", "ne"), ("arccos", "acos"), ("arcsin", "asin"), ("arctan", "atan"), ("arctan2", "atan2")),
-    *(("arccosh", "acosh"), ("arcsinh", "asinh"), ("arctanh", "atanh"), ("fix", "trunc"), ("special_erfc", "erfc")),
-    *(("special_exp2", "exp2"), ("special_round", "round"), ("special_log_softmax", "log_softmax"), ("clip", "clamp")),
-    *(("special_softmax", "softmax"), ("special_logsumexp", "logsumexp"), ("moveaxis", "movedim")),
-    *(("row_stack", "vstack"), ("ger", "outer")),
-):
-    renamed(f"aten.{_word}", f"aten::{_other}")
+ROWS.lower("""
+aten.dot(self, tensor) -> aten::dot(input=self, other=tensor)
+aten.vdot -> aten::dot
+aten.clamp.Tensor, aten.clip -> aten::clamp
+aten.special_expm1 -> aten::expm1
+aten.special_log1p -> aten::log1p
+aten.special_erf -> aten::erf
+aten.special_erfc -> aten::erfc
+aten.special_expit -> aten::sigmoid
+aten.special_exp2 -> aten::exp2
+aten.special_logit -> aten::logit
+aten.special_xlogy -> aten::xlogy
+aten.special_sinc -> aten::sinc
+aten.special_round -> aten::round
+aten.special_softmax -> aten::softmax
+aten.special_log_softmax -> aten::log_softmax
+aten.special_logsumexp -> aten::logsumexp
+aten.div.Tensor_mode, aten.true_divide, aten.divide -> aten::div
+aten.multiply -> aten::mul
+aten.subtract -> aten::sub
+aten.negative -> aten::neg
+aten.absolute -> aten::abs
+aten.fix -> aten::trunc
+aten.greater -> aten::gt
+aten.greater_equal -> aten::ge
+aten.less -> aten::lt
+aten.less_equal -> aten::le
+aten.not_equal -> aten::ne
+aten.arccos -> aten::acos
+aten.arcsin -> aten::asin
+aten.arctan -> aten::atan
+aten.arctan2 -> aten::atan2
+aten.arccosh -> aten::acosh
+aten.arcsinh -> aten::asinh
+aten.arctanh -> aten::atanh
+aten.moveaxis -> aten::movedim
+aten.row_stack -> aten::vstack
+aten.ger -> aten::outer
+""")

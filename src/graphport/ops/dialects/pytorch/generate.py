@@ -13,7 +13,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.generate import arange as pnnx_arange
 from graphport.ops.dialects.pnnx.generate import filled
 from graphport.ops.dialects.pnnx.reshape_shapes import extents, lengths
-from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten, renamed
+from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten
 from graphport.ops.dialects.torch_functions import bounded, dtype_of, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Mul, Sub
@@ -164,5 +164,7 @@ def triu_indices(b: Builder, row: Any, col: Any, offset: Any = 0, dtype: Any = N
 
 
 # What some decompositions leave of the operators below ATen.
-renamed("prims.scalar_tensor", "aten::scalar_tensor")
-renamed("aten.new_empty", "aten::new_zeros")
+ROWS.lower("""
+prims.scalar_tensor -> aten::scalar_tensor
+aten.new_empty -> aten::new_zeros
+""")

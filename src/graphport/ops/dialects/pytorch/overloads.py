@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from types import MappingProxyType
+from functools import cache
 from typing import Any, Literal
 
 from graphport.core.facts import TensorFact
@@ -18,7 +17,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, LOWERINGS, UnsupportedError, lower
-from graphport.ops.dialects.torch_functions import BY_PLACE, COMPLEX, EXPORTED, ITEM, KEYS, LEFT, Function, bound
+from graphport.ops.dialects.torch_functions import BY_PLACE, COMPLEX, EXPORTED, LEFT, Function, bound
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
 from graphport.ops.dialects.torch_rows import FUNCTIONS
 from graphport.ops.rows.table import Rows
@@ -76,14 +75,20 @@ def aten(*words: str, ignores: Sequence[str] = (), by_place: bool = True) -> Cal
     return register
 
 
-ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=aten)
+def _aliased(*words: str) -> Callable[[Function], Function]:
+    """Register words that mean what PNNX calls otherwise, of the same arguments."""
+
+    def register(rule: Function) -> Function:
+        for word in words:
+            lower(DIALECT, word)(_Plain(rule))
+            if base_of(word) == word:
+                BY_PLACE[word.removeprefix(_SPACE)] = rule
+        return rule
+
+    return register
 
 
-def renamed(word: str, other: str, /, **names: str) -> None:
-    """Let `word` mean what PNNX calls `other`, with arguments called otherwise there; a name of `""` is left out."""
-    lower(DIALECT, word)(_Plain(partial(_renamed, other, MappingProxyType(names))))
-    if not names and base_of(word) == word:
-        BY_PLACE[word.removeprefix(_SPACE)] = partial(_renamed_by_place, other)
+ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=aten, register_alias=_aliased)
 
 
 def view(
@@ -110,32 +115,6 @@ class _Plain:
             raise UnsupportedError(message)
         kept = {name: value for name, value in attributes.items() if name not in _WITHOUT_MEANING}
         return self.rule(b, *operands, **kept)
-
-
-def _renamed(other: str, names: Mapping[str, str], b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
-    rule = registry.lowering(PNNX, other)
-    if rule is None:
-        message = f"there is no rule for {other}"
-        raise UnsupportedError(message)
-    keys = attributes.pop(KEYS, ())
-    given = {names.get(name, name): value for name, value in attributes.items() if names.get(name, name)}
-    kept = [(place, _other(key, names)) for place, key in enumerate(keys)]
-    found = [(operands[place] if place < len(operands) else None, key) for place, key in kept if key]
-    return rule(b, *(value for value, _ in found), **given, **{KEYS: tuple(key for _, key in found)})
-
-
-def _renamed_by_place(other: str, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
-    rule = registry.lowering(PNNX, other)
-    if rule is None:
-        message = f"there is no rule for {other}"
-        raise UnsupportedError(message)
-    return rule(b, *operands, **attributes)
-
-
-def _other(key: str, names: Mapping[str, str]) -> str:
-    """A key of an operand, or of an item of a list, under its other name."""
-    name = key.removesuffix(ITEM)
-    return names.get(name, name) + key[len(name) :]
 
 
 def plain(rule: Callable[..., Any]) -> Callable[..., Any]:

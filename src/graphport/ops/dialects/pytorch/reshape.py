@@ -11,7 +11,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
-from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten, renamed, view
+from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten, view
 from graphport.ops.dialects.torch_functions import axes_of, axis_of, dtype_of, length, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.pages.arithmetic import BitCast
@@ -87,9 +87,13 @@ def sym_storage_offset(b: Builder, self: Value) -> Value:
 
 # ── overloads ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-renamed("aten.swapaxes", "aten::transpose", axis0="dim0", axis1="dim1")
-renamed("aten.swapdims", "aten::transpose")
-renamed("aten.tensor_split", "aten::tensor_split", tensor_indices_or_sections="indices")
+ROWS.lower("""
+aten.swapaxes(self, axis0, axis1) -> aten::transpose(input=self, dim0=axis0, dim1=axis1)
+aten.swapdims -> aten::transpose
+aten.tensor_split(self, indices=None, tensor_indices_or_sections=None, sections=None, dim=0)
+    -> aten::tensor_split(input=self, sections=sections, dim=dim,
+                          indices=indices if tensor_indices_or_sections is None else tensor_indices_or_sections)
+""")
 
 
 @aten("aten.view.dtype")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,13 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pnnx.generate import filled
 from graphport.ops.dialects.pnnx.signal import fft, ifft, irfft, rfft
-from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, parts, same, stacked
+from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both
 from graphport.ops.dialects.pytorch.overloads import DIALECT, ROWS, aten, plain
-from graphport.ops.dialects.pytorch.signal_pairs import pairs
+from graphport.ops.dialects.pytorch.signal_pairs import ALIKE, pairs
+from graphport.ops.dialects.pytorch.signal_pairs import ROWS as PAIRS
 from graphport.ops.dialects.torch_functions import COMPLEX, axes_of, bounded, named_dtype, number
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
 from graphport.ops.dialects.torch_promotion import cast
-from graphport.ops.pages.arithmetic import Neg
 from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.reshape import Shape
 
@@ -69,11 +68,6 @@ def fft_c2r(b: Builder, self: Pair, dim: Any, normalization: Any, last_dim_size:
     return irfft(b, found, int(number(last_dim_size)), last, norm)
 
 
-@pairs("aten._neg_view")
-def neg_view(b: Builder, self: Pair) -> Pair:
-    return Pair(b(Neg, self.real), b(Neg, self.imaginary))
-
-
 ROWS.lower("""
 aten._neg_view(self) -> Neg(self)
 # 0 or half a turn.
@@ -109,13 +103,25 @@ def _binary(name: str, b: Builder, self: Any, other: Any, alpha: Any = 1) -> Par
     return both(b, name, x, y)
 
 
-for _name in ("add", "sub", "mul", "div"):
-    pairs(f"aten.{_name}")(partial(_binary, _name))
-
-
-@pairs("aten.rsub")
-def rsub(b: Builder, self: Any, other: Any, alpha: Any = 1) -> Part:
-    return _binary("sub", b, other, self, alpha)
+PAIRS.having(binary=lambda b, name, x, y, alpha: _binary(name, b, x, y, alpha)).lower("""
+aten._neg_view(self) -> opposite(self)
+aten.add(self, other, alpha: any = 1) -> binary("add", self, other, alpha)
+aten.sub(self, other, alpha: any = 1) -> binary("sub", self, other, alpha)
+aten.mul(self, other, alpha: any = 1) -> binary("mul", self, other, alpha)
+aten.div(self, other, alpha: any = 1) -> binary("div", self, other, alpha)
+aten.rsub(self, other, alpha: any = 1) -> binary("sub", other, self, alpha)
+aten.alias, aten.detach, aten.lift_fresh, aten.lift_fresh_copy,
+    aten.contiguous(input, memory_format: ignored = None) -> input
+""")
+ALIKE.lower("""
+aten.reshape, aten.view, aten._unsafe_view, aten.permute, aten.select, aten.slice, aten.expand, aten.repeat,
+    aten.unflatten, aten.index, aten.flatten, aten.transpose, aten.squeeze, aten.unsqueeze, aten.cat, aten.stack,
+    aten.flip, aten.roll, aten.sum, aten.mean, aten.cumsum, aten.diff, aten.split, aten.split_with_sizes, aten.chunk,
+    aten.unbind, aten.index_select, aten.narrow, aten.tile, aten.t, aten.movedim, aten.gather, aten.fft_fftshift,
+    aten.fft_ifftshift, aten.swapaxes, aten.mT, aten.numpy_T, aten.slice_scatter, aten.select_scatter, aten.copy,
+    aten.expand_as, aten.view_as, aten.reshape_as, aten.constant_pad_nd, aten.pad, aten.diagonal, aten.tril, aten.triu,
+    aten.ravel -> _
+""")
 
 
 @pairs("aten.to", "aten._to_copy", ignores=("copy",))
@@ -143,50 +149,12 @@ def where(b: Builder, condition: Value, self: Any, other: Any) -> Part:
     )
 
 
-pairs("aten.alias", "aten.detach", "aten.lift_fresh", "aten.lift_fresh_copy", "aten.contiguous")(same)
-
-
-_ALIKE = (
-    *("reshape", "view", "_unsafe_view", "permute", "select", "slice", "expand", "repeat", "unflatten", "index"),
-    *("flatten", "transpose", "squeeze", "unsqueeze", "cat", "stack", "flip", "roll", "sum", "mean", "cumsum", "diff"),
-    *("split", "split_with_sizes", "chunk", "unbind", "index_select", "narrow", "tile", "t", "movedim", "gather"),
-    *("fft_fftshift", "fft_ifftshift", "swapaxes", "mT", "numpy_T", "slice_scatter", "select_scatter", "copy"),
-    *("expand_as", "view_as", "reshape_as", "constant_pad_nd", "pad", "diagonal", "tril", "triu", "ravel"),
-)
-"""Words that do the same to both parts of a complex tensor."""
-
-
-def _alike(word: str, b: Builder, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
-    rule = registry.lowering(DIALECT, word)
-    flags = attributes.pop(COMPLEX, ())
-    if rule is None:
-        raise UnsupportedError(word)
-    given = [parts(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
-    sides = [
-        registry.results(rule(b, *(_side(b, x, is_real=is_real) for x in given), **attributes))
-        for is_real in (True, False)
-    ]
-    found = zip(*sides, strict=True)
-    return tuple(stacked(b, Pair(x, y)) for x, y in found if x is not None and y is not None)
-
-
-def _side(b: Builder, x: Part | None, *, is_real: bool) -> Value | None:
-    del b
-    if not isinstance(x, Pair):
-        return x
-    return x.real if is_real else x.imaginary
-
-
-for _word in _ALIKE:
-    lower(DIALECT, f"{COMPLEX}aten.{_word}")(plain(partial(_alike, f"aten.{_word}")))
-
-
 # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _window(
-    coefficients: tuple[float, ...], b: Builder, window_length: Any, periodic: Any = True, dtype: Any = None
-) -> Value:
+def _cosines(b: Builder, coefficients: tuple[float, ...], window_length: Any, periodic: Any, dtype: Any) -> Value:
+    """A window that is a sum of cosines of once, twice … the angle."""
+
     def shape(places: Any, span: int) -> Any:
         angles = 2 * np.pi * places / span
         return sum(c * np.cos(k * angles) for k, c in enumerate(coefficients))
@@ -203,15 +171,17 @@ def _sampled(b: Builder, shape: Callable[[Any, int], Any], window_length: Any, p
     return b.constant(np.asarray(found).astype(wanted.numpy), wanted)
 
 
-aten("aten.hann_window", by_place=False)(partial(_window, (0.5, -0.5)))
-aten("aten.blackman_window", by_place=False)(partial(_window, (0.42, -0.5, 0.08)))
-
-
-@aten("aten.hamming_window", by_place=False)
-def hamming_window(
-    b: Builder, window_length: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46, dtype: Any = None
-) -> Value:
-    return _window((float(number(alpha)), -float(number(beta))), b, window_length, periodic, dtype)
+ROWS.having(cosines=_cosines).lower(
+    """
+aten.hann_window(window_length, periodic: any = True, dtype=None)
+    -> cosines([0.5, -0.5], window_length, periodic, dtype)
+aten.hamming_window(window_length, periodic: any = True, alpha=0.54, beta=0.46, dtype=None)
+    -> cosines([alpha, -beta], window_length, periodic, dtype)
+aten.blackman_window(window_length, periodic: any = True, dtype=None)
+    -> cosines([0.42, -0.5, 0.08], window_length, periodic, dtype)
+""",
+    by_place=False,
+)
 
 
 @aten("aten.bartlett_window", by_place=False)

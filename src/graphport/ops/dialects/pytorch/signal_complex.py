@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,13 +15,12 @@ from graphport.ops.dialects.pnnx.reshape_shapes import extents
 from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, exponential
 from graphport.ops.dialects.pytorch.generate import full
 from graphport.ops.dialects.pytorch.overloads import DIALECT
+from graphport.ops.dialects.pytorch.signal_pairs import ROWS as PAIRS
 from graphport.ops.dialects.pytorch.signal_pairs import pairs
 from graphport.ops.dialects.torch_functions import dtype_of, named_dtype, number
 from graphport.ops.dialects.torch_promotion import cast, kernel
-from graphport.ops.pages.arithmetic import Add, Cos, Cosh, Div, Log, Max, Mul, Neg, Sin, Sinh, Sqrt, Sub
-from graphport.ops.pages.comparison import And, Equal, Less, Not, Or, Where
-
-Unary = Callable[[Builder, Pair], Part]
+from graphport.ops.pages.arithmetic import Add, Div, Log, Max, Mul, Neg, Sqrt, Sub
+from graphport.ops.pages.comparison import And, Equal, Less, Where
 
 
 def _pair(b: Builder, x: Part) -> Pair:
@@ -50,12 +48,9 @@ def root(b: Builder, x: Pair) -> Pair:
     return Pair(real, b(Where, b(Less, x.imaginary, zero), b(Neg, imaginary), imaginary))
 
 
-def sine_hyperbolic(b: Builder, x: Pair) -> Pair:
-    return Pair(b(Mul, b(Sinh, x.real), b(Cos, x.imaginary)), b(Mul, b(Cosh, x.real), b(Sin, x.imaginary)))
-
-
-def cosine_hyperbolic(b: Builder, x: Pair) -> Pair:
-    return Pair(b(Mul, b(Cosh, x.real), b(Cos, x.imaginary)), b(Mul, b(Sinh, x.real), b(Sin, x.imaginary)))
+def _quotient(b: Builder, x: Pair) -> Pair:
+    """`1 / sqrt(x)`."""
+    return _pair(b, both(b, "div", Pair(b.like(x.real, 1), b.like(x.real, 0)), root(b, x)))
 
 
 def tangent_hyperbolic(b: Builder, x: Pair) -> Pair:
@@ -68,15 +63,6 @@ def tangent_hyperbolic(b: Builder, x: Pair) -> Pair:
     up, down = Pair(b(Sub, one, e.real), b(Neg, e.imaginary)), Pair(b(Add, one, e.real), e.imaginary)
     found = _pair(b, both(b, "div", up, down))
     return Pair(*(b(Where, is_negative, b(Neg, part), part) for part in (found.real, found.imaginary)))
-
-
-def _around(function: Unary, b: Builder, x: Pair) -> Pair:
-    """`-i f(i x)`: the function of angles that belongs to a hyperbolic one."""
-    return _back(b, _pair(b, function(b, _turned(b, x))))
-
-
-def cosine(b: Builder, x: Pair) -> Pair:
-    return cosine_hyperbolic(b, _turned(b, x))
 
 
 def logistic(b: Builder, x: Pair) -> Pair:
@@ -92,32 +78,31 @@ def signum(b: Builder, x: Pair) -> Pair:
     return Pair(b(Div, x.real, divisor), b(Div, x.imaginary, divisor))
 
 
-def _scaled(function: Unary, base: float, b: Builder, x: Pair) -> Pair:
-    found = _pair(b, function(b, x))
-    factor = b.like(x.real, 1 / math.log(base))
-    return Pair(b(Mul, found.real, factor), b(Mul, found.imaginary, factor))
+def _scaled(b: Builder, x: Pair, factor: float) -> Pair:
+    return Pair(*(b(Mul, part, b.like(part, factor)) for part in (x.real, x.imaginary)))
 
 
-def _unary(function: Unary, b: Builder, self: Pair) -> Part:
-    return function(b, self)
-
-
-for _name, _function in {
-    "log": logarithm,
-    "log2": partial(_scaled, logarithm, 2.0),
-    "log10": partial(_scaled, logarithm, 10.0),
-    "sqrt": root,
-    "rsqrt": lambda b, x: both(b, "div", Pair(b.like(x.real, 1), b.like(x.real, 0)), root(b, x)),
-    "sinh": sine_hyperbolic,
-    "cosh": cosine_hyperbolic,
-    "tanh": tangent_hyperbolic,
-    "sin": partial(_around, sine_hyperbolic),
-    "tan": partial(_around, tangent_hyperbolic),
-    "cos": cosine,
-    "sigmoid": logistic,
-    "sgn": signum,
-}.items():
-    pairs(f"aten.{_name}")(partial(_unary, _function))
+_FUNCTIONS = PAIRS.having(
+    back=_back, logarithm=logarithm, logistic=logistic, quotient=_quotient, root=root, scaled=_scaled, signum=signum,
+    tangent_hyperbolic=tangent_hyperbolic, turned=_turned,
+)  # fmt: skip
+_FUNCTIONS.lower("""
+aten.log(self) -> logarithm(self)
+aten.log2(self) -> scaled(logarithm(self), 1 / math.log(2))
+aten.log10(self) -> scaled(logarithm(self), 1 / math.log(10))
+aten.sqrt(self) -> root(self)
+aten.rsqrt(self) -> quotient(self)
+aten.sinh(self) -> pair(Mul(Sinh(re(self)), Cos(im(self))), Mul(Cosh(re(self)), Sin(im(self))))
+aten.cosh(self) -> pair(Mul(Cosh(re(self)), Cos(im(self))), Mul(Sinh(re(self)), Sin(im(self))))
+aten.tanh(self) -> tangent_hyperbolic(self)
+# `-i f(i x)` of the hyperbolic function that belongs to an angle's.
+aten.sin(self)
+    -> x = turned(self); back(pair(Mul(Sinh(re(x)), Cos(im(x))), Mul(Cosh(re(x)), Sin(im(x)))))
+aten.cos(self) -> x = turned(self); pair(Mul(Cosh(re(x)), Cos(im(x))), Mul(Sinh(re(x)), Sin(im(x))))
+aten.tan(self) -> back(tangent_hyperbolic(turned(self)))
+aten.sigmoid(self) -> logistic(self)
+aten.sgn(self) -> signum(self)
+""")
 
 
 @pairs("aten.pow")
@@ -149,24 +134,20 @@ def _operand(b: Builder, x: Any, like: Value) -> Pair:
     return Pair(b.like(like, found.real), b.like(like, found.imag))
 
 
-def _equal(b: Builder, self: Any, other: Any, *, is_equal: bool) -> Value:
-    like = next(x for x in (self, other) if isinstance(x, Pair)).real
-    x, y = (_operand(b, each, like) for each in (self, other))
-    found = b(And, b(Equal, x.real, y.real), b(Equal, x.imaginary, y.imaginary))
-    return found if is_equal else b(Not, found)
+def _equal(b: Builder, x: Any, y: Any) -> Value:
+    like = next(each for each in (x, y) if isinstance(each, Pair)).real
+    x, y = (_operand(b, each, like) for each in (x, y))
+    return b(And, b(Equal, x.real, y.real), b(Equal, x.imaginary, y.imaginary))
 
 
-pairs("aten.eq")(partial(_equal, is_equal=True))
-pairs("aten.ne")(partial(_equal, is_equal=False))
-
-
-def _any_part(word: str, b: Builder, self: Pair) -> Value:
-    """A test of real numbers that holds of a complex one if it does of one of its parts."""
-    return b(Or, *(_real(b, word, part) for part in (self.real, self.imaginary)))
-
-
-def _all_parts(word: str, b: Builder, self: Pair) -> Value:
-    return b(And, *(_real(b, word, part) for part in (self.real, self.imaginary)))
+PAIRS.having(equal=_equal).lower("""
+aten.eq(self, other) -> equal(self, other)
+aten.ne(self, other) -> Not(equal(self, other))
+aten.isnan(self) -> Or(aten.isnan(re(self)), aten.isnan(im(self)))
+aten.isinf(self) -> Or(aten.isinf(re(self)), aten.isinf(im(self)))
+aten.isfinite(self) -> And(aten.isfinite(re(self)), aten.isfinite(im(self)))
+aten.isreal(self) -> And(aten.isreal(re(self)), aten.isreal(im(self)))
+""")
 
 
 def _real(b: Builder, word: str, *operands: Value, **attributes: Any) -> Value:
@@ -176,12 +157,6 @@ def _real(b: Builder, word: str, *operands: Value, **attributes: Any) -> Value:
     if found is None:
         raise UnsupportedError(word)
     return found
-
-
-for _name in ("isnan", "isinf"):
-    pairs(f"aten.{_name}")(partial(_any_part, f"aten.{_name}"))
-for _name in ("isfinite", "isreal"):
-    pairs(f"aten.{_name}")(partial(_all_parts, f"aten.{_name}"))
 
 
 # ── products ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -216,47 +191,35 @@ def _summed(b: Builder, equation: str, *operands: Value) -> Value:
     return _real(b, "aten.einsum.default", *operands, equation=equation, **keys)
 
 
-def _product(word: str, b: Builder, self: Part, other: Any = None, mat2: Any = None, vec: Any = None) -> Part:
-    right = next(x for x in (other, mat2, vec) if x is not None)
-    return _four(b, self, right, lambda x, y: _real(b, word, x, y))
+def _product(b: Builder, word: str, x: Part, y: Part) -> Part:
+    """A word that multiplies and adds up."""
+    return _four(b, x, y, lambda left, right: _real(b, word, left, right))
 
 
-for _name in ("matmul", "mm", "bmm", "mv", "outer", "ger", "kron", "inner"):
-    pairs(f"aten.{_name}")(partial(_product, "aten.outer" if _name == "ger" else f"aten.{_name}"))
-
-
-@pairs("aten.dot")
-def dot(b: Builder, self: Part, tensor: Part) -> Part:
-    return _four(b, self, tensor, lambda x, y: _real(b, "aten.matmul", x, y))
-
-
-@pairs("aten.vdot")
-def vdot(b: Builder, self: Pair, other: Part) -> Part:
-    return dot(b, Pair(self.real, b(Neg, self.imaginary)), other)
-
-
-@pairs("aten.addmm", "aten.baddbmm", "aten.addbmm")
-def added_product(
-    b: Builder, self: Part, mat1: Any = None, mat2: Any = None, batch1: Any = None, batch2: Any = None
-) -> Part:
-    x, y = (mat1, mat2) if mat1 is not None else (batch1, batch2)
-    return both(b, "add", self, _four(b, x, y, lambda u, v: _real(b, "aten.matmul", u, v)))
-
-
-@pairs("aten.linear")
-def linear(b: Builder, input: Part, weight: Part, bias: Part | None = None) -> Part:
-    found = _four(b, input, weight, lambda x, w: _real(b, "aten.linear", x, w))
-    return found if bias is None else both(b, "add", found, bias)
+PAIRS.having(product=_product).lower("""
+aten.matmul(self, other) -> product("aten.matmul", self, other)
+aten.mm(self, mat2) -> product("aten.mm", self, mat2)
+aten.bmm(self, mat2) -> product("aten.bmm", self, mat2)
+aten.mv(self, vec) -> product("aten.mv", self, vec)
+aten.outer, aten.ger(self, vec2) -> product("aten.outer", self, vec2)
+aten.kron(self, other) -> product("aten.kron", self, other)
+aten.inner(self, other) -> product("aten.inner", self, other)
+aten.dot(self, tensor) -> product("aten.matmul", self, tensor)
+aten.vdot(self, other) -> product("aten.matmul", conjugate(self), other)
+aten.addmm(self, mat1, mat2) -> both("add", self, product("aten.matmul", mat1, mat2))
+aten.baddbmm, aten.addbmm(self, batch1, batch2) -> both("add", self, product("aten.matmul", batch1, batch2))
+aten.linear(input, weight, bias=None)
+    -> bias is None: product("aten.linear", input, weight)
+    -> both("add", product("aten.linear", input, weight), bias)
+""")
 
 
 # ── tensors made of numbers ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _full_like(value: Any, b: Builder, self: Part, fill_value: Any = None, dtype: Any = None) -> Part:
-    like = self.real if isinstance(self, Pair) else self
-    found = (
-        complex(number(fill_value) if not isinstance(fill_value, complex) else fill_value) if value is None else value
-    )
+def _full_like(b: Builder, x: Part, value: Any, dtype: Any) -> Part:
+    like = x.real if isinstance(x, Pair) else x
+    found = value if isinstance(value, complex) else complex(number(value))
     text = str(dtype or "")
     if dtype is not None and "complex" not in text:
         return full(b, extents(b, like), found.real, dtype)
@@ -268,23 +231,25 @@ def _real_text(text: str) -> str:
     return "torch.float64" if "complex128" in text else "torch.float32"
 
 
-for _name, _value in (("zeros_like", 0j), ("ones_like", 1 + 0j), ("empty_like", 0j), ("full_like", None)):
-    pairs(f"aten.{_name}")(partial(_full_like, _value))
-
-
 @pairs("aten.scalar_tensor")
 def scalar_tensor(b: Builder, s: Any, dtype: Any = None) -> Pair:
     found, own = complex(s), named_dtype(_real_text(str(dtype or "")))
     return Pair(b.constant(found.real, own), b.constant(found.imag, own))
 
 
-def _full(value: Any, b: Builder, size: Any, fill_value: Any = None, dtype: Any = None) -> Part:
-    found = complex(fill_value) if value is None else value
+def _full(b: Builder, size: Any, value: Any, dtype: Any) -> Part:
+    found = complex(value)
     if named_dtype(None if "complex" in str(dtype) else dtype) is not None:
         raise UnsupportedError(str(dtype))
     own = _real_text(str(dtype or ""))
     return Pair(*(full(b, size, part, own) for part in (found.real, found.imag)))
 
 
-for _name, _value in (("zeros", 0j), ("ones", 1 + 0j), ("empty", 0j), ("full", None)):
-    pairs(f"aten.{_name}")(partial(_full, _value))
+PAIRS.having(full=_full, full_like=_full_like).lower("""
+aten.zeros_like, aten.empty_like(self, dtype=None) -> full_like(self, 0, dtype)
+aten.ones_like(self, dtype=None) -> full_like(self, 1, dtype)
+aten.full_like(self, fill_value, dtype=None) -> full_like(self, fill_value, dtype)
+aten.zeros, aten.empty(size, dtype=None) -> full(size, 0, dtype)
+aten.ones(size, dtype=None) -> full(size, 1, dtype)
+aten.full(size, fill_value, dtype=None) -> full(size, fill_value, dtype)
+""")

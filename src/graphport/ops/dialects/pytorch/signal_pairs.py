@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from graphport.ops.declare import lower
-from graphport.ops.dialects.pnnx.signal_pairs import in_pairs
+from graphport.ops.dialects.pnnx.signal_pairs import FUNCTIONS, in_pairs, of_each_part
 from graphport.ops.dialects.pytorch.overloads import DIALECT, plain
 from graphport.ops.dialects.torch_functions import COMPLEX, Function, bound
+from graphport.ops.dialects.torch_functions import DIALECT as PNNX
+from graphport.ops.rows.table import Rows
 
 
 def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
@@ -20,3 +22,24 @@ def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
         return function
 
     return register
+
+
+ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=pairs)
+"""Rows of complex tensors."""
+
+
+def _of_each_part(*words: str) -> Callable[[Function], Function]:
+    """Register the rule of a word of real tensors for both parts of complex ones."""
+
+    def register(rule: Function) -> Function:
+        bound = partial(of_each_part, rule)
+        vars(bound)["__wrapped__"] = rule
+        for word in words:
+            lower(DIALECT, f"{COMPLEX}{word}")(plain(bound))
+        return rule
+
+    return register
+
+
+ALIKE = Rows(DIALECT, register_alias=_of_each_part)
+"""Rows of words that do the same to both parts of a complex tensor."""
