@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.ops.dialects.torch_functions import DIALECT, called, emits, named_dtype
+from graphport.ops.dialects.torch_functions import DIALECT, called, emits, length, named_dtype
 from graphport.ops.dialects.torch_promotion import cast, computed, floating, kernel, promoted
 from graphport.ops.rows.table import Rows
 
@@ -20,10 +20,15 @@ def _called(b: Builder, word: str, _is_last: bool, _operands: Sequence[Any], att
     return called(b, word, **attributes)
 
 
-def _typed(b: Builder, x: Value, dtype: str | None) -> Value:
+def typed(b: Builder, x: Value, dtype: str | None) -> Value:
     """`x` in the element type that PyTorch calls so; itself where none is named."""
     wanted = named_dtype(dtype)
     return x if wanted is None else cast(b, x, wanted)
+
+
+def _length(b: Builder, x: Value, place: int) -> int:
+    """The length of an axis, which has to be known."""
+    return length(b.dims(x), place)
 
 
 FUNCTIONS = {
@@ -31,8 +36,9 @@ FUNCTIONS = {
     "computed": computed,
     "floating": floating,
     "kernel": kernel,
+    "length": _length,
     "promoted": promoted,
-    "typed": _typed,
+    "typed": typed,
 }
-"""What PyTorch does to operands of several types (`torch_promotion`), as rows say it."""
+"""What PyTorch does to operands of several types (`torch_promotion`), and what rows ask of shapes."""
 PNNX = Rows(DIALECT, FUNCTIONS, emit=_called, register=emits)

@@ -86,6 +86,13 @@ class Rows:
                 rule = Lifting(row, page, self.functions, self._emitted, has_pages=self.has_pages)
                 lift(self.dialect, name, until=until)(rule)
 
+    def read(self, word: str, b: Builder, *operands: Any, **attributes: Any) -> Any:
+        """The first result of a word, for functions that are made of others; raises `RowError` where there is none."""
+        rule = self._read(word)
+        if rule is None:
+            raise RowError(word, "this is no word")
+        return rule(b, False, operands, attributes)
+
     def _read(self, word: str) -> Callable[..., Any] | None:
         """Another word, which is said in operators by its own rule."""
         rule = registry.lowering(self.dialect, word)

@@ -28,16 +28,11 @@ from graphport.ops.pages.activation import (
     Dropout,
     Hardmax,
     HardSigmoid,
-    LogSoftmax,
     PRelu,
     Selu,
-    Sigmoid,
-    Softmax,
-    Softplus,
 )
-from graphport.ops.pages.arithmetic import Max, Min, Mul, Neg
-from graphport.ops.pages.comparison import Greater, Where
-from graphport.ops.pages.reshape import Reshape, Split
+from graphport.ops.pages.arithmetic import Max, Min
+from graphport.ops.pages.reshape import Reshape
 
 PNNX.lower("""
 aten::relu, torch.relu, aten::relu_(input) -> Relu(input)
@@ -72,29 +67,14 @@ torch.clamp_max, aten::clamp_max(input, max) -> torch.clamp(input, max=max)
 """)
 
 
-@emits("nn.GLU", "F.glu", "aten::glu")
-def glu(b: Builder, input: Value, dim: Any = -1) -> Value:
-    dims = b.dims(input)
-    axis = axis_of(number(dim), len(dims))
-    half = length(dims, axis) // 2
-    left, right = b.results(Split, 2, input, vector(b, [half, half]), axis=axis)
-    return b(Mul, left, b(Sigmoid, right))
-
-
-@emits("nn.LogSigmoid", "F.logsigmoid", "aten::log_sigmoid")
-def logsigmoid(b: Builder, input: Value) -> Value:
-    return b(Neg, b(Softplus, b(Neg, input)))
-
-
-@emits("nn.RReLU", "F.rrelu")
-def rrelu(b: Builder, input: Value, lower: float = 0.125, upper: float = 1 / 3) -> Value:
-    """Without training, the slope is the middle of its range."""
-    return _sloped(b, input, (lower + upper) / 2)
-
-
-def _sloped(b: Builder, x: Value, slope: float) -> Value:
-    zero = b.like(x, 0)
-    return b(Where, b(Greater, x, zero), x, b(Mul, x, b.like(x, slope)))
+PNNX.lower("""
+nn.GLU, F.glu, aten::glu(input, dim=-1)
+    -> half = length(input, place := axis(dim, input)) // 2; left, right = Split(input, [half, half], axis=place);
+       Mul(left, Sigmoid(right))
+nn.LogSigmoid, F.logsigmoid, aten::log_sigmoid(input) -> Neg(Softplus(Neg(input)))
+# Without training, the slope is the middle of its range.
+nn.RReLU, F.rrelu(input, lower=0.125, upper=1 / 3) -> Where(Greater(input, 0), input, Mul(input, (lower + upper) / 2))
+""")
 
 
 @emits("nn.PReLU", "F.prelu", "aten::prelu", ignores=("num_parameters",))
@@ -114,21 +94,10 @@ def prelu(b: Builder, input: Value, weight: Value) -> Value:
 # ── over an axis ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _implicit_axis(dim: Any, rank: int) -> int:
+def _implicit_axis(b: Builder, dim: Any, x: Value) -> int:
     """The axis; where none is given, the first of tensors of rank 0, 1 and 3, else the second."""
+    rank = len(b.dims(x))
     return axis_of(number(dim), rank) if dim is not None else (0 if rank in (0, 1, 3) else 1)
-
-
-@emits("nn.Softmax", "F.softmax", "torch.softmax", "aten::softmax", "aten::_softmax")
-def softmax(b: Builder, input: Value, dim: Any = None, dtype: Any = None) -> Value:
-    x = _converted(b, input, dtype)
-    return b(Softmax, x, axis=_implicit_axis(dim, len(b.dims(x))))
-
-
-@emits("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax", "aten::log_softmax", "aten::_log_softmax")
-def log_softmax(b: Builder, input: Value, dim: Any = None, dtype: Any = None) -> Value:
-    x = _converted(b, input, dtype)
-    return b(LogSoftmax, x, axis=_implicit_axis(dim, len(b.dims(x))))
 
 
 def _converted(b: Builder, x: Value, dtype: Any) -> Value:
@@ -137,6 +106,14 @@ def _converted(b: Builder, x: Value, dtype: Any) -> Value:
         message = f"the element type is {dtype}"
         raise UnsupportedError(message)
     return x if wanted is None else cast(b, x, wanted)
+
+
+PNNX.having(converted=_converted, implicit_axis=_implicit_axis).lower("""
+nn.Softmax, F.softmax, torch.softmax, aten::softmax, aten::_softmax(input, dim=None, dtype=None)
+    -> Softmax(x := converted(input, dtype), axis=implicit_axis(dim, x))
+nn.LogSoftmax, F.log_softmax, torch.log_softmax, aten::log_softmax, aten::_log_softmax(input, dim=None, dtype=None)
+    -> LogSoftmax(x := converted(input, dtype), axis=implicit_axis(dim, x))
+""")
 
 
 # ── bounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────

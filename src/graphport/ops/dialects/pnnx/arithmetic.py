@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +16,11 @@ from graphport.expression.syntax import Call, List, Literal, Node, Reference, po
 from graphport.ir.graph import Value
 from graphport.ops import expressions
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.torch_functions import DIALECT, Scalar, Tensor, dtype_of, emits, number, vector
-from graphport.ops.dialects.torch_promotion import DEFAULT, cast, common, computed, floating, kernel, promoted
+from graphport.ops.dialects.torch_promotion import DEFAULT, cast, common, computed, kernel, promoted
 from graphport.ops.dialects.torch_rows import PNNX
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Min, Mul, Neg, Reciprocal, Sub
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Min, Mul, Reciprocal, Sub
 from graphport.ops.pages.comparison import Equal, IsInf, IsNaN, Less, Or, Where
 from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
 
@@ -138,20 +137,29 @@ def _times(b: Builder, x: Tensor, factor: Scalar) -> Tensor:
     return computed(b, "mul", x, factor) if isinstance(x, Value) else x * factor
 
 
-@emits("torch.div", "aten::div", "aten::div_", "torch.true_divide")
-def div(b: Builder, input: Tensor, other: Tensor, rounding_mode: str | None = None) -> Value:
-    match rounding_mode:
-        case None:
-            return computed(b, "div", input, other)
-        case "floor":
-            return computed(b, "floor_divide", input, other)
-        case "trunc" if common(b, input, other).is_integer:
-            return b(Div, *promoted(b, input, other))
-        case "trunc":
-            return computed(b, "trunc", computed(b, "div", input, other))
-        case _:
-            message = f"rounding_mode is {rounding_mode}"
-            raise UnsupportedError(message)
+def _is_integral(b: Builder, *operands: Tensor) -> bool:
+    return common(b, *operands).is_integer
+
+
+def _double(b: Builder, x: Tensor) -> Tensor:
+    return cast(b, x, DType.FLOAT64) if isinstance(x, Value) else x
+
+
+PNNX.having(is_integral=_is_integral, double=_double).lower("""
+torch.div, aten::div, aten::div_, torch.true_divide(input, other, rounding_mode=None)
+    -> rounding_mode is None: computed("div", input, other)
+    -> rounding_mode == "floor": computed("floor_divide", input, other)
+    -> rounding_mode == "trunc" and is_integral(input, other): Div(*promoted(input, other))
+    -> rounding_mode == "trunc": computed("trunc", computed("div", input, other))
+torch.float_power, aten::float_power(input, exponent) -> computed("pow", double(input), double(exponent))
+# The extreme; where one of both is no number, the other.
+torch.fmax, aten::fmax(input, other)
+    -> x, y = promoted(input, other); is_floating(x): Where(IsNaN(x), y, Where(IsNaN(y), x, Max(x, y)))
+    -> Max(x, y)
+torch.fmin, aten::fmin(input, other)
+    -> x, y = promoted(input, other); is_floating(x): Where(IsNaN(x), y, Where(IsNaN(y), x, Min(x, y)))
+    -> Min(x, y)
+""")
 
 
 PNNX.having(times=_times).lower("""
@@ -166,30 +174,6 @@ torch.addcdiv, aten::addcdiv(input, tensor1, tensor2, value=1)
     -> computed("add", input, times(computed("div", tensor1, tensor2), value))
 torch.where, aten::where(condition, input, other) -> Where(condition, *promoted(input, other))
 """)
-
-
-@emits("aten::float_power", "torch.float_power")
-def float_power(b: Builder, input: Value, exponent: Tensor) -> Value:
-    wide = cast(b, exponent, DType.FLOAT64) if isinstance(exponent, Value) else exponent
-    return computed(b, "pow", cast(b, input, DType.FLOAT64), wide)
-
-
-@emits("torch.fmax", "aten::fmax")
-def fmax(b: Builder, input: Tensor, other: Tensor) -> Value:
-    return _without_nan(b, Max, *promoted(b, input, other))
-
-
-@emits("torch.fmin", "aten::fmin")
-def fmin(b: Builder, input: Tensor, other: Tensor) -> Value:
-    return _without_nan(b, Min, *promoted(b, input, other))
-
-
-def _without_nan(b: Builder, page: Page, x: Value, y: Value) -> Value:
-    """The extreme; where one of both is no number, the other."""
-    found = b(page, x, y)
-    if not dtype_of(x).is_floating:
-        return found
-    return b(Where, b(IsNaN, x), y, b(Where, b(IsNaN, y), x, found))
 
 
 PNNX.lower("""
@@ -212,10 +196,14 @@ torch.heaviside, aten::heaviside(input, values)
 """)
 
 
-@emits("prim::NumToTensor", "aten::Int", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit")
-def as_number(b: Builder, input: Tensor) -> Value:
-    """A tensor of one element and the number that it is are the same here."""
-    return input if isinstance(input, Value) else b.constant(input)
+def _as_tensor_of_one(b: Builder, x: Tensor) -> Value:
+    return x if isinstance(x, Value) else b.constant(x)
+
+
+PNNX.having(tensor=_as_tensor_of_one).lower("""
+# A tensor of one element and the number that it is are the same here.
+prim::NumToTensor, aten::Int, aten::ScalarImplicit, aten::IntImplicit, aten::FloatImplicit(input) -> tensor(input)
+""")
 
 
 @emits("torch.hypot", "aten::hypot")
@@ -229,13 +217,6 @@ def hypot(b: Builder, input: Value, other: Value) -> Value:
     return b(Mul, large, kernel(b, "sqrt", b(Add, one, b(Mul, ratio, ratio))))
 
 
-@emits("torch.copysign", "aten::copysign")
-def copysign(b: Builder, input: Value, other: Tensor) -> Value:
-    x, y = (floating(b, each) for each in promoted(b, input, other))
-    size = b(Abs, x)
-    return b(Where, _has_sign(b, y), b(Neg, size), size)
-
-
 def _has_sign(b: Builder, x: Value) -> Value:
     """Whether it is below 0 or the negative zero, whose reciprocal is."""
     zero = b.like(x, 0)
@@ -244,22 +225,18 @@ def _has_sign(b: Builder, x: Value) -> Value:
     return b(Or, b(Less, x, zero), b(Less, b(Reciprocal, x), zero))
 
 
-PNNX.having(has_sign=_has_sign).lower("torch.signbit, aten::signbit(input) -> has_sign(input)")
-
-
-@emits("torch.logaddexp2", "aten::logaddexp2")
-def logaddexp2(b: Builder, input: Value, other: Value) -> Value:
-    x, y = promoted(b, input, other)
-    two = b.like(x, math.log(2))
-    return b(Div, kernel(b, "logaddexp", b(Mul, x, two), b(Mul, y, two)), two)
-
-
-@emits("torch.xlogy", "aten::xlogy", "aten::special_xlogy")
-def xlogy(b: Builder, input: Tensor, other: Tensor) -> Value:
-    x, y = (floating(b, each) for each in promoted(b, input, other))
-    zero = b.like(x, 0)
-    product = b(Where, b(Equal, x, zero), zero, b(Mul, x, kernel(b, "log", y)))
-    return b(Where, b(IsNaN, y), y, product)
+PNNX.having(has_sign=_has_sign).lower("""
+torch.signbit, aten::signbit(input) -> has_sign(input)
+torch.copysign, aten::copysign(input, other)
+    -> x, y = promoted(input, other); Where(has_sign(floating(y)), Neg(size := Abs(floating(x))), size)
+torch.logaddexp2, aten::logaddexp2(input, other)
+    -> x, y = promoted(input, other);
+       Div(kernel("logaddexp", Mul(x, math.log(2)), Mul(y, math.log(2))), math.log(2))
+# 0 where the first is 0, also of the logarithm of 0.
+torch.xlogy, aten::xlogy, aten::special_xlogy(input, other)
+    -> x, y = promoted(input, other);
+       Where(IsNaN(y := floating(y)), y, Where(Equal(x := floating(x), 0), 0, Mul(x, kernel("log", y))))
+""")
 
 
 PNNX.lower(
@@ -289,10 +266,14 @@ def _rest(b: Builder, gap: Value, weight: Tensor) -> Value:
     return computed(b, "mul", gap, left)
 
 
-@emits("Tensor.masked_fill", "torch.masked_fill", "aten::masked_fill")
-def masked_fill(b: Builder, input: Value, mask: Value, value: Tensor) -> Value:
-    filler = cast(b, value, dtype_of(input)) if isinstance(value, Value) else b.like(input, value)
-    return b(Where, mask, filler, input)
+def _filler(b: Builder, value: Tensor, x: Value) -> Value:
+    return cast(b, value, dtype_of(x)) if isinstance(value, Value) else b.like(x, value)
+
+
+PNNX.having(filler=_filler).lower("""
+Tensor.masked_fill, torch.masked_fill, aten::masked_fill(input, mask, value)
+    -> Where(mask, filler(value, input), input)
+""")
 
 
 @emits("torch.nan_to_num", "aten::nan_to_num")

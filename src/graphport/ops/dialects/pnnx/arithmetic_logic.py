@@ -2,60 +2,41 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page
-from graphport.ops.dialects.torch_functions import Tensor, dtype_of, emits, number
+from graphport.ops.dialects.torch_functions import Tensor, dtype_of
 from graphport.ops.dialects.torch_promotion import cast, floating, promoted
 from graphport.ops.dialects.torch_rows import PNNX
-from graphport.ops.pages.arithmetic import Abs, Add, Mul, Sub
 from graphport.ops.pages.comparison import (
-    And,
     Equal,
-    Greater,
-    GreaterOrEqual,
-    IsInf,
-    IsNaN,
-    Less,
-    LessOrEqual,
     Not,
-    Or,
 )
 
 
-def _compared(page: Page, b: Builder, input: Tensor, other: Tensor) -> Value:
-    x, y = promoted(b, input, other)
-    if dtype_of(x) is DType.BOOL and page is not Equal:
-        x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
-    return b(page, x, y)
+def _reals(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
+    return [floating(b, each) for each in promoted(b, x, y)]
 
 
-def _register_comparisons() -> None:
-    pages = {"eq": Equal, "lt": Less, "gt": Greater, "le": LessOrEqual, "ge": GreaterOrEqual}
-    for word, page in pages.items():
-        emits(f"torch.{word}", f"aten::{word}")(partial(_compared, page))
+def _ordered(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
+    """Both in their common type; truths as numbers."""
+    found = promoted(b, x, y)
+    return [cast(b, each, DType.INT32) for each in found] if dtype_of(found[0]) is DType.BOOL else found
 
 
-_register_comparisons()
-
-
-@emits("torch.isclose", "aten::isclose")
-def isclose(
-    b: Builder, input: Value, other: Value, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any = False
-) -> Value:
-    """`|x - y| <= atol + rtol |y|`, or both are the same infinity."""
-    x, y = promoted(b, input, other)
-    if not dtype_of(x).is_floating:
-        x, y = (floating(b, each) for each in (x, y))
-    room = b(Add, b.like(y, float(number(atol))), b(Mul, b(Abs, y), b.like(y, float(number(rtol)))))
-    gap = b(Abs, b(Sub, x, y))
-    is_near = b(And, b(LessOrEqual, gap, room), b(Not, b(IsInf, gap)))
-    found = b(Or, is_near, b(Equal, x, y))
-    return b(Or, found, b(And, b(IsNaN, x), b(IsNaN, y))) if number(equal_nan) else found
+PNNX.having(ordered=_ordered, reals=_reals).lower("""
+torch.eq, aten::eq(input, other) -> Equal(*promoted(input, other))
+torch.lt, aten::lt(input, other) -> Less(*ordered(input, other))
+torch.gt, aten::gt(input, other) -> Greater(*ordered(input, other))
+torch.le, aten::le(input, other) -> LessOrEqual(*ordered(input, other))
+torch.ge, aten::ge(input, other) -> GreaterOrEqual(*ordered(input, other))
+# `|x - y| <= atol + rtol |y|`, or both are the same infinity.
+torch.isclose, aten::isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False)
+    -> x, y = reals(input, other); gap = Abs(Sub(x, y));
+       found = Or(And(LessOrEqual(gap, Add(atol, Mul(Abs(y), rtol))), Not(IsInf(gap))), Equal(x, y));
+       equal_nan: Or(found, And(IsNaN(x), IsNaN(y)))
+    -> found
+""")
 
 
 def _is_true(b: Builder, x: Tensor) -> Value:

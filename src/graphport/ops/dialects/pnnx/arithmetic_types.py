@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -29,18 +27,15 @@ def to(b: Builder, input: Value, dtype: Any = None) -> Value:
     return input if wanted is None else cast(b, input, wanted)
 
 
-PNNX.lower("Tensor.type_as, aten::type_as(input, other) -> cast(input, dtype(other))")
-
-
-def _typed(dtype: DType, b: Builder, input: Value) -> Value:
-    return cast(b, input, dtype)
-
-
-def _register_casts() -> None:
-    words = {"float": DType.FLOAT32, "double": DType.FLOAT64, "half": DType.FLOAT16, "bfloat16": DType.BFLOAT16}
-    words |= {"int": DType.INT32, "long": DType.INT64, "bool": DType.BOOL, "short": DType.INT16, "byte": DType.UINT8}
-    for word, dtype in words.items():
-        emits(f"Tensor.{word}")(partial(_typed, dtype))
-
-
-_register_casts()
+PNNX.lower("""
+Tensor.type_as, aten::type_as(input, other) -> cast(input, dtype(other))
+Tensor.float(input) -> cast(input, float32)
+Tensor.double(input) -> cast(input, float64)
+Tensor.half(input) -> cast(input, float16)
+Tensor.bfloat16(input) -> cast(input, bfloat16)
+Tensor.int(input) -> cast(input, int32)
+Tensor.long(input) -> cast(input, int64)
+Tensor.short(input) -> cast(input, int16)
+Tensor.byte(input) -> cast(input, uint8)
+Tensor.bool(input) -> cast(input, bool)
+""")

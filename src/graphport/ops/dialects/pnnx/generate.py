@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import isfinite, prod
 from typing import Any
 
@@ -29,6 +28,7 @@ from graphport.ops.dialects.torch_functions import (
     number,
     vector,
 )
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Cast, Div, Max, Mul, Sub
 from graphport.ops.pages.generate import Constant, ConstantOfShape, Range, constant_value
 from graphport.ops.pages.reshape import Reshape
@@ -50,52 +50,38 @@ def filled(b: Builder, shape: Value, value: Scalar, dtype: DType) -> Value:
     return b(ConstantOfShape, shape, value=storage_of([value], dtype))
 
 
-def _filled(value: Scalar, b: Builder, size: Any, dtype: Any = None) -> Value:
-    return filled(b, lengths(b, size), value, _dtype(dtype, _REAL))
-
-
-def _like(value: Scalar, b: Builder, input: Value, dtype: Any = None) -> Value:
-    return filled(b, extents(b, input), value, _dtype(dtype, dtype_of(input)))
-
-
-def _new(value: Scalar, b: Builder, input: Value, size: Any, dtype: Any = None) -> Value:
-    return filled(b, lengths(b, size), value, _dtype(dtype, dtype_of(input)))
-
-
-for _word, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
-    emits(f"torch.{_word}", f"aten::{_word}", ignores=_IGNORED)(partial(_filled, _value))
-    emits(f"torch.{_word}_like", f"aten::{_word}_like", ignores=_IGNORED)(partial(_like, _value))
-    emits(f"Tensor.new_{_word}", f"aten::new_{_word}", ignores=_IGNORED)(partial(_new, _value))
-
-
 def _typed(value: Scalar) -> DType:
     return DType.BOOL if isinstance(value, bool) else DType.INT64 if isinstance(value, int) else _REAL
 
 
-@emits("torch.full", "aten::full", ignores=_IGNORED)
-def full(b: Builder, size: Any, fill_value: Any, dtype: Any = None) -> Value:
-    value = number(fill_value)
-    return filled(b, lengths(b, size), value, _dtype(dtype, _typed(value)))
+def _full(b: Builder, size: Any, value: Scalar, dtype: Any, default: DType | None = None) -> Value:
+    return filled(b, lengths(b, size), value, _dtype(dtype, default or _typed(value)))
 
 
-@emits("torch.full_like", "aten::full_like", ignores=_IGNORED)
-def full_like(b: Builder, input: Value, fill_value: Any, dtype: Any = None) -> Value:
-    return _like(number(fill_value), b, input, dtype)
+def _full_like(b: Builder, x: Value, value: Scalar, dtype: Any = None) -> Value:
+    return filled(b, extents(b, x), value, _dtype(dtype, dtype_of(x)))
 
 
-@emits("Tensor.new_full", "aten::new_full", ignores=_IGNORED)
-def new_full(b: Builder, input: Value, size: Any, fill_value: Any, dtype: Any = None) -> Value:
-    return _new(number(fill_value), b, input, size, dtype)
-
-
-@emits("Tensor.fill", "aten::fill", "aten::fill_")
-def fill(b: Builder, input: Value, value: Any) -> Value:
-    return _like(number(value), b, input)
-
-
-@emits("torch.zero_", "aten::zero_", "aten::zero")
-def zero(b: Builder, input: Value) -> Value:
-    return _like(0, b, input)
+PNNX.having(full=_full, full_like=_full_like).lower(
+    """
+torch.zeros, aten::zeros, torch.empty, aten::empty(size, dtype=None) -> full(size, 0, dtype, float32)
+torch.ones, aten::ones(size, dtype=None) -> full(size, 1, dtype, float32)
+torch.full, aten::full(size, fill_value: number, dtype=None) -> full(size, fill_value, dtype)
+torch.zeros_like, aten::zeros_like, torch.empty_like, aten::empty_like(input, dtype=None) -> full_like(input, 0, dtype)
+torch.ones_like, aten::ones_like(input, dtype=None) -> full_like(input, 1, dtype)
+torch.full_like, aten::full_like(input, fill_value: number, dtype=None) -> full_like(input, fill_value, dtype)
+Tensor.new_zeros, aten::new_zeros, Tensor.new_empty, aten::new_empty(input, size, dtype=None)
+    -> full(size, 0, dtype, dtype(input))
+Tensor.new_ones, aten::new_ones(input, size, dtype=None) -> full(size, 1, dtype, dtype(input))
+Tensor.new_full, aten::new_full(input, size, fill_value: number, dtype=None)
+    -> full(size, fill_value, dtype, dtype(input))
+""",
+    ignores=_IGNORED,
+)
+PNNX.having(full_like=_full_like).lower("""
+Tensor.fill, aten::fill, aten::fill_(input, value: number) -> full_like(input, value)
+torch.zero_, aten::zero_, aten::zero(input) -> full_like(input, 0)
+""")
 
 
 @emits("torch.arange", ignores=_IGNORED)

@@ -22,7 +22,7 @@ from graphport.ops.dialects.pnnx.indexing_slices import END, is_none, sliced
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.torch_functions import axis_of, bounded, dtype_of, emits, integers, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
-from graphport.ops.pages.arithmetic import Div, Mul
+from graphport.ops.pages.arithmetic import Div
 from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.indexing import (
     Compress,
@@ -190,27 +190,45 @@ def _counted(b: Builder, index: Value) -> Value:
     return b(Reshape, b(NonZero, index), vector(b, [-1]))
 
 
-PNNX.lower("""
-torch.index_select, aten::index_select(input, dim, index) -> Gather(input, index, axis=axis(dim, input))
-torch.take, aten::take(input, index) -> Gather(Reshape(input, [-1]), index)
-torch.scatter_add, aten::scatter_add, aten::scatter_add_(input, dim, index, src)
-    -> torch.scatter(input, dim, index, src, "add")
-""")
-
-
-@emits("torch.gather", "aten::gather", ignores=("sparse_grad",))
-def gather(b: Builder, input: Value, dim: Any, index: Value, sparse_grad: Any = False) -> Value:
-    """Only the part of the operand that the places reach along the other axes counts."""
-    del sparse_grad
-    axis = axis_of(number(dim), len(b.dims(input)))
-    return b(GatherElements, _cut(b, input, index, axis), index, axis=axis)
-
-
 def _cut(b: Builder, x: Value, index: Value, axis: int) -> Value:
+    """The part of the operand that the places reach along the other axes; only that counts."""
     for place, (n, m) in enumerate(zip(b.dims(x), b.dims(index), strict=True)):
         if place != axis and n != m:
             x = b(Slice, x, vector(b, [0]), b(Shape, index, start=place, end=place + 1), vector(b, [place]))
     return x
+
+
+def _column(b: Builder, index: Value, place: int, source: Value) -> Value:
+    """For each entry of `source` its place along an axis."""
+    shape = b(Shape, source)
+    rank = len(b.dims(source))
+    column = b(Reshape, index, vector(b, [-1 if axis == place else 1 for axis in range(rank)]))
+    return b(Expand, column, shape)
+
+
+def _filler(b: Builder, x: Value, index: Value, place: int, value: Any) -> Value:
+    """A number in every place of an index along an axis."""
+    count = length(b.dims(index), 0)
+    shape = [length(b.dims(x), axis) if axis != place else count for axis in range(len(b.dims(x)))]
+    return b(Expand, b.like(x, number(value)), vector(b, shape))
+
+
+PNNX.having(column=_column, cut=_cut, filler=_filler).lower("""
+torch.index_select, aten::index_select(input, dim, index) -> Gather(input, index, axis=axis(dim, input))
+torch.take, aten::take(input, index) -> Gather(Reshape(input, [-1]), index)
+torch.gather, aten::gather(input, dim, index, sparse_grad: ignored = False)
+    -> GatherElements(cut(input, index, place := axis(dim, input)), index, axis=place)
+torch.scatter_add, aten::scatter_add, aten::scatter_add_(input, dim, index, src)
+    -> torch.scatter(input, dim, index, src, "add")
+torch.index_add, aten::index_add, aten::index_add_(input, dim, index, source, alpha=1)
+    -> place = axis(dim, input); places = column(index, place, source);
+       ScatterElements(input, places, source if alpha == 1 else Mul(source, alpha), axis=place, reduction="add")
+torch.index_copy, aten::index_copy, aten::index_copy_(input, dim, index, source)
+    -> place = axis(dim, input); ScatterElements(input, column(index, place, source), source, axis=place)
+torch.index_fill, aten::index_fill, aten::index_fill_(input, dim, index, value)
+    -> place = axis(dim, input);
+       ScatterElements(input, column(index, place, some := filler(input, index, place, value)), some, axis=place)
+""")
 
 
 @emits("torch.take_along_dim", "aten::take_along_dim")
@@ -273,37 +291,6 @@ def scatter_reduce(
         message = f"reduce is {reduce}, include_self {include_self}"
         raise UnsupportedError(message)
     return b(ScatterElements, input, index, _updates(b, input, index, src), axis=axis, reduction=modes[reduce])
-
-
-def _rows(b: Builder, input: Value, dim: Any, index: Value, source: Value) -> tuple[int, Value, Value]:
-    """An axis, and for each entry of `source` its place along it."""
-    axis = axis_of(number(dim), len(b.dims(input)))
-    shape = b(Shape, source)
-    column = b(Reshape, index, vector(b, [-1 if a == axis else 1 for a in range(len(b.dims(input)))]))
-    return axis, b(Expand, column, shape), source
-
-
-@emits("torch.index_add", "aten::index_add", "aten::index_add_")
-def index_add(b: Builder, input: Value, dim: Any, index: Value, source: Value, alpha: Any = 1) -> Value:
-    axis, places, updates = _rows(b, input, dim, index, source)
-    if number(alpha) != 1:
-        updates = b(Mul, updates, b.like(updates, number(alpha)))
-    return b(ScatterElements, input, places, updates, axis=axis, reduction="add")
-
-
-@emits("torch.index_copy", "aten::index_copy", "aten::index_copy_")
-def index_copy(b: Builder, input: Value, dim: Any, index: Value, source: Value) -> Value:
-    axis, places, updates = _rows(b, input, dim, index, source)
-    return b(ScatterElements, input, places, updates, axis=axis)
-
-
-@emits("torch.index_fill", "aten::index_fill", "aten::index_fill_")
-def index_fill(b: Builder, input: Value, dim: Any, index: Value, value: Any) -> Value:
-    axis = axis_of(number(dim), len(b.dims(input)))
-    count = length(b.dims(index), 0)
-    shape = [length(b.dims(input), a) if a != axis else count for a in range(len(b.dims(input)))]
-    filled = b(Expand, b.like(input, number(value)), vector(b, shape))
-    return index_copy(b, input, axis, index, filled)
 
 
 @emits("torch.slice_scatter", "aten::slice_scatter")

@@ -15,7 +15,7 @@ from graphport.ops.dialects.pnnx.indexing_slices import Answer
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
-from graphport.ops.pages.indexing import Compress, Gather, OneHot, ScatterND, Unique
+from graphport.ops.pages.indexing import Compress, Gather, ScatterND, Unique
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import broadcast
@@ -82,13 +82,11 @@ PNNX.lower(
 )
 
 
-@emits("aten::one_hot", "F.one_hot", "torch.one_hot")
-def one_hot(b: Builder, input: Value, num_classes: Any = -1) -> Value:
-    count = int(number(num_classes))
-    if count < 0:
-        message = "the number of classes is the largest of them"
-        raise UnsupportedError(message)
-    return b(OneHot, input, b.constant(count, DType.INT64), vector(b, [0, 1]))
+PNNX.lower("""
+aten::one_hot, F.one_hot, torch.one_hot(input, num_classes=-1)
+    -> num_classes < 0: unsupported("the number of classes is the largest of them")
+    -> OneHot(input, index(num_classes), [0, 1])
+""")
 
 
 def _shift(b: Builder, diagonal: Any) -> Value:

@@ -14,7 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
-from graphport.ops.pages.activation import LogSoftmax, Softplus
+from graphport.ops.pages.activation import LogSoftmax
 from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Pow, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Less, Not, Where
 from graphport.ops.pages.indexing import Gather, GatherElements
@@ -69,6 +69,13 @@ F.binary_cross_entropy, aten::binary_cross_entropy(input, target, weight=None, r
 F.kl_div, aten::kl_div(input, target, reduction=1, log_target=False)
     -> log_target: reduced(Mul(Exp(target), Sub(target, input)), reduction)
     -> reduced(Where(some := Less(0, target), Mul(target, Sub(Log(Where(some, target, 1)), input)), 0), reduction)
+# `(1 - t) x + (1 + (p - 1) t) softplus(-x)`, which nothing overflows in.
+F.binary_cross_entropy_with_logits,
+    aten::binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1)
+    -> below = Softplus(Neg(input)); pos_weight is None:
+       reduced(weighted(Add(Mul(Sub(1, target), input), below), weight), reduction)
+    -> below = Mul(Add(Mul(Sub(pos_weight, 1), target), 1), below);
+       reduced(weighted(Add(Mul(Sub(1, target), input), below), weight), reduction)
 F.margin_ranking_loss, aten::margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1)
     -> reduced(Max(Add(Mul(Neg(target), Sub(input1, input2)), margin), 0), reduction)
 F.soft_margin_loss, aten::soft_margin_loss(input, target, reduction=1)
@@ -76,19 +83,6 @@ F.soft_margin_loss, aten::soft_margin_loss(input, target, reduction=1)
 F.hinge_embedding_loss, aten::hinge_embedding_loss(input, target, margin=1.0, reduction=1)
     -> reduced(Where(Less(0, target), input, Max(Sub(margin, input), 0)), reduction)
 """)
-
-
-@emits("F.binary_cross_entropy_with_logits", "aten::binary_cross_entropy_with_logits")
-def binary_cross_entropy_with_logits(
-    b: Builder, input: Value, target: Value, weight: Any = None, pos_weight: Any = None, reduction: Any = 1
-) -> Value:
-    """`(1 - t) x + (1 + (p - 1) t) softplus(-x)`, which nothing overflows in."""
-    one = b.like(input, 1)
-    below = b(Softplus, b(Neg, input))
-    if isinstance(pos_weight, Value):
-        below = b(Mul, b(Add, b(Mul, b(Sub, pos_weight, one), target), one), below)
-    loss = b(Add, b(Mul, b(Sub, one, target), input), below)
-    return _reduced(b, _weighted(b, loss, weight), reduction)
 
 
 @emits("F.nll_loss", "aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss2d")

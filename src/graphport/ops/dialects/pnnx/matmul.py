@@ -22,41 +22,46 @@ from graphport.ops.dialects.torch_functions import (
     weight_of,
 )
 from graphport.ops.dialects.torch_rows import PNNX
-from graphport.ops.pages.arithmetic import Add, Mul, Sub
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import Einsum
-from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pages.reshape import Reshape
 from graphport.ops.views.matmul import GemmView
 
 _MOST_FACTORS = 64
 
 
-@emits("nn.Linear", "F.linear", "aten::linear", ignores=("in_features", "out_features"))
-def linear(b: Builder, input: Value, weight: Value, bias: Value | None = None) -> Value:
-    if len(b.dims(input)) == 2 and len(b.dims(weight)) == 2:
-        return b(Gemm, input, weight, bias, transB=1)
-    rank = len(b.dims(weight))
-    turned = b(Transpose, weight, perm=(1, 0)) if rank == 2 else weight
-    y = b(MatMul, input, turned)
-    return y if bias is None else b(Add, y, bias)
+def _other(_b: Builder, x: Value, *given: Any) -> Value:
+    """The other operand, under whatever name; one that is multiplied with itself is written once."""
+    return next((each for each in given if isinstance(each, Value)), x)
 
 
-@emits(
-    "torch.matmul",
-    "torch.mm",
-    "torch.bmm",
-    "torch.mv",
-    "torch.dot",
-    "aten::matmul",
-    "aten::mm",
-    "aten::bmm",
-    "aten::mv",
-    "aten::dot",
+PNNX.having(other=_other).lower("""
+torch.matmul, torch.mm, torch.bmm, torch.mv, torch.dot, aten::matmul, aten::mm, aten::bmm, aten::mv,
+    aten::dot(input, other=None, mat2=None, vec=None) -> MatMul(input, other(input, other, mat2, vec))
+torch.cross, torch.linalg.cross, aten::cross, aten::linalg_cross(input, other, dim=-1)
+    -> place = axis(dim, input);
+       Sub(Mul(Gather(input, [1, 2, 0], axis=place), Gather(other, [2, 0, 1], axis=place)),
+           Mul(Gather(input, [2, 0, 1], axis=place), Gather(other, [1, 2, 0], axis=place)))
+""")
+PNNX.lower(
+    """
+nn.Linear, F.linear, aten::linear(input, weight, bias=None)
+    -> rank(input) == 2 and rank(weight) == 2: Gemm(input, weight, bias, transB=1)
+    -> y = MatMul(input, Transpose(weight, perm=(1, 0)) if rank(weight) == 2 else weight); bias is None: y
+    -> Add(y, bias)
+""",
+    ignores=("in_features", "out_features"),
 )
-def matmul(b: Builder, input: Value, other: Value | None = None, mat2: Any = None, vec: Any = None) -> Value:
-    right = next(each for each in (other, mat2, vec, input) if isinstance(each, Value))
-    return b(MatMul, input, right)
+PNNX.lower(
+    """
+nn.Bilinear, F.bilinear, aten::bilinear(input1, input2, weight, bias=None)
+    -> y = Squeeze(MatMul(MatMul(Unsqueeze(input1, [-2, -3]), weight), Unsqueeze(input2, [-1, -3])), [-1, -2]);
+       bias is None: y
+    -> Add(y, bias)
+""",
+    ignores=("in1_features", "in2_features", "out_features"),
+)
 
 
 def _scaled(b: Builder, x: Value, factor: Any) -> Value:
@@ -128,22 +133,6 @@ def kron(b: Builder, input: Value, other: Value) -> Value:
     x = b(Reshape, input, vector(b, [n for each in left for n in (each, 1)]))
     y = b(Reshape, other, vector(b, [n for each in right for n in (1, each)]))
     return b(Reshape, b(Mul, x, y), vector(b, [n * m for n, m in zip(left, right, strict=True)]))
-
-
-@emits("torch.cross", "torch.linalg.cross", "aten::cross", "aten::linalg_cross")
-def cross(b: Builder, input: Value, other: Value, dim: Any = -1) -> Value:
-    axis = axis_of(number(dim), len(b.dims(input)))
-    one, two = vector(b, [1, 2, 0]), vector(b, [2, 0, 1])
-    x1, x2 = b(Gather, input, one, axis=axis), b(Gather, input, two, axis=axis)
-    y1, y2 = b(Gather, other, one, axis=axis), b(Gather, other, two, axis=axis)
-    return b(Sub, b(Mul, x1, y2), b(Mul, x2, y1))
-
-
-@emits("nn.Bilinear", "F.bilinear", "aten::bilinear", ignores=("in1_features", "in2_features", "out_features"))
-def bilinear(b: Builder, input1: Value, input2: Value, weight: Value, bias: Value | None = None) -> Value:
-    row, column = b(Unsqueeze, input1, vector(b, [-2, -3])), b(Unsqueeze, input2, vector(b, [-1, -3]))
-    y = b(Squeeze, b(MatMul, b(MatMul, row, weight), column), vector(b, [-1, -2]))
-    return y if bias is None else b(Add, y, bias)
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

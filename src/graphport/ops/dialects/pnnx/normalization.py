@@ -10,7 +10,6 @@ from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.torch_functions import (
@@ -25,17 +24,11 @@ from graphport.ops.dialects.torch_functions import (
     vector,
 )
 from graphport.ops.dialects.torch_rows import PNNX
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow
 from graphport.ops.pages.normalization import (
     LRN,
-    BatchNormalization,
-    GroupNormalization,
-    InstanceNormalization,
-    LayerNormalization,
-    RMSNormalization,
 )
 from graphport.ops.pages.pooling import AveragePool
-from graphport.ops.pages.reduction import ReduceSum
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 from graphport.ops.views.normalization import (
     LayerNormalizationView,
@@ -45,8 +38,9 @@ from graphport.ops.views.normalization import (
 _SAME_EPSILON = 1e-5
 
 
-def _filled(b: Builder, x: Value, count: int, number: float) -> Value:
-    return b.constant(np.full(bounded(count), number), dtype_of(x))
+def _for_each(b: Builder, given: Value | None, x: Value, count: int, number: float) -> Value:
+    """What is given for each channel, or a number for all."""
+    return b.constant(np.full(bounded(count), number), dtype_of(x)) if given is None else given
 
 
 def _epsilon(eps: Any) -> float | None:
@@ -54,159 +48,99 @@ def _epsilon(eps: Any) -> float | None:
     return None if found == _SAME_EPSILON else found
 
 
-@emits(*(f"nn.BatchNorm{n}d" for n in (1, 2, 3)), ignores=("num_features", "affine"))
-def batch_norm_module(
-    b: Builder,
-    input: Value,
-    running_mean: Value,
-    running_var: Value,
-    weight: Value | None = None,
-    bias: Value | None = None,
-    eps: Any = 1e-5,
-) -> Value:
-    return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
+def _for_entries(b: Builder, given: Value | None, x: Value, shape: Any) -> Value:
+    """What is given for each entry of the last axes, or 1 for all."""
+    extents = integers(shape)
+    made_up(*extents)
+    return b.constant(np.ones(extents), dtype_of(x)) if given is None else given
 
 
-@emits("F.batch_norm")
-def batch_norm(
-    b: Builder,
-    input: Value,
-    running_mean: Value,
-    running_var: Value,
-    weight: Value | None = None,
-    bias: Value | None = None,
-    training: Any = False,
-    momentum: Any = 0.1,
-    eps: Any = 1e-5,
-) -> Value:
-    del momentum
-    if number(training):
-        message = "a batch normalization that is training"
-        raise UnsupportedError(message)
-    channels = length(b.dims(running_mean), 0)
-    scale = weight if weight is not None else _filled(b, input, channels, 1)
-    shift = bias if bias is not None else _filled(b, input, channels, 0)
-    return b(BatchNormalization, input, scale, shift, running_mean, running_var, epsilon=_epsilon(eps))
+def _first_of(_b: Builder, shape: Any) -> int:
+    """The first axis that a shape is the length of, counted from the end."""
+    return -len(integers(shape))
 
 
-@emits("aten::batch_norm")
-def aten_batch_norm(
-    b: Builder,
-    input: Value,
-    weight: Value | None,
-    bias: Value | None,
-    running_mean: Value,
-    running_var: Value,
-    training: Any,
-    momentum: Any,
-    eps: Any,
-    cudnn_enabled: Any = None,
-) -> Value:
-    del cudnn_enabled
-    return batch_norm(b, input, running_mean, running_var, weight, bias, training, momentum, eps)
-
-
-@emits("aten::instance_norm", "torch.instance_norm")
-def aten_instance_norm(
-    b: Builder,
-    input: Value,
-    weight: Value | None,
-    bias: Value | None,
-    running_mean: Value | None,
-    running_var: Value | None,
-    use_input_stats: Any,
-    momentum: Any,
-    eps: Any,
-    cudnn_enabled: Any = None,
-) -> Value:
-    del momentum, cudnn_enabled
-    if running_mean is not None and running_var is not None and not number(use_input_stats):
-        return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
-    return instance_norm(b, input, weight=weight, bias=bias, eps=eps)
-
-
-@emits(*(f"nn.InstanceNorm{n}d" for n in (1, 2, 3)), ignores=("num_features", "affine", "track_running_stats"))
-def instance_norm_module(
-    b: Builder,
-    input: Value,
-    running_mean: Value | None = None,
-    running_var: Value | None = None,
-    weight: Value | None = None,
-    bias: Value | None = None,
-    eps: Any = 1e-5,
-) -> Value:
-    if running_mean is not None and running_var is not None:
-        return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
-    return instance_norm(b, input, weight=weight, bias=bias, eps=eps)
-
-
-@emits("F.instance_norm", ignores=("momentum",))
-def instance_norm(
-    b: Builder,
-    input: Value,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Value | None = None,
-    bias: Value | None = None,
-    use_input_stats: Any = True,
-    eps: Any = 1e-5,
-) -> Value:
-    if running_mean is not None or running_var is not None or not number(use_input_stats):
-        message = "an instance normalization by statistics that are given"
-        raise UnsupportedError(message)
-    channels = length(b.dims(input), 1)
-    scale = weight if weight is not None else _filled(b, input, channels, 1)
-    shift = bias if bias is not None else _filled(b, input, channels, 0)
-    return b(InstanceNormalization, input, scale, shift, epsilon=_epsilon(eps))
-
-
-@emits("nn.GroupNorm", "F.group_norm", "aten::group_norm", ignores=("num_channels", "affine", "cudnn_enabled"))
-def group_norm(
-    b: Builder,
-    input: Value,
-    num_groups: Any,
-    weight: Value | None = None,
-    bias: Value | None = None,
-    eps: Any = 1e-5,
-    cudnn_enabled: Any = None,
-) -> Value:
-    del cudnn_enabled
-    channels = length(b.dims(input), 1)
-    scale = weight if weight is not None else _filled(b, input, channels, 1)
-    shift = bias if bias is not None else _filled(b, input, channels, 0)
-    groups = int(number(num_groups))
-    return b(GroupNormalization, input, scale, shift, num_groups=groups, epsilon=_epsilon(eps))
-
-
-@emits("nn.LayerNorm", "F.layer_norm", "aten::layer_norm", ignores=("elementwise_affine", "cudnn_enable"))
-def layer_norm(
-    b: Builder,
-    input: Value,
-    normalized_shape: Any,
-    weight: Value | None = None,
-    bias: Value | None = None,
-    eps: Any = 1e-5,
-    cudnn_enable: Any = None,
-) -> Value:
-    del cudnn_enable
-    shape = integers(normalized_shape)
-    made_up(*shape)
-    scale = weight if weight is not None else b.constant(np.ones(shape), dtype_of(input))
-    return b(LayerNormalization, input, scale, bias, axis=-len(shape), epsilon=_epsilon(eps))
-
-
-@emits("nn.RMSNorm", "F.rms_norm", "aten::rms_norm", ignores=("elementwise_affine",))
-def rms_norm(b: Builder, input: Value, normalized_shape: Any, weight: Value | None = None, eps: Any = None) -> Value:
-    shape = integers(normalized_shape)
-    made_up(*shape)
-    scale = weight if weight is not None else b.constant(np.ones(shape), dtype_of(input))
-    epsilon = _smallest(dtype_of(input)) if eps is None else float(number(eps))
-    return b(RMSNormalization, input, scale, axis=-len(shape), epsilon=epsilon)
-
-
-def _smallest(dtype: DType) -> float:
+def _smallest(b: Builder, x: Value) -> float:
     """What PyTorch adds where nothing is said: of the type that it computes in, single precision for narrower ones."""
-    return float(np.finfo(np.float64 if dtype is DType.FLOAT64 else np.float32).eps)
+    del b
+    return float(np.finfo(np.float64 if dtype_of(x) is DType.FLOAT64 else np.float32).eps)
+
+
+_NORMS = PNNX.having(
+    epsilon=lambda _b, eps: _epsilon(eps), first_of=_first_of, for_each=_for_each, for_entries=_for_entries,
+    integers=lambda _b, x: integers(x), norm=norm,
+    smallest=_smallest,
+)  # fmt: skip
+_NORMS.lower(
+    """
+nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d(input, running_mean, running_var, weight=None, bias=None, eps=1e-5)
+    -> F.batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+""",
+    ignores=("num_features", "affine"),
+)
+_NORMS.lower("""
+F.batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum: ignored = 0.1,
+             eps=1e-5)
+    -> training: unsupported("a batch normalization that is training")
+    -> count = length(running_mean, 0);
+       BatchNormalization(input, for_each(weight, input, count, 1), for_each(bias, input, count, 0),
+                          running_mean, running_var, epsilon=epsilon(eps))
+aten::batch_norm(input, weight, bias, running_mean, running_var, training, momentum: ignored, eps,
+                 cudnn_enabled: ignored = None)
+    -> F.batch_norm(input, running_mean, running_var, weight, bias, training, eps=eps)
+aten::instance_norm, torch.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats,
+                                         momentum: ignored, eps, cudnn_enabled: ignored = None)
+    -> running_mean is not None and running_var is not None and not use_input_stats:
+       F.batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    -> F.instance_norm(input, weight=weight, bias=bias, eps=eps)
+""")
+_NORMS.lower(
+    """
+nn.InstanceNorm1d, nn.InstanceNorm2d,
+    nn.InstanceNorm3d(input, running_mean=None, running_var=None, weight=None, bias=None, eps=1e-5)
+    -> running_mean is not None and running_var is not None:
+       F.batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    -> F.instance_norm(input, weight=weight, bias=bias, eps=eps)
+""",
+    ignores=("num_features", "affine", "track_running_stats"),
+)
+_NORMS.lower(
+    """
+F.instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, eps=1e-5)
+    -> running_mean is not None or running_var is not None or not use_input_stats:
+       unsupported("an instance normalization by statistics that are given")
+    -> count = length(input, 1);
+       InstanceNormalization(input, for_each(weight, input, count, 1), for_each(bias, input, count, 0),
+                             epsilon=epsilon(eps))
+""",
+    ignores=("momentum",),
+)
+_NORMS.lower(
+    """
+nn.GroupNorm, F.group_norm, aten::group_norm(input, num_groups, weight=None, bias=None, eps=1e-5)
+    -> count = length(input, 1);
+       GroupNormalization(input, for_each(weight, input, count, 1), for_each(bias, input, count, 0),
+                          num_groups=num_groups, epsilon=epsilon(eps))
+""",
+    ignores=("num_channels", "affine", "cudnn_enabled"),
+)
+_NORMS.lower(
+    """
+nn.LayerNorm, F.layer_norm,
+    aten::layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable: ignored = None)
+    -> LayerNormalization(input, for_entries(weight, input, normalized_shape), bias, axis=first_of(normalized_shape),
+                          epsilon=epsilon(eps))
+""",
+    ignores=("elementwise_affine", "cudnn_enable"),
+)
+_NORMS.lower(
+    """
+nn.RMSNorm, F.rms_norm, aten::rms_norm(input, normalized_shape, weight=None, eps=None)
+    -> RMSNormalization(input, for_entries(weight, input, normalized_shape), axis=first_of(normalized_shape),
+                        epsilon=smallest(input) if eps is None else eps)
+""",
+    ignores=("elementwise_affine",),
+)
 
 
 @emits("nn.LocalResponseNorm", "F.local_response_norm")
@@ -227,31 +161,16 @@ def local_response_norm(
     return b(Div, input, b(Pow, divisor, b.like(total, factors["beta"])))
 
 
-PNNX.having(norm=norm).lower("""
+_NORMS.lower("""
 F.normalize(input, p: any = 2.0, dim: any = 1, eps=1e-12) -> Div(input, Max(norm(input, p, dim, True), eps))
+nn.PairwiseDistance, F.pairwise_distance,
+    aten::pairwise_distance(x1, x2, p: any = 2.0, eps=1e-6, keepdim: any = False, norm=None)
+    -> norm(Add(Sub(x1, x2), eps), p if norm is None else norm, -1, keepdim)
+nn.CosineSimilarity, F.cosine_similarity, aten::cosine_similarity(x1, x2, dim: any = 1, eps=1e-8)
+    -> axes = integers(dim); product = ReduceSum(Mul(x1, x2), axes, keepdims=0);
+       first = Sqrt(ReduceSum(Mul(x1, x1), axes, keepdims=0)); second = Sqrt(ReduceSum(Mul(x2, x2), axes, keepdims=0));
+       Div(product, Mul(Max(first, eps), Max(second, eps)))
 """)
-
-
-@emits("nn.PairwiseDistance", "F.pairwise_distance", "aten::pairwise_distance")
-def pairwise_distance(
-    b: Builder, x1: Value, x2: Value, p: Any = 2.0, eps: Any = 1e-6, keepdim: Any = False, norm: Any = None
-) -> Value:
-    power = number(p if norm is None else norm)
-    gap = b(Add, b(Sub, x1, x2), b.like(x1, number(eps)))
-    return _norm(b, gap, power, keepdim=bool(number(keepdim)))
-
-
-def _norm(b: Builder, x: Value, power: Any, *, keepdim: bool) -> Value:
-    return norm(b, x, power, -1, keepdim)
-
-
-@emits("nn.CosineSimilarity", "F.cosine_similarity", "aten::cosine_similarity")
-def cosine_similarity(b: Builder, x1: Value, x2: Value, dim: Any = 1, eps: Any = 1e-8) -> Value:
-    axes = vector(b, integers(dim))
-    product = b(ReduceSum, b(Mul, x1, x2), axes, keepdims=0)
-    sizes = [b(Sqrt, b(ReduceSum, b(Mul, x, x), axes, keepdims=0)) for x in (x1, x2)]
-    least = b.like(x1, number(eps))
-    return b(Div, product, b(Mul, b(Max, sizes[0], least), b(Max, sizes[1], least)))
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

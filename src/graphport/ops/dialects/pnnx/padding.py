@@ -25,6 +25,7 @@ from graphport.ops.dialects.torch_functions import (
     static,
     vector,
 )
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad
 from graphport.ops.views.padding import PadView
@@ -86,27 +87,29 @@ def constant_pad(b: Builder, input: Value, pad: Any, value: Any = 0) -> Value:
     return _padded_as(b, input, pad, "constant", value)
 
 
-def _module(b: Builder, x: Value, padding: Any, mode: str, value: Any = None, count: int | None = None) -> Value:
-    numbers = integers(padding, count)
+def _sides(b: Builder, x: Value, padding: Any, axes: int, mode: str, value: Any) -> Value:
+    """Padding on both sides of the last axes, those of the last one first; one number stands for all."""
+    numbers = integers(padding, 2 * axes)
     return padded(b, x, list(zip(numbers[::2], numbers[1::2], strict=True))[::-1], mode, value)
 
 
-def _register_modules() -> None:
-    for rank in (1, 2, 3):
-        emits(f"nn.ReflectionPad{rank}d", f"aten::reflection_pad{rank}d")(_with_mode("reflect", rank))
-        emits(f"nn.ReplicationPad{rank}d", f"aten::replication_pad{rank}d")(_with_mode("replicate", rank))
-        emits(f"nn.CircularPad{rank}d")(_with_mode("circular", rank))
-        emits(f"nn.ZeroPad{rank}d", f"nn.ConstantPad{rank}d")(_with_mode("constant", rank))
-
-
-def _with_mode(mode: str, rank: int) -> Any:
-    def padding_module(b: Builder, input: Value, padding: Any, value: Any = None) -> Value:
-        return _module(b, input, padding, mode, value, 2 * rank)
-
-    return padding_module
-
-
-_register_modules()
+PNNX.having(padded=_sides).lower("""
+nn.ReflectionPad1d, aten::reflection_pad1d(input, padding, value=None) -> padded(input, padding, 1, "reflect", value)
+nn.ReflectionPad2d, aten::reflection_pad2d(input, padding, value=None) -> padded(input, padding, 2, "reflect", value)
+nn.ReflectionPad3d, aten::reflection_pad3d(input, padding, value=None) -> padded(input, padding, 3, "reflect", value)
+nn.ReplicationPad1d, aten::replication_pad1d(input, padding, value=None)
+    -> padded(input, padding, 1, "replicate", value)
+nn.ReplicationPad2d, aten::replication_pad2d(input, padding, value=None)
+    -> padded(input, padding, 2, "replicate", value)
+nn.ReplicationPad3d, aten::replication_pad3d(input, padding, value=None)
+    -> padded(input, padding, 3, "replicate", value)
+nn.CircularPad1d(input, padding, value=None) -> padded(input, padding, 1, "circular", value)
+nn.CircularPad2d(input, padding, value=None) -> padded(input, padding, 2, "circular", value)
+nn.CircularPad3d(input, padding, value=None) -> padded(input, padding, 3, "circular", value)
+nn.ZeroPad1d, nn.ConstantPad1d(input, padding, value=None) -> padded(input, padding, 1, "constant", value)
+nn.ZeroPad2d, nn.ConstantPad2d(input, padding, value=None) -> padded(input, padding, 2, "constant", value)
+nn.ZeroPad3d, nn.ConstantPad3d(input, padding, value=None) -> padded(input, padding, 3, "constant", value)
+""")
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from typing import Any
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
+from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, lift
 from graphport.ops.dialects.pnnx.reduction_reduced import named, reduced
@@ -32,7 +33,6 @@ from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reduction import (
     ArgMax,
     ArgMin,
-    CumProd,
     CumSum,
     Einsum,
     ReduceL1,
@@ -45,7 +45,7 @@ from graphport.ops.pages.reduction import (
     ReduceSum,
     TopK,
 )
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze
+from graphport.ops.pages.reshape import Concat, Reshape, Squeeze
 from graphport.ops.views.reduction import TopKView
 
 Answer = Value | tuple[Value, ...]
@@ -112,16 +112,13 @@ def _correction(unbiased: Any, correction: Any) -> float:
 # ── places ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _place(page: Page, b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
-    rank = len(b.dims(input))
+def _place(b: Builder, operator: str, x: Value, dim: Any, keepdim: Any) -> Value:
+    """Where the extreme is along an axis, or among all entries."""
+    page, rank = registry.pages()[operator], len(b.dims(x))
     if dim is not None:
-        return b(page, input, axis=axis_of(number(dim), rank), keepdims=None if number(keepdim) else 0)
-    found = b(page, b(Reshape, input, vector(b, [-1])), axis=0, keepdims=0)
+        return b(page, x, axis=axis_of(number(dim), rank), keepdims=None if number(keepdim) else 0)
+    found = b(page, b(Reshape, x, vector(b, [-1])), axis=0, keepdims=0)
     return b(Reshape, found, vector(b, [1] * rank)) if number(keepdim) else found
-
-
-emits("torch.argmax", "aten::argmax")(partial(_place, ArgMax))
-emits("torch.argmin", "aten::argmin")(partial(_place, ArgMin))
 
 
 def _extreme(
@@ -145,28 +142,23 @@ emits("torch.max", "aten::max")(partial(_extreme, (ReduceMax, ArgMax, Max)))
 emits("torch.min", "aten::min")(partial(_extreme, (ReduceMin, ArgMin, Min)))
 
 
-@emits("torch.topk", "aten::topk")
-def topk(b: Builder, input: Value, k: Any, dim: Any = -1, largest: Any = True, sorted: Any = True) -> Answer:
-    del sorted  # sorted results are unsorted ones, too
-    return b.results(TopK, 2, input, _count(b, k), axis=int(number(dim)), largest=None if number(largest) else 0)
-
-
 def _count(b: Builder, k: Any) -> Value:
     return b(Reshape, k, vector(b, [1])) if isinstance(k, Value) and k.storage is None else vector(b, [int(number(k))])
 
 
-@emits("torch.sort", "aten::sort")
-def sort(b: Builder, input: Value, dim: Any = -1, descending: Any = False, stable: Any = None) -> Answer:
-    del stable
-    axis = axis_of(number(dim), len(b.dims(input)))
-    count = b(Shape, input, start=axis, end=axis + 1)
-    return b.results(TopK, 2, input, count, axis=axis, largest=None if number(descending) else 0)
-
-
-@emits("torch.argsort", "aten::argsort")
-def argsort(b: Builder, input: Value, dim: Any = -1, descending: Any = False, stable: Any = None) -> Value:
-    found = sort(b, input, dim, descending, stable)
-    return found[1] if isinstance(found, tuple) else found
+PNNX.having(place=_place, count=_count).lower("""
+torch.argmax, aten::argmax(input, dim=None, keepdim: any = False) -> place("ArgMax", input, dim, keepdim)
+torch.argmin, aten::argmin(input, dim=None, keepdim: any = False) -> place("ArgMin", input, dim, keepdim)
+# Sorted results are unsorted ones, too.
+torch.topk, aten::topk(input, k, dim=-1, largest=True, sorted: ignored = True)
+    -> values, places = TopK(input, count(k), axis=dim, largest=None if largest else 0); (values, places)
+torch.sort, aten::sort(input, dim=-1, descending=False, stable: ignored = None)
+    -> place = axis(dim, input); count = Shape(input, start=place, end=place + 1);
+       values, places = TopK(input, count, axis=place, largest=None if descending else 0); (values, places)
+torch.argsort, aten::argsort(input, dim=-1, descending=False, stable: ignored = None)
+    -> place = axis(dim, input); count = Shape(input, start=place, end=place + 1);
+       _, places = TopK(input, count, axis=place, largest=None if descending else 0); places
+""")
 
 
 @emits("torch.median", "aten::median")
@@ -203,16 +195,14 @@ torch.count_nonzero, aten::count_nonzero(input, dim=None)
 # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _running(page: Page, b: Builder, input: Value, dim: Any, dtype: Any = None) -> Value:
-    x = _summed(b, input, dtype)
-    if not b.dims(x):
-        axis_of(number(dim), 0)
-        return x
-    return b(page, x, b.constant(axis_of(number(dim), len(b.dims(x))), DType.INT64))
-
-
-emits("torch.cumsum", "aten::cumsum")(partial(_running, CumSum))
-emits("torch.cumprod", "aten::cumprod")(partial(_running, CumProd))
+PNNX.having(summed=_summed).lower("""
+torch.cumsum, aten::cumsum(input, dim, dtype=None)
+    -> x = summed(input, dtype); rank(x) == 0 and axis(dim, x) == 0: x
+    -> CumSum(x, index(axis(dim, x)))
+torch.cumprod, aten::cumprod(input, dim, dtype=None)
+    -> x = summed(input, dtype); rank(x) == 0 and axis(dim, x) == 0: x
+    -> CumProd(x, index(axis(dim, x)))
+""")
 
 
 @emits("torch.diff", "aten::diff")

@@ -9,9 +9,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.reduction_reduced import reduced
-from graphport.ops.dialects.torch_functions import axis_of, dtype_of, emits, integers, named_dtype, number, vector
+from graphport.ops.dialects.torch_functions import axis_of, dtype_of, emits, integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
-from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.dialects.torch_rows import PNNX, typed
 from graphport.ops.pages.arithmetic import Abs, Pow
 from graphport.ops.pages.comparison import Equal, Not
 from graphport.ops.pages.reduction import ReduceL1, ReduceL2, ReduceMax, ReduceMin, ReduceSum
@@ -48,18 +48,12 @@ def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
 PNNX.having(norm=norm).lower("""
 torch.norm, aten::norm, Tensor.norm(input, p: any = 2.0, dim=None, keepdim=False, dtype=None)
     -> norm(typed(input, dtype), p, dim, keepdim)
+torch.linalg.vector_norm, aten::linalg_vector_norm(input, ord: any = 2, dim=None, keepdim=False, dtype=None)
+    -> norm(typed(input, dtype), ord, dim, keepdim)
 torch.dist, aten::dist(input, other, p: any = 2.0) -> norm(Sub(input, other), p, None, False)
 torch.cdist, aten::cdist(x1, x2, p: any = 2.0, compute_mode: ignored = None)
     -> norm(Sub(Unsqueeze(x1, [-2]), Unsqueeze(x2, [-3])), p, -1, False)
 """)
-
-
-@emits("torch.linalg.vector_norm", "aten::linalg_vector_norm")
-def vector_norm(
-    b: Builder, input: Value, ord: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None
-) -> Value:
-    wanted = named_dtype(dtype)
-    return norm(b, input if wanted is None else cast(b, input, wanted), ord, dim, keepdim)
 
 
 @emits("torch.linalg.norm", "aten::linalg_norm")
@@ -70,7 +64,7 @@ def linalg_norm(
     rank = len(b.dims(input))
     axes = tuple(range(rank)) if dim is None else integers(dim)
     if ord is None or len(axes) != 2:
-        return vector_norm(b, input, 2.0 if ord is None else ord, dim, keepdim, dtype)
+        return norm(b, typed(b, input, dtype), 2.0 if ord is None else ord, dim, keepdim)
     return matrix_norm(b, input, ord, axes, keepdim, dtype)
 
 
@@ -81,12 +75,11 @@ def matrix_norm(
     """The largest sum of a column or row, or what all numbers have together; singular values are not computed."""
     power = ord if isinstance(ord, str) else number(ord)
     if power == "fro":
-        return vector_norm(b, input, 2.0, dim, keepdim, dtype)
+        return norm(b, typed(b, input, dtype), 2.0, dim, keepdim)
     if isinstance(power, str) or abs(power) not in (1, math.inf):
         message = f"the norm {power} of matrices, which is made of singular values"
         raise UnsupportedError(message)
-    wanted = named_dtype(dtype)
-    x = b(Abs, input if wanted is None else cast(b, input, wanted))
+    x = b(Abs, typed(b, input, dtype))
     rows, columns = (axis_of(axis, len(b.dims(x))) for axis in integers(dim, 2))
     summed, chosen = (rows, columns) if abs(power) == 1 else (columns, rows)
     total = reduced(b, ReduceSum, x, (summed,), keepdim=True)

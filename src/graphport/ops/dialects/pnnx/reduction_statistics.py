@@ -62,11 +62,6 @@ def _ranked(b: Builder, x: Value, axis: int, count: int | None = None) -> tuple[
     return b.results(TopK, 2, x, wanted, axis=axis, largest=0)
 
 
-@emits("torch.msort", "aten::msort")
-def msort(b: Builder, input: Value) -> Value:
-    return _ranked(b, input, 0)[0]
-
-
 @emits("torch.kthvalue", "aten::kthvalue")
 def kthvalue(b: Builder, input: Value, k: Any, dim: Any = -1, keepdim: Any = False) -> tuple[Value, ...]:
     axis, count = axis_of(number(dim), len(b.dims(input))), int(number(k))
@@ -110,16 +105,19 @@ def _numbers_only(b: Builder, input: Value, dim: Any, keepdim: Any) -> tuple[Val
     return b(ReduceSum, kept, axes, keepdims=keeps), b(ReduceSum, counted, axes, keepdims=keeps)
 
 
-@emits("torch.nansum", "aten::nansum", ignores=("dtype",))
-def nansum(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
-    del dtype
-    return _numbers_only(b, input, dim, keepdim)[0]
-
-
-@emits("torch.nanmean", "aten::nanmean", ignores=("dtype",))
-def nanmean(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
-    del dtype
-    return b(Div, *_numbers_only(b, input, dim, keepdim))
+PNNX.having(numbers_only=_numbers_only).lower("""
+torch.msort, aten::msort(input) -> values, _ = TopK(input, Shape(input, start=0, end=1), axis=0, largest=0); values
+torch.nansum, aten::nansum(input, dim=None, keepdim: any = False, dtype: ignored = None)
+    -> total, _ = numbers_only(input, dim, keepdim); total
+torch.nanmean, aten::nanmean(input, dim=None, keepdim: any = False, dtype: ignored = None)
+    -> Div(*numbers_only(input, dim, keepdim))
+# The sums of neighbours, halved.
+torch.trapz, aten::trapz, torch.trapezoid, aten::trapezoid(y, dx=1.0, dim=-1)
+    -> place = axis(dim, y);
+       total = ReduceSum(Add(Slice(y, [1], [9223372036854775807], [place]), Slice(y, [0], [-1], [place])), [place],
+                         keepdims=0);
+       Mul(total, dx / 2)
+""")
 
 
 @emits("torch.cov", "aten::cov")
@@ -131,17 +129,6 @@ def cov(b: Builder, input: Value, correction: Any = 1, fweights: Any = None, awe
     centered = b(Sub, input, b(ReduceMean, input, vector(b, [1])))
     total = b(MatMul, centered, b(Transpose, centered, perm=(1, 0)))
     return b(Div, total, b.like(input, max(length(b.dims(input), 1) - int(number(correction)), 0)))
-
-
-@emits("torch.trapz", "aten::trapz", "torch.trapezoid", "aten::trapezoid")
-def trapezoid(b: Builder, y: Value, dx: Any = 1.0, dim: Any = -1) -> Value:
-    rank = len(b.dims(y))
-    axis = axis_of(number(dim), rank)
-    place, far = vector(b, [axis]), vector(b, [2**63 - 1])
-    later = b(Slice, y, vector(b, [1]), far, place)
-    earlier = b(Slice, y, vector(b, [0]), vector(b, [-1]), place)
-    total = b(ReduceSum, b(Add, later, earlier), place, keepdims=0)
-    return b(Mul, total, b.like(total, float(number(dx)) / 2))
 
 
 @emits("torch.renorm", "aten::renorm")
@@ -188,24 +175,12 @@ PNNX.having(place=_sorted_place).lower("""
 torch.bucketize, aten::bucketize(input, boundaries, out_int32=False, right: any = False)
     -> out_int32: cast(place(boundaries, input, right), int32)
     -> place(boundaries, input, right)
+torch.searchsorted,
+    aten::searchsorted(sorted_sequence, input, out_int32=False, right: any = False, side=None, sorter=None)
+    -> sorter is not None: unsupported("a sequence that is sorted by places")
+    -> found = place(sorted_sequence, input, right if side is None else side == "right"); out_int32: cast(found, int32)
+    -> found
 """)
-
-
-@emits("torch.searchsorted", "aten::searchsorted")
-def searchsorted(
-    b: Builder,
-    sorted_sequence: Value,
-    input: Value,
-    out_int32: Any = False,
-    right: Any = False,
-    side: Any = None,
-    sorter: Any = None,
-) -> Value:
-    if sorter is not None:
-        message = "a sequence that is sorted by places"
-        raise UnsupportedError(message)
-    found = _sorted_place(b, sorted_sequence, input, side == "right" if side is not None else right)
-    return cast(b, found, DType.INT32) if number(out_int32) else found
 
 
 @emits("torch.mode", "aten::mode")

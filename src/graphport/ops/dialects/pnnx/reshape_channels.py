@@ -12,7 +12,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
-from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_functions import bounded, emits, integers, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.reshape import (
@@ -126,9 +126,8 @@ def slice_indexes(b: Builder, *operands: Value, indexes: Any) -> Value:
     return lengths(b, entries)
 
 
-@emits("aten::size", "Tensor.size")
-def size(b: Builder, input: Value, dim: Any = None) -> Value:
-    if dim is None:
-        return b(Shape, input)
-    axis = axis_of(number(dim), len(b.dims(input)))
-    return b(Squeeze, b(Shape, input, start=axis, end=axis + 1), vector(b, [0]))
+PNNX.lower("""
+aten::size, Tensor.size(input, dim=None)
+    -> dim is None: Shape(input)
+    -> Squeeze(Shape(input, start=(place := axis(dim, input)), end=place + 1), [0])
+""")

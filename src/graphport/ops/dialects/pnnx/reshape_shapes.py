@@ -125,9 +125,14 @@ def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
     return b(Squeeze, input, vector(b, chosen)) if chosen else input
 
 
-@emits("torch.unsqueeze", "aten::unsqueeze", "Tensor.unsqueeze")
-def unsqueeze(b: Builder, input: Value, dim: Any) -> Value:
-    return b(Unsqueeze, input, vector(b, [axis_of(number(dim), len(b.dims(input)) + 1)]))
+def _new_axis(b: Builder, place: Any, x: Value) -> int:
+    """The place of an axis that there is one more of then."""
+    return axis_of(number(place), len(b.dims(x)) + 1)
+
+
+PNNX.having(new_axis=_new_axis).lower(
+    "torch.unsqueeze, aten::unsqueeze, Tensor.unsqueeze(input, dim) -> Unsqueeze(input, [new_axis(dim, input)])"
+)
 
 
 def moved(b: Builder, x: Value, perm: Sequence[int]) -> Value:

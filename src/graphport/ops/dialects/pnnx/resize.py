@@ -171,10 +171,10 @@ def grid_sample(
     return b(GridSample, input, grid, mode=names[stated], padding_mode=border, align_corners=corners)
 
 
-@emits("F.affine_grid", "aten::affine_grid_generator")
-def affine_grid(b: Builder, theta: Value, size: Any, align_corners: Any = False) -> Value:
-    corners = 1 if align_corners is not None and number(align_corners) else None
-    return b(AffineGrid, theta, lengths(b, size), align_corners=corners)
+PNNX.having(lengths=lengths).lower("""
+F.affine_grid, aten::affine_grid_generator(theta, size, align_corners=False)
+    -> AffineGrid(theta, lengths(size), align_corners=1 if align_corners else None)
+""")
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -62,12 +62,19 @@ def in_pairs(function: Function, b: Builder, /, *operands: Value | None, **attri
     return tuple(stacked(b, y) for y in found if y is not None)
 
 
+def of_pairs(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
+    """A rule for nodes of a word that take or give complex tensors."""
+    rule = partial(in_pairs, bound(word, function, ignores))
+    vars(rule)["__wrapped__"] = function
+    return rule
+
+
 def pairs(*words: str) -> Callable[[Function], Function]:
     """Register a function as the meaning of `words` where complex tensors are among operands or results."""
 
     def register(function: Function) -> Function:
         for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(partial(in_pairs, bound(word, function)))
+            lower(DIALECT, f"{COMPLEX}{word}")(of_pairs(word, function))
         return function
 
     return register

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.pnnx.activation import logsigmoid, rrelu, softmax
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
-from graphport.ops.dialects.torch_functions import axis_of, dtype_of, number, vector
-from graphport.ops.dialects.torch_promotion import cast
+from graphport.ops.dialects.torch_functions import number
 from graphport.ops.pages.activation import Elu
 from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.comparison import Equal, Greater, Where
-from graphport.ops.pages.reduction import ReduceMax
+from graphport.ops.pages.comparison import Greater, Where
 
-
-@aten("aten._safe_softmax")
-def safe_softmax(b: Builder, self: Value, dim: Any, dtype: Any = None) -> Value:
-    """0 where all that is normalized together is minus infinity."""
-    shares = softmax(b, self, dim, dtype)
-    x = cast(b, self, dtype_of(shares))
-    if not b.dims(x):
-        return shares
-    largest = b(ReduceMax, x, vector(b, [axis_of(number(dim), len(b.dims(x)))]))
-    return b(Where, b(Equal, largest, b.like(x, -np.inf)), b.like(x, 0), shares)
+ROWS.lower("""
+# 0 where all that is normalized together is minus infinity.
+aten._safe_softmax(self, dim, dtype=None)
+    -> shares = F.softmax(self, dim=dim, dtype=dtype); rank(self) == 0: shares
+    -> Where(Equal(ReduceMax(x := cast(self, dtype(shares)), [axis(dim, x)]), -math.inf), 0, shares)
+aten.log_sigmoid_forward(self) -> (F.logsigmoid(self), None)
+""")
 
 
 ROWS.lower("""
@@ -39,28 +30,25 @@ aten._prelu_kernel(self, weight) -> Where(Greater(self, 0), self, Mul(self, weig
 """)
 
 
-@aten(
-    *("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout", "aten.feature_alpha_dropout"),
+ROWS.lower("""
+# What drops nothing may train.
+aten.dropout, aten.feature_dropout, aten.alpha_dropout, aten.feature_alpha_dropout(input, p=0.5, train: any = False)
+    -> p != 0 and train is not None and train: unsupported("a dropout that is training: export the module in eval mode")
+    -> input
+aten.native_dropout(input, p=0.5, train: any = False)
+    -> p != 0 and train is not None and train: unsupported("a dropout that is training: export the module in eval mode")
+    -> (input, None)
+""")
+ROWS.lower(
+    """
+aten.rrelu, aten.rrelu_with_noise,
+    aten.rrelu_with_noise_functional(self, noise: ignored = None, lower=0.125, upper=1 / 3, training: any = False)
+    -> training is not None and training:
+       unsupported("a dropout that is training: export the module in eval mode")
+    -> (F.rrelu(self, lower, upper), None)
+""",
+    by_place=False,
 )
-def dropout(b: Builder, input: Value, p: Any = 0.5, train: Any = False) -> Value:
-    """What drops nothing may train."""
-    del b
-    if number(p) != 0:
-        _refuse_training(train)
-    return input
-
-
-@aten("aten.native_dropout")
-def native_dropout(b: Builder, input: Value, p: Any = 0.5, train: Any = False) -> Any:
-    if number(p) != 0:
-        _refuse_training(train)
-    return input if b.count == 1 else (input, None)
-
-
-def _refuse_training(train: Any) -> None:
-    if train is not None and number(train):
-        message = "a dropout that is training: export the module in eval mode"
-        raise UnsupportedError(message)
 
 
 @aten("aten.elu")
@@ -72,19 +60,3 @@ def elu(b: Builder, self: Value, alpha: Any = 1.0, scale: Any = 1.0, input_scale
     if inner != 1:
         y = b(Where, b(Greater, self, b.like(self, 0)), self, y)
     return y if outer == 1 else b(Mul, y, b.like(self, outer))
-
-
-@aten("aten.rrelu", "aten.rrelu_with_noise", "aten.rrelu_with_noise_functional", by_place=False)
-def rrelu_(
-    b: Builder, self: Value, noise: Any = None, lower: Any = 0.125, upper: Any = 1 / 3, training: Any = False
-) -> Any:
-    del noise
-    _refuse_training(training)
-    y = rrelu(b, self, float(number(lower)), float(number(upper)))
-    return y if b.count == 1 else (y, None)
-
-
-@aten("aten.log_sigmoid_forward")
-def log_sigmoid_forward(b: Builder, self: Value) -> Any:
-    y = logsigmoid(b, self)
-    return y if b.count == 1 else (y, None)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import dtype_of
 from graphport.ops.dialects.torch_promotion import cast, computed, floating
 from graphport.ops.pages.arithmetic import Abs, Add, Cos, Div, Exp, Floor, Log, Mul, Neg, Sin, Sqrt, Sub
-from graphport.ops.pages.comparison import Equal, Greater, IsNaN, Less, LessOrEqual, Where
+from graphport.ops.pages.comparison import Equal, Less, Where
 
 _LANCZOS = (
     *(0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059),
@@ -79,17 +79,6 @@ def erfinv(b: Builder, self: Value) -> Value:
     return cast(b, b(Where, is_end, infinite, better), dtype_of(own))
 
 
-@aten("aten.special_entr")
-def entr(b: Builder, self: Value) -> Value:
-    """`-x log x`, 0 at 0, minus infinity below."""
-    x = floating(b, self)
-    zero = b.like(x, 0)
-    positive = b(Greater, x, zero)
-    inner = b(Neg, b(Mul, x, b(Log, b(Where, positive, x, b.like(x, 1)))))
-    below = b(Where, b(Equal, x, zero), zero, b.like(x, -math.inf))
-    return b(Where, b(IsNaN, x), x, b(Where, positive, inner, below))
-
-
 def _bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     """Of order 0, up to 15/4 and beyond it, the latter without its exponential; and the size of `x`."""
     size = b(Abs, x)
@@ -98,21 +87,6 @@ def _bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     guarded = b(Where, b(Less, size, b.like(x, 3.75)), b.like(x, 3.75), size)
     large = b(Div, polynomial(b, b(Div, b.like(x, 3.75), guarded), _I0_LARGE[::-1]), b(Sqrt, guarded))
     return small, large, size
-
-
-@aten("aten.i0", "aten.special_i0")
-def bessel_i0(b: Builder, self: Value) -> Value:
-    """Abramowitz and Stegun 9.8.1 and 9.8.2."""
-    x = floating(b, self)
-    small, large, size = _bessel(b, x)
-    return b(Where, b(LessOrEqual, size, b.like(x, 3.75)), small, b(Mul, large, b(Exp, size)))
-
-
-@aten("aten.special_i0e")
-def bessel_i0e(b: Builder, self: Value) -> Value:
-    x = floating(b, self)
-    small, large, size = _bessel(b, x)
-    return b(Where, b(LessOrEqual, size, b.like(x, 3.75)), b(Mul, small, b(Exp, b(Neg, size))), large)
 
 
 _I1_SMALL = (0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411)
@@ -129,21 +103,6 @@ def _first_bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     guarded = b(Where, b(Less, size, b.like(x, 3.75)), b.like(x, 3.75), size)
     large = b(Div, polynomial(b, b(Div, b.like(x, 3.75), guarded), _I1_LARGE[::-1]), b(Sqrt, guarded))
     return small, b(Where, b(Less, x, b.like(x, 0)), b(Neg, large), large), size
-
-
-@aten("aten.special_i1")
-def bessel_i1(b: Builder, self: Value) -> Value:
-    """Abramowitz and Stegun 9.8.3 and 9.8.4."""
-    x = floating(b, self)
-    small, large, size = _first_bessel(b, x)
-    return b(Where, b(LessOrEqual, size, b.like(x, 3.75)), small, b(Mul, large, b(Exp, size)))
-
-
-@aten("aten.special_i1e")
-def bessel_i1e(b: Builder, self: Value) -> Value:
-    x = floating(b, self)
-    small, large, size = _first_bessel(b, x)
-    return b(Where, b(LessOrEqual, size, b.like(x, 3.75)), b(Mul, small, b(Exp, b(Neg, size))), large)
 
 
 _J0 = (1.0, -2.2499997, 1.2656208, -0.3163866, 0.0444479, -0.0039444, 0.0002100)
@@ -166,16 +125,27 @@ def _waves(b: Builder, x: Value, inner: Sequence[float], size: Sequence[float], 
     return b(Where, b(Less, x, b.like(x, 3)), near, wave)
 
 
-@aten("aten.special_bessel_j0")
-def bessel_j0(b: Builder, self: Value) -> Value:
-    """Abramowitz and Stegun 9.4.1 and 9.4.3."""
-    x = floating(b, self)
-    return _waves(b, b(Abs, x), _J0, _J0_SIZE, _J0_PHASE)
+def _waves_of_order(b: Builder, order: int, x: Value) -> Value:
+    return _waves(b, x, *((_J0, _J0_SIZE, _J0_PHASE) if order == 0 else (_J1, _J1_SIZE, _J1_PHASE)))
 
 
-@aten("aten.special_bessel_j1")
-def bessel_j1(b: Builder, self: Value) -> Value:
-    """Abramowitz and Stegun 9.4.4 and 9.4.6; odd."""
-    x = floating(b, self)
-    found = _waves(b, b(Abs, x), _J1, _J1_SIZE, _J1_PHASE)
-    return b(Where, b(Less, x, b.like(x, 0)), b(Neg, found), found)
+ROWS.having(bessel=_bessel, first_bessel=_first_bessel, waves=_waves_of_order).lower("""
+# `-x log x`, 0 at 0, minus infinity below.
+aten.special_entr(self)
+    -> x = floating(self); is_positive = Greater(x, 0);
+       inner = Neg(Mul(x, Log(Where(is_positive, x, 1)))); below = Where(Equal(x, 0), like(x, 0), like(x, -math.inf));
+       Where(IsNaN(x), x, Where(is_positive, inner, below))
+# Abramowitz and Stegun 9.8.1 to 9.8.4: up to 15/4 and beyond it.
+aten.i0, aten.special_i0(self)
+    -> small, large, size = bessel(floating(self)); Where(LessOrEqual(size, 3.75), small, Mul(large, Exp(size)))
+aten.special_i0e(self)
+    -> small, large, size = bessel(floating(self)); Where(LessOrEqual(size, 3.75), Mul(small, Exp(Neg(size))), large)
+aten.special_i1(self)
+    -> small, large, size = first_bessel(floating(self)); Where(LessOrEqual(size, 3.75), small, Mul(large, Exp(size)))
+aten.special_i1e(self)
+    -> small, large, size = first_bessel(floating(self));
+       Where(LessOrEqual(size, 3.75), Mul(small, Exp(Neg(size))), large)
+# Abramowitz and Stegun 9.4.1 to 9.4.6; that of order 1 is odd.
+aten.special_bessel_j0(self) -> waves(0, Abs(floating(self)))
+aten.special_bessel_j1(self) -> x = floating(self); y = waves(1, Abs(x)); Where(Less(x, 0), Neg(y), y)
+""")

@@ -16,7 +16,7 @@ from graphport.ops.dialects.pnnx.indexing_slices import END, sliced
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.indexing_indices import strided_places
-from graphport.ops.dialects.pytorch.overloads import aten, view
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten, view
 from graphport.ops.dialects.torch_functions import axis_of, dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
@@ -183,11 +183,10 @@ def scatter_reduce_(
     return b(Div, total, b(Max, count, b.like(count, 1)))
 
 
-@aten("aten.scatter.value_reduce", "aten.scatter.reduce")
-def scatter_with(
-    b: Builder, self: Value, dim: Any, index: Value, src: Any = None, value: Any = None, reduce: Any = None
-) -> Value:
-    return scatter(b, self, dim, index, src, reduce, value)
+ROWS.lower("""
+aten.scatter.value_reduce, aten.scatter.reduce(self, dim, index, src=None, value=None, reduce=None)
+    -> torch.scatter(self, dim, index, src, reduce, value)
+""")
 
 
 @aten("aten.index_fill")

@@ -7,11 +7,11 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx.normalization import cosine_similarity
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import LogSoftmax
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Min, Mul, Neg, Sub
 from graphport.ops.pages.comparison import Equal, Greater, LessOrEqual, Not, Where
@@ -85,7 +85,7 @@ def _of_shares(
 def cosine_embedding_loss(
     b: Builder, input1: Value, input2: Value, target: Value, margin: Any = 0.0, reduction: Any = _MEAN
 ) -> Value:
-    found = cosine_similarity(b, input1, input2, len(b.dims(input1)) - 1, 1e-8)
+    found = PNNX.read("F.cosine_similarity", b, input1, input2, len(b.dims(input1)) - 1, 1e-8)
     zero = b.like(found, 0)
     apart = b(Max, b(Sub, found, b.like(found, float(number(margin)))), zero)
     near = b(Sub, b.like(found, 1), found)

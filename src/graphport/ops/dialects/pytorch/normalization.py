@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,19 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx.normalization import batch_norm, group_norm, layer_norm, rms_norm
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import dtype_of, integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.pages.reshape import Concat, Reshape, Shape, Size
 
 Answer = tuple[Value, ...]
+batch_norm, group_norm, layer_norm, rms_norm = (
+    partial(PNNX.read, f"F.{name}") for name in ("batch_norm", "group_norm", "layer_norm", "rms_norm")
+)
+"""What PNNX's functions make, whose arguments are the same."""
 
 
 def _wide(b: Builder, x: Value) -> Value:

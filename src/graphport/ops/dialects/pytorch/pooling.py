@@ -8,38 +8,42 @@ from typing import Any
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.convolution import batched, unbatched
-from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import bounded, integers, static, vector
 from graphport.ops.pages.indexing import ScatterElements
 from graphport.ops.pages.reduction import ReduceProd
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape
 
-for _rank in (1, 2, 3):
-
-    @aten(f"aten.max_pool{_rank}d_with_indices", f"aten.max_pool{_rank}d")
-    def max_pool_with_indices(
-        b: Builder, self: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: Any = False, rank: int = _rank,
-    ) -> Any:  # fmt: skip
-        return max_pool(b, self, integers(kernel_size, rank), stride, padding, dilation, ceil_mode)
-
-    @aten(f"aten.avg_pool{_rank}d")
-    def avg_pools(
-        b: Builder, self: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: Any = False,
-        count_include_pad: Any = True, divisor_override: Any = None, rank: int = _rank,
-    ) -> Value:  # fmt: skip
-        kernel = integers(kernel_size, rank)
-        return avg_pool(b, self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-    @aten(f"aten.adaptive_avg_pool{_rank}d", f"aten._adaptive_avg_pool{_rank}d")
-    def adaptive_mean(b: Builder, self: Value, output_size: Any, rank: int = _rank) -> Value:
-        return adaptive_avg_pool(b, self, tuple(integers(output_size, rank)))
-
-    @aten(f"aten.adaptive_max_pool{_rank}d")
-    def adaptive_max(b: Builder, self: Value, output_size: Any, rank: int = _rank) -> Any:
-        return adaptive_max_pool(b, self, tuple(integers(output_size, rank)))
+ROWS.having(integers=lambda _b, x, count: integers(x, count)).lower("""
+aten.max_pool1d_with_indices,
+    aten.max_pool1d(self, kernel_size, stride=None, padding: any = 0, dilation: any = 1, ceil_mode: any = False)
+    -> F.max_pool1d(self, integers(kernel_size, 1), stride, padding, dilation, ceil_mode)
+aten.max_pool2d_with_indices,
+    aten.max_pool2d(self, kernel_size, stride=None, padding: any = 0, dilation: any = 1, ceil_mode: any = False)
+    -> F.max_pool2d(self, integers(kernel_size, 2), stride, padding, dilation, ceil_mode)
+aten.max_pool3d_with_indices,
+    aten.max_pool3d(self, kernel_size, stride=None, padding: any = 0, dilation: any = 1, ceil_mode: any = False)
+    -> F.max_pool3d(self, integers(kernel_size, 3), stride, padding, dilation, ceil_mode)
+aten.avg_pool1d(self, kernel_size, stride=None, padding: any = 0, ceil_mode: any = False,
+                count_include_pad: any = True, divisor_override=None)
+    -> F.avg_pool1d(self, integers(kernel_size, 1), stride, padding, ceil_mode, count_include_pad, divisor_override)
+aten.avg_pool2d(self, kernel_size, stride=None, padding: any = 0, ceil_mode: any = False,
+                count_include_pad: any = True, divisor_override=None)
+    -> F.avg_pool2d(self, integers(kernel_size, 2), stride, padding, ceil_mode, count_include_pad, divisor_override)
+aten.avg_pool3d(self, kernel_size, stride=None, padding: any = 0, ceil_mode: any = False,
+                count_include_pad: any = True, divisor_override=None)
+    -> F.avg_pool3d(self, integers(kernel_size, 3), stride, padding, ceil_mode, count_include_pad, divisor_override)
+aten.adaptive_avg_pool1d, aten._adaptive_avg_pool1d(self, output_size)
+    -> F.adaptive_avg_pool1d(self, integers(output_size, 1))
+aten.adaptive_avg_pool2d, aten._adaptive_avg_pool2d(self, output_size)
+    -> F.adaptive_avg_pool2d(self, integers(output_size, 2))
+aten.adaptive_avg_pool3d, aten._adaptive_avg_pool3d(self, output_size)
+    -> F.adaptive_avg_pool3d(self, integers(output_size, 3))
+aten.adaptive_max_pool1d(self, output_size) -> F.adaptive_max_pool1d(self, integers(output_size, 1))
+aten.adaptive_max_pool2d(self, output_size) -> F.adaptive_max_pool2d(self, integers(output_size, 2))
+aten.adaptive_max_pool3d(self, output_size) -> F.adaptive_max_pool3d(self, integers(output_size, 3))
+""")
 
 
 def _unpooled(b: Builder, x: Value, indices: Value, size: Any, rank: int) -> Value:

@@ -13,7 +13,7 @@ from graphport.ops.dialects.pnnx.reshape_parts import chunk as pnnx_chunk
 from graphport.ops.dialects.pnnx.reshape_parts import split as pnnx_split
 from graphport.ops.dialects.pnnx.reshape_parts import tensor_split as pnnx_tensor_split
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths, merged
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import axis_of, number, vector
 from graphport.ops.dialects.torch_promotion import promoted
 from graphport.ops.pages.arithmetic import Add, Div, Min, Mul, Sub
@@ -75,29 +75,16 @@ def split(b: Builder, self: Value, split_size: Any = None, dim: Any = 0, split_s
     return tuple(b(Slice, self, start, b(Add, start, step), place) for start in bounds)
 
 
-@aten("aten.split_with_sizes", "aten.split_with_sizes_copy", "aten.unsafe_split_with_sizes")
-def split_with_sizes(b: Builder, self: Value, split_sizes: Any, dim: Any = 0) -> Any:
-    return split(b, self, tuple(split_sizes), dim)
-
-
-def _stacked_split(b: Builder, x: Value, given: Any, axis: int) -> tuple[Value, ...]:
-    return pnnx_tensor_split(b, x, given, axis)
-
-
-@aten("aten.hsplit")
-def hsplit(b: Builder, self: Value, sections: Any = None, indices: Any = None) -> tuple[Value, ...]:
-    given = sections if sections is not None else indices
-    return _stacked_split(b, self, given, 0 if len(b.dims(self)) == 1 else 1)
-
-
-@aten("aten.vsplit")
-def vsplit(b: Builder, self: Value, sections: Any = None, indices: Any = None) -> tuple[Value, ...]:
-    return _stacked_split(b, self, sections if sections is not None else indices, 0)
-
-
-@aten("aten.dsplit")
-def dsplit(b: Builder, self: Value, sections: Any = None, indices: Any = None) -> tuple[Value, ...]:
-    return _stacked_split(b, self, sections if sections is not None else indices, 2)
+ROWS.lower("""
+aten.split_with_sizes, aten.split_with_sizes_copy, aten.unsafe_split_with_sizes(self, split_sizes, dim=0)
+    -> aten.split(self, split_sizes, dim)
+aten.hsplit(self, sections=None, indices=None)
+    -> torch.tensor_split(self, indices if sections is None else sections, 0 if rank(self) == 1 else 1)
+aten.vsplit(self, sections=None, indices=None)
+    -> torch.tensor_split(self, indices if sections is None else sections, 0)
+aten.dsplit(self, sections=None, indices=None)
+    -> torch.tensor_split(self, indices if sections is None else sections, 2)
+""")
 
 
 @aten("aten.cat", "aten.concat", "aten.concatenate")

@@ -8,8 +8,8 @@ from typing import Any
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx.resize import grid_sample, interpolate
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pnnx.resize import interpolate
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import number
 
 _WORDS = {
@@ -59,13 +59,8 @@ for _name in ("bilinear2d", "bicubic2d"):
     aten(f"aten._upsample_{_name}_aa", by_place=False)(partial(_resized, _WORDS[_name], True))
 
 
-@aten("aten.grid_sampler", "aten.grid_sampler_2d", "aten.grid_sampler_3d")
-def grid_sampler(
-    b: Builder,
-    input: Value,
-    grid: Value,
-    interpolation_mode: Any = 0,
-    padding_mode: Any = 0,
-    align_corners: Any = False,
-) -> Value:
-    return grid_sample(b, input, grid, int(number(interpolation_mode)), int(number(padding_mode)), align_corners)
+ROWS.lower("""
+aten.grid_sampler, aten.grid_sampler_2d,
+    aten.grid_sampler_3d(input, grid, interpolation_mode=0, padding_mode=0, align_corners: any = False)
+    -> F.grid_sample(input, grid, interpolation_mode, padding_mode, align_corners)
+""")

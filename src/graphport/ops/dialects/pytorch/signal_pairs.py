@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from graphport.ops.declare import lower
-from graphport.ops.dialects.pnnx.signal_pairs import FUNCTIONS, in_pairs, of_each_part
+from graphport.ops.dialects.pnnx.signal_pairs import FUNCTIONS, of_each_part, of_pairs
 from graphport.ops.dialects.pytorch.overloads import DIALECT, plain
-from graphport.ops.dialects.torch_functions import COMPLEX, Function, bound
+from graphport.ops.dialects.torch_functions import COMPLEX, Function
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
 from graphport.ops.rows.table import Rows
 
@@ -18,7 +18,7 @@ def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
 
     def register(function: Function) -> Function:
         for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(plain(partial(in_pairs, bound(word, function, ignores))))
+            lower(DIALECT, f"{COMPLEX}{word}")(plain(of_pairs(word, function, ignores)))
         return function
 
     return register
