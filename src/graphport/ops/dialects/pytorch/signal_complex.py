@@ -146,7 +146,7 @@ aten.ne(self, other) -> Not(equal(self, other))
 aten.isnan(self) -> Or(aten.isnan(re(self)), aten.isnan(im(self)))
 aten.isinf(self) -> Or(aten.isinf(re(self)), aten.isinf(im(self)))
 aten.isfinite(self) -> And(aten.isfinite(re(self)), aten.isfinite(im(self)))
-aten.isreal(self) -> And(aten.isreal(re(self)), aten.isreal(im(self)))
+aten.isreal(self) -> Equal(im(self), 0)
 """)
 
 
