@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.replacing import recover
-from tests.core.test_transactions import ended_at
+from tests.core.ended import contents, left_at_every_step
 from tests.models import model, node, typed, write_onnx
 
 SOURCE = Path(gp.__file__).parent
@@ -72,33 +71,26 @@ def given(tmp_path_factory):
     }
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() if each.is_file() else b"" for each in sorted(folder.iterdir())}
-
-
 @pytest.mark.skipif(os.name != "posix", reason="processes are forked")
 @pytest.mark.parametrize("name", ["m.ncnn.param", "m.pnnx.param", "m.xml", "m.html", "s.npz"])
 def test_files_are_the_old_ones_or_the_new_ones_whenever_their_writer_is_ended(tmp_path, given, name):
     write_old, write_new = given[name]
-    outcomes = set()
-    (tmp_path / "old").mkdir()
-    write_old(tmp_path / "old" / name)
-    for number in range(200):
-        folder = tmp_path / str(number)
-        shutil.copytree(tmp_path / "old", folder)
-        path = folder / name
-        old = _files(folder)
-        if name == "s.npz":
-            path.unlink()  # of another model they are refused, and not replaced
-            old = {}
-        is_ended = ended_at(number, folder, lambda path=path: write_new(path))
+    folder, outcomes = tmp_path / "own", set()
+    folder.mkdir()
+    write_old(folder / name)
+    old = contents(folder)
+    if name == "s.npz":
+        (folder / name).unlink()  # of another model they are refused, and not replaced
+        old = {}
+    left = left_at_every_step(folder, lambda: write_new(folder / name), tmp_path / "left")
+    for each in left:
         for stem in (name, "m.ncnn.param"):
-            recover(folder / stem)
+            recover(each / stem)
         # What nobody reads is swept by the next writer.
-        found = {each: data for each, data in _files(folder).items() if not each.startswith(".")}
-        write_new(path)
-        new = _files(folder)
-        assert not any(each.startswith(".") for each in new), "leftovers are swept"
+        found = {file: data for file, data in contents(each).items() if not file.startswith(".")}
+        write_new(each / name)
+        new = contents(each)
+        assert not any(file.startswith(".") for file in new), "leftovers are swept"
         assert set(new) >= set(old)
         # PNNX's files and ncnn's are two models.
         for group in ("ncnn", ""):
@@ -107,10 +99,9 @@ def test_files_are_the_old_ones_or_the_new_ones_whenever_their_writer_is_ended(t
             ]
             assert held[0] in held[1:]
         outcomes.add("old" if found == old else "new" if found == new else "one of two")
-        if not is_ended:
-            break
+    assert found == new, "nobody ended the last one"
     assert outcomes >= {"old", "new"}
-    assert 3 < number < 199
+    assert len(left) >= 3
 
 
 def test_nothing_is_written_past_the_one_way():
