@@ -28,8 +28,9 @@ COMMAND = re.compile(r"((?:[A-Z_]+=\S+ )*)graphport (.*)")
 
 
 def run_side(example: dict[str, Any], side: str) -> tuple[int, str]:
-    """Exit code and output of the last command of one side, in the current folder, in which `digits` lies."""
-    shutil.copytree(DIGITS, "digits")
+    """Exit code and output of the last command of one side, in the current folder, in which `digits` lies if it is named."""
+    if any(DIGITS.name in str(text) for text in example.values()):
+        shutil.copytree(DIGITS, DIGITS.name)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The onnxtxt format is experimental")
         run_script(example.get("setup", ""))
