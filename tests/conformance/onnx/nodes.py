@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx.backend.test.case.model import collect_testcases
+from onnx.backend.test.case.model import _SimpleModelTestCases, collect_testcases
+from onnx.backend.test.case.node import _NodeTestCases
 from onnx.backend.test.loader import load_node_model_tests
 
 from graphport.backends import prepare
@@ -28,6 +30,7 @@ class Unsupported(Exception):
     """The model has nodes that have no canonical form."""
 
 
+@cache
 def names() -> list[str]:
     """Every case, in order; those that draw random numbers have no expected outputs and are left out."""
     return (HERE / "cases.txt").read_text().split()
@@ -45,13 +48,61 @@ def sample() -> list[str]:
     return [every[index * len(every) // SAMPLE] for index in range(SAMPLE)]
 
 
+class Cases(Mapping[str, Any]):
+    """The cases by name. Their data takes seconds, so that only who is asked for is made; some draw random numbers."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
+        self._found: dict[str, Any] = {}
+        self._read = 0
+
+        def kept(cls: type, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+            for key in members:
+                if key.startswith("export"):
+                    about = key.removeprefix("export_") if key != "export" else name.lower()
+                    self._waiting.setdefault(about, []).append(getattr(cls, key))
+
+        with patch("onnx.backend.test.case.base._Exporter.__init__", kept):
+            load_node_model_tests()
+            collect_testcases()
+
+    def __getitem__(self, name: str) -> Any:
+        near = [about for about in self._waiting if name.removeprefix("test_").startswith(about)]
+        for about in sorted(near, key=len, reverse=True):
+            if name not in self._found:
+                self._make(about)
+        if name not in self._found:  # those that make a case of their own name are asked for by that
+            self._make(*(about for about in self._waiting if f"test_{about}" not in names()))
+        if name not in self._found:
+            self._make(*self._waiting)
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._make(*self._waiting)
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _make(self, *abouts: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for about in abouts:
+                for export in self._waiting.pop(about, ()):
+                    np.random.seed(0)  # noqa: NPY002  as its caller in `onnx` does
+                    export()
+        made = [*_NodeTestCases, *_SimpleModelTestCases]
+        if len(made) != self._read:
+            self._read = len(made)
+            self._found |= {case.name: case for case in made if not case.name.startswith("test_bernoulli")}
+
+
 @cache
-def cases() -> Mapping[str, Any]:
-    """The cases by name; making their data takes seconds."""
+def cases() -> Cases:
+    """The cases by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = [*load_node_model_tests(), *(case for case in collect_testcases() if case.model is not None)]
-    return {case.name: case for case in found if not case.name.startswith("test_bernoulli")}
+        return Cases()
 
 
 def data(case: Any) -> list[tuple[list[Any], list[Any]]]:
