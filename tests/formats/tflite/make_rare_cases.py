@@ -222,5 +222,45 @@ of_other_scales("max_pool", "MAX_POOL_2D", "Pool2DOptions", **_window)
 of_other_scales("gather", "GATHER", "GatherOptions", constants=([3, 0],), axis=1)
 
 
+def softly_suppressed(m, boxes, scores, *, most=8, overlap=0.6, least=0.05, sigma=0.5, is_fed=False):
+    """Boxes of which each lowers the scores of those it overlaps."""
+    told = [m.input("f4", np.shape(boxes), boxes), m.input("f4", np.shape(scores), scores)]
+    told += [m.tensor("most", "i4", data=np.int32(most))]
+    told += [m.tensor(name, "f4", data=np.float32(x)) for name, x in (("overlap", overlap), ("least", least))]
+    told += [m.input("f4", (), sigma) if is_fed else m.tensor("sigma", "f4", data=np.float32(sigma))]
+    m.graph.outputs = [m.tensor("kept", "i4", (most,)), m.tensor("scores", "f4", (most,)), m.tensor("count", "i4", ())]
+    m.op("NON_MAX_SUPPRESSION_V5", told, m.graph.outputs, "NonMaxSuppressionV5Options")
+
+
+def overlapping(seed, count):
+    random = np.random.default_rng(seed)
+    corners = random.uniform(0, 4, (count, 1, 2)) + random.uniform(-2, 2, (count, 2, 2))
+    return corners.reshape(count, 4), random.uniform(0, 1, count)
+
+
+@case
+def softly_suppressed_boxes(m):
+    softly_suppressed(m, *overlapping(1, 30), most=12, overlap=0.7, sigma=0.3, is_fed=True)
+
+
+@case
+def softly_suppressed_without_a_limit(m):
+    """No overlap suppresses: what is kept lowers its own score too, and may be kept again."""
+    softly_suppressed(m, *overlapping(2, 6), most=9, overlap=1.5, least=0.2)
+
+
+@case
+def softly_suppressed_without_area(m):
+    """A box without area lowers no score, not even its own."""
+    boxes, scores = overlapping(3, 5)
+    boxes[2] = [1, 1, 1, 2]
+    softly_suppressed(m, boxes, scores, most=4)
+
+
+@case
+def softly_suppressed_to_nothing(m):
+    softly_suppressed(m, *overlapping(4, 3), least=1.0)
+
+
 if __name__ == "__main__":
     main()
