@@ -163,7 +163,7 @@ def row(net: Path, shapes: dict[str, list[int]], program: str, limit: float, tur
 
     made: Any = onnxruntime
     graph = gp.load(net, shapes=shapes).graph
-    samples = [{name: np.asarray(each) for name, each in random_inputs(graph).items()} for _ in range(_SAMPLES)]
+    samples = [{name: np.asarray(x) for name, x in random_inputs(graph, seed).items()} for seed in range(_SAMPLES)]
     options = made.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, _SEVERE
     wanted = made.InferenceSession(str(net), options).run(None, samples[0])

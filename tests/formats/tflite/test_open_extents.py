@@ -75,9 +75,42 @@ def test_a_resize_whose_lengths_are_told_behind_an_open_batch(mode: str, tmp_pat
     graph = helper.make_graph(nodes, "g", [x], [y], [rest])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10), tmp_path / "m.onnx")
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    word = {"linear": "RESIZE_BILINEAR", "nearest": "RESIZE_NEAREST_NEIGHBOR"}.get(mode)
+    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    assert word is None or word in words
     with LiteRT() as runtime:
         for n in (1, 3):
             given = np.random.default_rng(n).normal(size=(n, 3, 4, 5)).astype(np.float32)
             (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {"x": given})
             (found,) = runtime(tmp_path / "m.tflite", [given])
             np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["an image", "a signal", "cut and filled up", "behind others"])
+def test_a_transposed_convolution_of_an_open_batch(case: str, tmp_path: Path) -> None:
+    """Its kernel is given the shape of its result, which begins with a batch that is told when it runs."""
+    space = (5,) if case == "a signal" else (4, 5)
+    random = np.random.default_rng(2)
+    w = onnx.numpy_helper.from_array(random.normal(size=(3, 2, *[3] * len(space))).astype(np.float32), "w")
+    stated = {"pads": [1, 0, 0, 1], "output_padding": [1, 0]} if case == "cut and filled up" else {}
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"]),
+        helper.make_node("ConvTranspose", ["h", "w"], ["y"], strides=[2] * len(space), **stated),
+    ]
+    ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, *space])]
+    if case == "behind others":
+        # No input of the graph begins with this batch.
+        nodes.insert(0, helper.make_node("Concat", ["x0", "x0"], ["x"], axis=0))
+        ports = [helper.make_tensor_value_info("x0", TensorProto.FLOAT, ["n", 3, *space])]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", ports, [y], [w])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    with LiteRT() as runtime:
+        for n in (1, 3):
+            given = random.normal(size=(n, 3, *space)).astype(np.float32)
+            (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {ports[0].name: given})
+            (found,) = runtime(tmp_path / "m.tflite", [given])
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+            again = gp.run(gp.load(tmp_path / "m.tflite"), {ports[0].name: given})["y"]
+            np.testing.assert_allclose(again, expected, atol=1e-5)

@@ -7,10 +7,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes, vector
-from graphport.ops.dialects.tflite.emitting import in_single, ints, is_other_real, shaped, turned, zeros
+from graphport.ops.dialects.tflite.emitting import in_single, ints, is_other_real, lengths_of, shaped, turned, zeros
 from graphport.ops.dialects.windows import transposed_window_of, window_options
 from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.pages.convolution.window import window
@@ -174,24 +175,43 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     steps = (*[1] * flat, *painted.strides)
     cut = [*[(0, 0)] * flat, *(tuple(sizes(pair, "padding")) for pair in painted.pads)]
     _, maps, *kernel = sizes(b.dims(w), "the filters")
-    batch, _, *space = sizes(b.dims(x), "what a transposed convolution reads")
+    batch, space = b.dims(x)[0], sizes(b.dims(x)[2:], "what a transposed convolution reads")
     lengths = [*[1] * flat, *sizes(painted.lengths, "the result")]
     full = [(n - 1) * s + k for n, s, k in zip(space, steps, kernel, strict=True)]
     whole = [max(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
     bias = bias if bias is not None else zeros(b, maps)
-    shape = ints(b, [batch, *whole, maps])
+    image = last(b, x)
+    shape = ints(b, [batch, *whole, maps]) if isinstance(batch, int) else _behind_batch(b, image, [*whole, maps])
     if len(kernel) == 2:
         options = {"padding": 1, "stride_h": steps[0], "stride_w": steps[1]}
-        y = emit(b, "TRANSPOSE_CONV", shape, turned(b, w, (1, 2, 3, 0)), last(b, x), bias, **options)
+        y = emit(b, "TRANSPOSE_CONV", shape, turned(b, w, (1, 2, 3, 0)), image, bias, **options)
     else:
         options = {"padding": 1, "stride_d": steps[0], "stride_h": steps[1], "stride_w": steps[2]}
         options |= {f"dilation_{axis}_factor": 1 for axis in "dhw"}
-        y = emit(b, "CONV_3D_TRANSPOSE", shape, turned(b, w, (2, 3, 4, 1, 0)), last(b, x), bias, **options)
+        y = emit(b, "CONV_3D_TRANSPOSE", shape, turned(b, w, (2, 3, 4, 1, 0)), image, bias, **options)
     if whole != lengths:
         begins = [first for first, _ in cut]
-        y = emit(b, "SLICE", y, ints(b, [0, *begins, 0]), ints(b, [batch, *lengths, maps]))
+        every = batch if isinstance(batch, int) else -1
+        y = emit(b, "SLICE", y, ints(b, [0, *begins, 0]), ints(b, [every, *lengths, maps]))
     y = first(b, y)
     return (shaped(b, y, (*b.dims(y)[:2], *b.dims(y)[3:])) if flat else y,)
+
+
+def _behind_batch(b: Builder, x: Value, extents: Sequence[int]) -> Value:
+    """A shape of int32 that begins with the batch of `x`, which is open, and goes on with these extents.
+
+    An input of the graph with the same batch is asked for it, if there is one: nobody reads the order of its axes.
+    """
+    batch = b.dims(x)[0]
+    ports = [] if b.graph is None else [each for each in b.graph.inputs if _begins_with(each, batch)]
+    b.looks_around = True
+    told = emit(b, "GATHER", lengths_of(b, (ports or [x])[0]), ints(b, [0]), axis=0)
+    return emit(b, "CONCATENATION", told, ints(b, extents), axis=0)
+
+
+def _begins_with(value: Value, extent: Dim) -> bool:
+    dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    return bool(dims) and dims[0] == extent
 
 
 def _in_groups(b: Builder, operands: tuple[Value, Value, Value | None], group: int, stated: dict[str, Any]) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from graphport.ops.views.resize import ResizeView
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -191,28 +193,47 @@ def _by_word(
         dtype_of(x) is not DType.FLOAT32
         or len(b.dims(x)) != _IMAGE
         or antialias
-        or axes
         or coordinates not in _COORDINATES
         or mode == "cubic"
     ):
         return None
-    extents = sizes(b.dims(x), "the image")
-    told, factors = integers(wanted), reals(scales)
-    if told is None and factors:
-        told = tuple(int(np.floor(n * f)) for n, f in zip(extents, factors, strict=True))
-        exact = all(abs(n * f - out) < 1e-6 for n, f, out in zip(extents, factors, told, strict=True))
-        if not exact and coordinates != "align_corners":
-            return None
-    if told is None or told[:2] != extents[:2] or keep_aspect_ratio_policy != "stretch":
+    chosen = range(_IMAGE) if axes is None else [axis % _IMAGE for axis in axes]
+    lengths = _lengths(b.dims(x), chosen, integers(wanted), reals(scales), is_exact=coordinates != "align_corners")
+    extents = [n for n in b.dims(x)[2:] if isinstance(n, int)]
+    if lengths is None or len(extents) < 2 or keep_aspect_ratio_policy != "stretch":
         return None
-    if mode == "nearest" and nearest_mode != _NEAREST[coordinates] and not _is_whole(extents, told, coordinates):
+    if mode == "nearest" and nearest_mode != _NEAREST[coordinates] and not _is_whole(extents, lengths, coordinates):
         return None
     corners, centers = _COORDINATES[coordinates]
-    if corners and any(out == 1 for out in told[2:]):
+    if corners and any(out == 1 for out in lengths):
         return None
     word = "RESIZE_NEAREST_NEIGHBOR" if mode == "nearest" else "RESIZE_BILINEAR"
-    y = emit(b, word, last(b, x), ints(b, told[2:]), align_corners=corners, half_pixel_centers=centers)
+    y = emit(b, word, last(b, x), ints(b, lengths), align_corners=corners, half_pixel_centers=centers)
     return (first(b, y),)
+
+
+def _lengths(
+    dims: Sequence[Dim],
+    axes: Sequence[int],
+    wanted: Sequence[int] | None,
+    factors: Sequence[float] | None,
+    *,
+    is_exact: bool,
+) -> list[int] | None:
+    """Height and width of an image that is resized, where these axes alone change; the batch may be open."""
+    found = list(dims)
+    for place, axis in enumerate(axes):
+        n = dims[axis]
+        if wanted is not None:
+            found[axis] = wanted[place]
+        elif not factors:
+            return None
+        elif factors[place] != 1:
+            if not isinstance(n, int) or (is_exact and abs(n * factors[place] - floor(n * factors[place])) >= 1e-6):
+                return None
+            found[axis] = floor(n * factors[place])
+    lengths = [n for n in found[2:] if isinstance(n, int)]
+    return lengths if found[:2] == list(dims[:2]) and len(lengths) == len(found) - 2 else None
 
 
 def _is_whole(extents: Sequence[int], told: Sequence[int], coordinates: str) -> bool:
