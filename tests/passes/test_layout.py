@@ -22,8 +22,22 @@ def rearranged(
 ) -> tuple[list[Any], dict[str, list[int]], dict[str, Any]]:
     """Nodes, results and constants of what is done along an axis.
 
-    It is put behind itself (c), looked up (g), averaged (m), split (v), or shuffled (w): parted, turned, joined.
+    It is put behind itself (c), looked up (g), averaged (m), split (v), or shuffled (w): parted, turned, joined. Or there
+    is one more in front of it (u), which goes again in the middle of something else.
     """
+    if kind == "u":
+        wide = [*shape[:axis], 1, *shape[axis:]]
+        perm = draw(st.permutations(range(5)))
+        turned = [wide[i] for i in perm]
+        place = perm.index(axis)
+        made = [
+            node("Unsqueeze", f"{x} {name}axis", f"{name}wide"),
+            node("Transpose", f"{name}wide", f"{name}turned", perm=perm),
+            node("Abs", f"{name}turned", f"{name}plain"),
+            node("Squeeze", f"{name}plain {name}place", name),
+        ]
+        told = {f"{name}axis": np.array([axis]), f"{name}place": np.array([place - draw(st.sampled_from([0, 5]))])}
+        return made, {name: [*turned[:place], *turned[place + 1 :]]}, told
     if kind == "c" and prod(shape) < 1500:
         doubled = [*shape[:axis], 2 * shape[axis], *shape[axis + 1 :]]
         return [node("Concat", f"{x} {x}", name, axis=axis - 4)], {name: doubled}, {}
@@ -72,7 +86,7 @@ def nets(draw: st.DrawFn) -> Any:
         name = draw(st.sampled_from(list(values)[-2:]))
         shape = values[name]
         axis = draw(st.integers(-4, 3))
-        match draw(st.sampled_from("tttrkcmpszagvww")):
+        match draw(st.sampled_from("tttrkcmpszagvwwuu")):
             case "t":
                 perm = draw(st.permutations(range(4)))
                 add("Transpose", [name], [shape[i] for i in perm], perm=perm)
@@ -91,7 +105,7 @@ def nets(draw: st.DrawFn) -> Any:
                 padded = [n + pads[i] + pads[i + 4] for i, n in enumerate(shape)]
                 if prod(padded) < 3000:
                     add("Pad", [name, constant(np.array(pads))], padded)
-            case "c" | "g" | "m" | "v" | "w" as kind if kind in "cgm" or shape[axis] % 2 == 0:
+            case "c" | "g" | "m" | "u" | "v" | "w" as kind if kind in "cgmu" or shape[axis] % 2 == 0:
                 more, results, told = rearranged(draw, kind, name, shape, axis % 4, f"t{len(values)}")
                 nodes += more
                 constants |= told

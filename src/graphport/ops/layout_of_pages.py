@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 
+_RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
+"""What has the same elements in another shape, which operand 1 tells."""
+
+
 class Pages:
     """The language of canonical operators (`ops.layout_language`)."""
 
@@ -75,7 +79,7 @@ class Pages:
         return made
 
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
-        fact = node.outputs[0].fact if not node.dialect and node.word == "Reshape" and node.outputs[0] else None
+        fact = node.outputs[0].fact if not node.dialect and node.word in _RESHAPES and node.outputs[0] else None
         told = node.inputs[1] if len(node.inputs) > 1 else None
         if not isinstance(fact, TensorFact) or told is None or told.storage is None or not told.is_constant:
             return None
@@ -83,8 +87,8 @@ class Pages:
 
     def set_shape(self, graph: Graph, node: Node, shape: Sequence[int]) -> None:
         storage = storage_of(np.array(shape, np.int64))
+        node.restate("Reshape", "", {})
         node.set_input(1, graph.add_constant("shape", TensorFact.of(storage), storage))
-        node.set_attribute("allowzero", None)
 
 
 def _place(page: Page) -> int | None:

@@ -57,6 +57,21 @@ def behind(
         First, shape and second, where first changes nothing and one operator reads the result, or second meets one that
         takes it back; else `None`.
     """
+    found = _past(node, order, language)
+    if found is None or _is_still(found[2]):
+        return None
+    # One that several read would be one for each of them.
+    makes_more = not _is_still(found[0]) or len(node.results[0].uses) > 1
+    return None if makes_more and not is_taken_back(node.results[0], found[2], language) else found
+
+
+def _is_still(order: Sequence[int]) -> bool:
+    return list(order) == list(range(len(order)))
+
+
+def _past(
+    node: Node, order: Sequence[int], language: Language
+) -> tuple[tuple[int, ...], tuple[Dim, ...], tuple[int, ...]] | None:
     shape, moved = language.shape(node), _extents(node.inputs[0])
     parts = None if shape is None or moved is None else pieces(moved, shape)
     if parts is None or shape is None:
@@ -66,12 +81,6 @@ def behind(
     first = tuple(order[axis] for taken, _ in parts for axis in taken)
     given = [axis for _, into in parts for axis in into]
     second = tuple(given.index(axis) for axis in range(len(given)))
-    if second == tuple(range(len(second))):
-        return None
-    # One that several read would be one for each of them.
-    makes_more = first != tuple(range(len(first))) or len(node.results[0].uses) > 1
-    if makes_more and not is_taken_back(node.results[0], second, language):
-        return None
     return first, tuple(shape[axis] for axis in given), second
 
 
@@ -84,6 +93,10 @@ def is_taken_back(value: Value, order: tuple[int, ...], language: Language, fart
         again = language.order(user)
         if again is not None:
             if len(again) == len(order) and all(order[axis] == place for place, axis in enumerate(again)):
+                return True
+        elif language.shape(user) is not None:
+            past = _past(user, order, language)
+            if past is not None and _is_still(past[0]) and is_taken_back(user.output, past[2], language, farthest - 1):
                 return True
         elif language.carried(user) and any(
             is_taken_back(result, order, language, farthest - 1) for result in user.results

@@ -262,5 +262,84 @@ def softly_suppressed_to_nothing(m):
     softly_suppressed(m, *overlapping(4, 3), least=1.0)
 
 
+def dilated_in_parts(m, dtype, *, space=(13,), pads=((2, 1),), crops=((0, 0),), blocks=(2,), depthwise=False, stride=1):
+    """A convolution of images of every so many elements, as TensorFlow says one with gaps."""
+    number = {} if dtype == "f4" else {"scale": 0.02, "zero": -3}
+    padded = [n + sum(pair) for n, pair in zip(space, pads, strict=True)]
+    parts = [n // block for n, block in zip(padded, blocks, strict=True)]
+    batch = 2 * int(np.prod(blocks))
+    is_signal = len(space) == 1
+    kernel = (1, 2) if is_signal else (2, 3)
+    image = (1, *parts) if is_signal else tuple(parts)
+    made = [(n - k) // stride + 1 for n, k in zip(image, kernel, strict=True)]
+    maps = 3 if depthwise else 4
+    x = m.input(dtype, (2, *space, 3), **number)
+    shape, table = m.tensor("blocks", "i4", data=blocks), m.tensor("pads", "i4", data=pads)
+    apart = m.tensor("apart", dtype, (batch, *parts, 3), **number)
+    m.op("SPACE_TO_BATCH_ND", [x, shape, table], [apart], "SpaceToBatchNDOptions", 2)
+    if is_signal:
+        wide = m.tensor("wide", dtype, (batch, 1, *parts, 3), **number)
+        m.op("EXPAND_DIMS", [apart, m.tensor("axis", "i4", data=1)], [wide], "ExpandDimsOptions")
+        apart = wide
+    weights = m.random.uniform(-1, 1, (1, *kernel, 3) if depthwise else (maps, *kernel, 3))
+    bias = m.random.uniform(-1, 1, maps)
+    if dtype == "f4":
+        w, b, told = m.tensor("w", "f4", data=weights), m.tensor("b", "f4", data=bias), {}
+    else:
+        step = np.abs(weights).max() / 127
+        w = m.tensor("w", "i1", data=np.round(weights / step), scale=step)
+        b = m.tensor("b", "i4", data=np.round(bias / (0.02 * step)), scale=0.02 * step)
+        told = {"scale": 0.05, "zero": 5}
+    y = m.tensor("convolved", dtype, (batch, *made, maps), **told)
+    fields = {"padding": 1, "strideH": stride, "strideW": stride, "dilationHFactor": 1, "dilationWFactor": 1}
+    word, record = ("DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions") if depthwise else ("CONV_2D", "Conv2DOptions")
+    fields |= {"depthMultiplier": 1} if depthwise else {}
+    m.op(word, [apart, w, b], [y], record, 1 if dtype == "f4" else 3, fusedActivationFunction=1, **fields)
+    if is_signal:
+        narrow = m.tensor("narrow", dtype, (batch, *made[1:], maps), **told)
+        m.op("RESHAPE", [y, m.tensor("shape", "i4", data=(batch, *made[1:], maps))], [narrow], "ReshapeOptions")
+        y, made = narrow, made[1:]
+    whole = [n * block - sum(pair) for n, block, pair in zip(made, blocks, crops, strict=True)]
+    m.graph.outputs = [m.tensor("y", dtype, (2, *whole, maps), **told)]
+    cut = m.tensor("crops", "i4", data=crops)
+    m.op("BATCH_TO_SPACE_ND", [y, shape, cut], m.graph.outputs, "BatchToSpaceNDOptions", 2)
+
+
+_IMAGE = {"space": (7, 9), "pads": ((2, 3), (1, 2)), "crops": ((1, 2), (0, 2)), "blocks": (3, 2)}
+
+
+@case
+def dilated_in_parts_signal(m):
+    dilated_in_parts(m, "f4")
+
+
+@case
+def dilated_in_parts_signal_int8(m):
+    dilated_in_parts(m, "i1", pads=((3, 4),), blocks=(4,))
+
+
+@case
+def dilated_in_parts_image(m):
+    """What is filled up so that blocks come out even is cut off behind."""
+    dilated_in_parts(m, "f4", **_IMAGE)
+
+
+@case
+def dilated_in_parts_image_int8(m):
+    dilated_in_parts(m, "i1", **_IMAGE, depthwise=True)
+
+
+@case
+def strided_in_parts(m):
+    """Each of the images is read in steps of two, which no gaps say."""
+    dilated_in_parts(m, "f4", **{**_IMAGE, "pads": ((2, 6), (1, 4)), "crops": ((0, 0), (0, 0))}, stride=2)
+
+
+@case
+def cut_in_parts(m):
+    """More is cut off than was filled up."""
+    dilated_in_parts(m, "f4", **{**_IMAGE, "crops": ((3, 0), (2, 0))})
+
+
 if __name__ == "__main__":
     main()

@@ -53,3 +53,13 @@ def test_the_state_of_an_operator_is_an_input_and_an_output_behind_the_others() 
     memory = outputs["s.next"].reshape(2, 6, 5)
     assert np.any(memory[:, :, 4])
     assert not np.any(memory[:, :, :4])
+
+
+def test_a_convolution_in_parts_is_one_with_gaps_where_that_is_the_same() -> None:
+    def gaps(name: str) -> list[object]:
+        graph = gp.load(CASES / f"{name}.tflite").graph
+        return [node.attributes.get("dilations") for node in graph if node.op == "Conv"]
+
+    assert gaps("dilated_in_parts_image") == gaps("dilated_in_parts_image_int8") == [(3, 2)]
+    assert gaps("dilated_in_parts_signal") == [(1, 2)]
+    assert gaps("strided_in_parts") == gaps("cut_in_parts") == [None]

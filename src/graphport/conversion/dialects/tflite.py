@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.conversion.dialects.tflite_dilations import dilate
 from graphport.conversion.dialects.tflite_hash import fill_tables
 from graphport.conversion.dialects.tflite_hybrid import products_of_rows
 from graphport.conversion.dialects.tflite_integers import integers
@@ -34,6 +35,7 @@ def before(graph: Graph) -> None:
     fill_tables(graph)
     for inner in walk(graph):
         part_spectra(inner)
+        dilate(inner)
     nodes = [node for node in graph if node.dialect == _DIALECT and node.word in (_HANDLE, _READ, _ASSIGN, _ONCE)]
     if not nodes or not _is_simple(graph, nodes):
         return
