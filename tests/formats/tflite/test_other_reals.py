@@ -147,3 +147,35 @@ def test_numbers_of_few_bits_are_cast_from_every_type_and_back(kind: str, given:
     assert not isinstance(found, str), found
     (expected,) = gp.run(model, {"x": x}, backend="reference").values()
     np.testing.assert_array_equal(found[0], expected)
+
+
+@pytest.mark.parametrize("axis", [None, 1])
+def test_halves_are_quantized_as_halves_are_divided(axis: int | None, tmp_path: Path) -> None:
+    """The quotient is a half before it is rounded: to the last bit, ties that this makes among them."""
+    random = np.random.default_rng(4)
+    scale = np.float16(0.013) if axis is None else random.uniform(0.01, 0.02, 8).astype(np.float16)
+    zero = np.int8(-7) if axis is None else random.integers(-9, 9, 8).astype(np.int8)
+    stored = [onnx.numpy_helper.from_array(array, name) for name, array in (("s", scale), ("z", zero))]
+    stated = {} if axis is None else {"axis": axis}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **stated)]
+    nodes.append(helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **stated))
+    x = random.uniform(-1.6, 1.6, (500, 8)).astype(np.float16)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT16, x.shape)],
+        [onnx.ValueInfoProto(name=name) for name in "qy"],
+        stored,
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    model = gp.load(tmp_path / "m.onnx")
+    gp.save(model, tmp_path / "m.tflite")
+    expected = list(gp.run(model, {"x": x}, backend="reference").values())
+    with np.errstate(all="ignore"):
+        single = np.clip(np.rint(x.astype(np.float32) / scale.astype(np.float32)) + zero, -128, 127)
+    assert np.any(single != expected[0]), "no quotient is a tie as a half alone"
+    with LiteRT() as litert:
+        found = litert(tmp_path / "m.tflite", [x])
+    assert not isinstance(found, str), found
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -80,13 +80,16 @@ def _quantized_later(
     block_size: int,
     dtype: DType | None = None,
 ) -> Value:
-    """The formula, for scales that are given later."""
+    """The formula, for scales that are given later, and for halves, whose quotients are halves."""
     dtype = dtype_of(zero) if zero is not None else dtype or DType.UINT8
     if not dtype.is_integer or dtype.bits not in (_FEW, _BYTE, 16):
         message = f"{dtype} with scales that are given later"
         raise UnsupportedError(message)
     real_x, real_scale = (cast_to(b, each, DType.FLOAT32) for each in (x, scale))
-    rounded = emit(b, "ROUND", emit(b, "DIV", real_x, _fitted(b, real_scale, x, axis, block_size)))
+    quotient = emit(b, "DIV", real_x, _fitted(b, real_scale, x, axis, block_size))
+    if dtype_of(scale) is DType.FLOAT16:
+        quotient = cast_to(b, cast_to(b, quotient, DType.FLOAT16), DType.FLOAT32)
+    rounded = emit(b, "ROUND", quotient)
     if zero is not None:
         rounded = emit(b, "ADD", rounded, _fitted(b, cast_to(b, zero, DType.FLOAT32), x, axis, block_size))
     least = -(1 << dtype.bits - 1) if dtype.kind == "i" else 0
@@ -99,7 +102,8 @@ def _quantized_later(
 @QuantizeLinearView.lift("tflite")
 def lift_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
     dtype = dtype_of(op.y_zero_point) if op.y_zero_point is not None else op.output_dtype or DType.UINT8
-    if _is_later(op.y_scale, op.y_zero_point) or op.block_size or dtype is DType.UINT16:
+    is_half = dtype_of(op.x) is DType.FLOAT16 and dtype is not DType.INT32
+    if _is_later(op.y_scale, op.y_zero_point) or op.block_size or dtype is DType.UINT16 or is_half:
         return (_quantized_later(b, op.x, op.y_scale, op.y_zero_point, op.axis, op.block_size, dtype),)
     told = _told(op.y_scale, op.y_zero_point, dtype, op.axis, len(b.dims(op.x)))
     if dtype is DType.INT32 or dtype_of(op.x) is not DType.FLOAT32:
@@ -119,7 +123,8 @@ def lift_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
         y = emit(b, "MUL", wide, _fitted(b, cast_to(b, op.x_scale, DType.FLOAT32), op.x, op.axis, op.block_size))
         return (cast_to(b, y, dtype_of(op.x_scale)),)
     told = _told(op.x_scale, op.x_zero_point, dtype, op.axis, max(len(b.dims(op.x)), 1))
-    if dtype_of(op.x_scale) is not DType.FLOAT32:
+    own = dtype_of(op.x_scale)
+    if own not in (DType.FLOAT32, DType.FLOAT16) or (dtype is DType.INT32 and own is not DType.FLOAT32):
         return None
     if dtype is DType.INT32:
         scales, zeros = told[2], told[3]  # type: ignore[index]
@@ -127,7 +132,8 @@ def lift_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
         shape = (-1, *[1] * (numbers.ndim - 1 - op.axis % max(numbers.ndim, 1))) if len(scales) > 1 else ()
         reals = (numbers - np.reshape(zeros, shape)) * np.reshape(scales, shape)
         return (emit(b, "RESHAPE", b.constant(reals.astype(np.float32)), ints(b, list(sizes(b.dims(op.x))))),)
-    return b.word("DEQUANTIZE", op.x, facts=[TensorFact(DType.FLOAT32, b.dims(op.x))], quantized=(told,))  # type: ignore[arg-type]
+    (y,) = b.word("DEQUANTIZE", op.x, facts=[TensorFact(DType.FLOAT32, b.dims(op.x))], quantized=(told,))  # type: ignore[arg-type]
+    return (cast_to(b, y, own),)
 
 
 @DynamicQuantizeLinear.lift("tflite")
