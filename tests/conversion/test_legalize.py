@@ -16,6 +16,7 @@ from graphport.formats.onnx import from_proto, to_proto
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
+from graphport.ops.builder import Builder
 from graphport.ops.declare import LOWERINGS, OPSET, Rule, ShapeError, UnsupportedError
 from graphport.ops.pages.activation import Relu
 from tests.models import model, node, perceptron, typed, write_nnef
@@ -114,6 +115,22 @@ def test_a_lowering_that_gives_up_leaves_nothing_behind(speak, error):
     assert [said.op for said in graph] == ["madeup.turn"]
     assert findings[0].code == "LEG0001"
     assert str(error) in findings[0].message
+
+
+def test_a_body_that_no_node_got_reads_nothing_any_more(speak):
+    def turn(b, x):
+        made = b(Relu, x)
+        body = Graph("body")
+        inside = Builder(b.inference, body)
+        body.set_outputs([inside(Relu, x), inside(Relu, made), made])
+        message = "it turns left"
+        raise UnsupportedError(message)
+
+    speak("turn", turn)
+    graph, findings = legalize(one_word("turn"))
+    assert [said.op for said in graph] == ["madeup.turn"]
+    assert [finding.code for finding in findings] == ["LEG0001"]
+    assert [use.user.op for use in graph.inputs[0].uses] == ["madeup.turn"]
 
 
 def test_a_lowering_that_finds_the_node_wrong_is_an_error(speak):

@@ -170,7 +170,7 @@ class _Legalizer:
         try:
             answer = registry.lowered(rule, builder, node.inputs, node.attributes)
         except (UnsupportedError, Unknown, Undecided, ShapeError) as error:
-            _undo(graph, before, node)
+            rewrite.take_back(graph, before, node)
             self.inference.required.clear()
             if isinstance(error, ShapeError) and not is_foreign(error, node.dialect):
                 finding = Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help)
@@ -179,7 +179,7 @@ class _Legalizer:
                 self._opaque(node, str(error) or "the rank of an operand is not known")
             return
         except FOUND as error:
-            _undo(graph, before, node)
+            rewrite.take_back(graph, before, node)
             self.inference.required.clear()
             self.inference.findings.append(
                 stumbled(f"the rule that reads {node.op}", error, node.origin, Severity.WARNING)
@@ -252,9 +252,3 @@ def _made_between(before: Node | None, node: Node) -> list[Node]:
         found.append(place)
         place = place.previous
     return found[::-1]
-
-
-def _undo(graph: Graph, before: Node | None, node: Node) -> None:
-    """Remove what a lowering that gave up has left before `node`."""
-    while node.previous is not before and node.previous is not None:
-        graph.remove(node.previous)

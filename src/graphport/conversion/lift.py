@@ -366,8 +366,7 @@ def _lift(graph: Graph, node: Node, ways: _Ways) -> Exception | None:
                 ways.repetition.remember(key, node, made, answer, moment)
             _take_over(graph, node, answer)
             return None
-        while node.previous is not before and node.previous is not None:
-            graph.remove(node.previous)
+        rewrite.take_back(graph, before, node)
     return refusal
 
 

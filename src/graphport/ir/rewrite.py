@@ -97,6 +97,33 @@ def erase(node: Node) -> None:
     node.graph.remove(node)
 
 
+def take_back(graph: Graph, before: Node | None, node: Node) -> None:
+    """Remove all that stands between `before`, or the beginning, and `node`, which a rule that gave up has left.
+
+    Bodies that it had made, and no node had yet, stop reading what they read.
+    """
+    while (made := node.previous) is not before and made is not None:
+        for value in made.results:
+            _forget(value, graph)
+        graph.remove(made)
+    for value in node.inputs:
+        if value is not None:
+            _forget(value, graph)
+
+
+def _forget(value: Value, graph: Graph) -> None:
+    """Let bodies that belong to no node stop reading a value: the last that began to, up to one in the graph itself."""
+    while value.uses:
+        user, _ = next(reversed(value.uses))
+        home = user.graph if isinstance(user, Node) else user
+        if home is None or home.root is graph.root:
+            return
+        if isinstance(user, Node):
+            user.inputs = ()
+        else:
+            user.set_outputs(())
+
+
 def copy(graph: Graph) -> Graph:
     """A graph of its own with the same content: nodes, values, notes and bodies are new, storages and facts shared.
 
