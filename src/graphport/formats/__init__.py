@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.faults import told
 from graphport.core.names import near
@@ -79,7 +80,7 @@ class Format(NamedTuple):
         self.check_choices(options)
         findings: list[Diagnostic] = []
         told_ = {name: value for name, value in options.items() if name not in self.preparations}
-        with told(f"writing {self.title}", Span(Source(str(path)))):
+        with told(f"writing {self.title}", Span(Source(str(path)))), paused_collection():
             self.module.write(graph, path, **told_, **({_FINDINGS: findings} if self.tells else {}))
         return findings
 

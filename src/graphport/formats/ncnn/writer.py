@@ -109,8 +109,9 @@ class _Writer:
                 remedy = "take it out of the outputs"
                 self.findings.append(Diagnostic("NCNN0305", message, value.origin, remedy))
         made = [(_place(value), self._input(value)) for value in self.graph.inputs]
+        returned = set(self.graph.outputs)
         for node in self.graph:
-            made += [(_place(node), row) for row in (self._node(node), *self._ends(node))]
+            made += [(_place(node), row) for row in (self._node(node), *self._ends(node, returned))]
         if all(place >= 0 for place, _ in made):
             # Nothing was added: the layers stand where they stood.
             made.sort(key=lambda item: item[0])
@@ -118,9 +119,8 @@ class _Writer:
         blobs = len(self.graph.inputs) + sum(len(node.results) for node in self.graph)
         return [str(MAGIC), f"{len(lines)} {blobs}", *lines]
 
-    def _ends(self, node: Node) -> list[str]:
+    def _ends(self, node: Node, returned: set[Value]) -> list[str]:
         """Layers that read what nobody reads of a node's results: ncnn takes that for outputs of the model."""
-        returned = set(self.graph.outputs)
         unread = [self._blobs[value] for value in node.results if not value.uses and value not in returned]
         return [self._row("Noop", f"unread_{blob}", [blob], [], []) for blob in unread]
 

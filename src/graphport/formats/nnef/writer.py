@@ -15,7 +15,6 @@ from graphport.core.names import unique
 from graphport.core.storage import ArrayStorage
 from graphport.formats.nnef import flavours
 from graphport.formats.nnef.build import CONSTANT, DIALECT, DTYPE, GENERIC, call_form
-from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.container import write_container
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.editions import provisional_words
@@ -117,13 +116,12 @@ def write(
             writer = Verbatim(graph, original, document.source, path)
             write_container(path, writer.files())
             return {}
-    with paused_collection():
-        is_shared, told = False, [] if findings is None else findings
-        if strict and (flavour == "both" or not is_still):
-            graph, is_shared = flavours.worded(graph, wanted or Edition.FINAL, flavour, told)
-        primitives = Primitives() if allow_fragments else None
-        writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict, is_shared=is_shared)
-        files = writer.files()
+    is_shared, told = False, [] if findings is None else findings
+    if strict and (flavour == "both" or not is_still):
+        graph, is_shared = flavours.worded(graph, wanted or Edition.FINAL, flavour, told)
+    primitives = Primitives() if allow_fragments else None
+    writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict, is_shared=is_shared)
+    files = writer.files()
     write_container(path, files)
     return writer.bent
 

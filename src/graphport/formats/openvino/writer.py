@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.replacing import Replacing, together
 from graphport.formats.openvino import blobs, operators
@@ -66,7 +65,7 @@ def write(
     _check(graph, ir_opset)
     graph = _STORED[weights or "f32"](graph)
     try:
-        with together(target) as files, paused_collection():
+        with together(target) as files:
             _write(graph, files, target, None if ir_version is None else str(ir_version))
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"

@@ -12,7 +12,6 @@ from graphport.core.dims import Symbol, Symbolic, bounds, substitute, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.build import DTYPE
-from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.container import DATA
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.files import Files
@@ -47,8 +46,7 @@ def files_of(graph: Graph, path: Path) -> dict[str, Payload]:
     Raises:
         DiagnosticError: everything that tract has no words for.
     """
-    with paused_collection():
-        return TractFiles(fitted(graph), path).files()
+    return TractFiles(fitted(graph), path).files()
 
 
 class TractFiles(Files):
