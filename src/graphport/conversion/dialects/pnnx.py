@@ -42,13 +42,14 @@ def before(graph: Graph) -> None:
     """Take lists, tuples and numbers out of operands, and results that nobody wants out of nodes."""
     numbers: dict[Value, Any] = {}
     lists: dict[Value, list[Item]] = {}
+    trees: dict[str, Tree | None] = {}
     for node in graph:
         if node.dialect != _DIALECT:
             continue
         if node.word in _UNPACKS:
             _unpack(graph, node, lists)
             continue
-        _note(node, numbers, lists)
+        _note(node, numbers, lists, trees)
         _expand(node, numbers, lists)
     _open_outputs(graph, lists)
     for node in reversed(graph):
@@ -60,9 +61,9 @@ def before(graph: Graph) -> None:
 def _pair(graph: Graph) -> None:
     """Make every complex tensor a real one with a last axis of two, if all that read or make it have a rule for it."""
     known = {value for value in graph.values() if _is_complex(value)}
-    nodes = [node for node in graph if known & {*node.operands, *node.results}]
     if not known or any(value.is_output or value.is_input for value in known):
         return
+    nodes = [node for node in graph if known & {*node.operands, *node.results}]
     if any(registry.lowering(_DIALECT, f"{COMPLEX}{node.word}") is None for node in nodes):
         return
     for node in nodes:
@@ -98,7 +99,7 @@ def _real(storage: Storage) -> Storage:
     return Computed(parts, (storage,), dtype, (*storage.shape, 2))
 
 
-def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]]) -> None:
+def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]], trees: dict[str, Tree | None]) -> None:
     """Remember a node that is a number or a list."""
     if len(node.results) != 1:
         return
@@ -111,7 +112,10 @@ def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]])
     elif node.word == "prim::Constant":
         numbers[node.output] = node.attributes.get("value")
     elif node.word == "Expression":
-        _note_expression(node, numbers, lists)
+        text = str(node.attributes.get("expr", ""))
+        if text not in trees:
+            trees[text] = _parsed(text)
+        _note_expression(node, trees[text], numbers, lists)
 
 
 def _settled(node: Node, item: Item, numbers: Mapping[Value, Any]) -> Item:
@@ -130,10 +134,16 @@ def _flat(items: tuple[Item, ...], lists: Mapping[Value, list[Item]]) -> list[It
     return [leaf for leaves in known for leaf in leaves]
 
 
-def _note_expression(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]]) -> None:
+def _parsed(text: str) -> Tree | None:
+    """What an expression says; `None` where it is none."""
     try:
-        tree = parse(str(node.attributes.get("expr", "")), ARITIES, lenient=True).tree
+        return parse(text, ARITIES, lenient=True).tree
     except DiagnosticError:
+        return None
+
+
+def _note_expression(node: Node, tree: Tree | None, numbers: dict[Value, Any], lists: dict[Value, list[Item]]) -> None:
+    if tree is None:
         if not node.inputs:
             # A text: PyTorch's word for a mode.
             numbers[node.output] = node.attributes.get("expr")

@@ -7,7 +7,7 @@ import struct
 from array import array
 from dataclasses import dataclass, field
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.formats.ncnn.layers import BINARY_TYPES
@@ -114,7 +114,7 @@ def parse_text(text: str, findings: Findings) -> list[Layer]:
     if len(counts) != 2 or not all(_COUNT.fullmatch(count) for count in counts):
         findings.error("NCNN0002", "the second line is not the number of layers and of blobs", None)
         findings.settle()
-    known: dict[str, tuple[str, Any]] = {}
+    known = _Known({}, {})
     layers = [layer for row in rows if (layer := _layer(*row, known, findings)) is not None]
     if not findings.found and int(counts[0]) != len(layers):
         message = f"the file announces {counts[0]} layers and has {len(layers)}"
@@ -132,8 +132,17 @@ def _rows(text: str) -> Iterator[tuple[list[str], int]]:
         start += len(line) + 1
 
 
-def _layer(words: list[str], start: int, known: dict[str, tuple[str, Any]], findings: Findings) -> Layer | None:
-    """The layer of a line; of parameters that stood in another one, `known` has what they are."""
+class _Known(NamedTuple):
+    """What parameters are that stood in another line."""
+
+    words: dict[str, tuple[str, Any]]
+    """The key and value of each."""
+    lists: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, str]]]
+    """All of a line by key, values and words: layers that say the same have the same ones."""
+
+
+def _layer(words: list[str], start: int, known: _Known, findings: Findings) -> Layer | None:
+    """The layer of a line."""
     stop = start + len(words[0])
     layer = Layer(intern(words[0]), words[1] if len(words) > 1 else "", [], [], {}, {}, start, stop)
     if len(words) < 4 or not all(_COUNT.fullmatch(word) for word in words[2:4]):
@@ -147,15 +156,23 @@ def _layer(words: list[str], start: int, known: dict[str, tuple[str, Any]], find
         return None
     layer.inputs = words[4 : 4 + taken]
     layer.outputs = words[4 + taken : 4 + taken + given]
-    for word in words[4 + taken + given :]:
-        parameter = known.get(word)
+    said = tuple(words[4 + taken + given :])
+    alike = known.lists.get(said)
+    if alike is not None:
+        layer.parameters, layer.texts = alike
+        return layer
+    count = len(findings.found)
+    for word in said:
+        parameter = known.words.get(word)
         if parameter is None:
             parameter = _parameter(word, layer, findings)
             if parameter is None:
                 continue
-            known[word] = parameter
+            known.words[word] = parameter
         layer.parameters[parameter[0]] = parameter[1]
         layer.texts[parameter[0]] = word
+    if len(findings.found) == count:
+        known.lists[said] = layer.parameters, layer.texts
     return layer
 
 

@@ -22,6 +22,7 @@ from graphport.ops.dialects.ncnn.told import LINE, shape_of, type_of
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact
+    from graphport.ir.graph import Notes
 
 DIALECT = "ncnn"
 _HINTS = "30"
@@ -91,11 +92,11 @@ class _Reader:
                 value.fact = self._declared(layer, value)
                 self.made.adopt_input(value)
             return
-        attributes = dict(layer.parameters)
-        attributes.update(self._weights(layer))
+        weights = self._weights(layer)
+        attributes = {**layer.parameters, **weights} if weights else layer.parameters
         origin = self.places, number
-        node = Node(layer.type, given, made, attributes, dialect=DIALECT, name=layer.name, origin=origin)
-        node.notes[LINE] = layer
+        notes: Notes = {LINE: layer}
+        node = Node(layer.type, given, made, attributes, dialect=DIALECT, name=layer.name, origin=origin, notes=notes)
         self.made.append(node)
 
     def _operand(self, name: str, layer: Layer) -> Value | None:

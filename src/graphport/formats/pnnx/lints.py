@@ -110,9 +110,11 @@ def read_results(
 
     pnnx drops results that nobody reads: one that is left may be the state at the end, of an LSTM one of two.
     """
+    if word not in _STATES:
+        return None, None
     dims = _numbers(_dims(given[0])) if given else None
     sizes = [attributes.get(key, 0) for key in ("hidden_size", "num_layers", "proj_size")]
-    if word not in _STATES or dims is None or len(dims) != 3 or not all(type(n) is int for n in sizes):
+    if dims is None or len(dims) != 3 or not all(type(n) is int for n in sizes):
         return None, None
     hidden, layers, projected = (int(n) for n in sizes if isinstance(n, int))
     ways = 2 if attributes.get("bidirectional") is True else 1

@@ -23,12 +23,14 @@ from graphport.formats.pnnx.lints import declared_shape, doubts_of_expression, d
 from graphport.formats.pnnx.param import Findings, Line, Places, Word, parse_lines
 from graphport.formats.pnnx.values import parse_tensor, parse_value
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.nodes import PlainAttributes
 
 if TYPE_CHECKING:
+    from graphport.core.diagnostics import Span
     from graphport.core.facts import Fact
     from graphport.core.storage import Storage
     from graphport.expression.syntax import Node as Tree
-    from graphport.ir.graph import Attribute
+    from graphport.ir.graph import Attribute, Notes
 
 DIALECT = "pnnx"
 _PREFIX = "pnnx."
@@ -139,7 +141,10 @@ class _Weights:
 
 
 class _Entries(NamedTuple):
-    """What a line says as `key=value`, sorted out; shapes are texts and the words that they stand in."""
+    """What a line says as `key=value`, sorted out; shapes are texts and the words that they stand in.
+
+    Attributes and texts may be those of other lines, too.
+    """
 
     attributes: dict[str, Attribute]
     texts: dict[str, tuple[Attribute, str]]
@@ -156,20 +161,24 @@ class _Reader:
         self.known: dict[str, Value] = {}
         self.outputs: list[notes.Line] = []
         self.places = Places(findings.source, ())
-        # Networks repeat themselves: shapes without open extents, and expressions of which there is nothing to say.
+        # Networks repeat themselves: shapes without open extents, expressions and parameters of which there is
+        # nothing to say.
         self._facts: dict[str, TensorFact] = {}
         self._expressions: dict[tuple[str, int], Tree] = {}
+        self._said: dict[tuple[str, ...], tuple[PlainAttributes, dict[str, tuple[Attribute, str]]]] = {}
 
     def graph(self, lines: list[Line]) -> Graph:
-        """The graph of all lines."""
+        """The graph of all lines, which are used up."""
         operands = sum(line.taken + line.given for line in lines)
         if operands > _MOST_OPERANDS:
             message = f"{operands} operands are more than are taken"
             self.findings.error("PNNX0008", message, None)
             return self.made
         self.places = Places(self.findings.source, lines)
-        for index, line in enumerate(lines):
-            self._line(index, line)
+        # Each line is let go once it is read: its words take more than the node.
+        lines.reverse()
+        for index in range(len(lines)):
+            self._line(index, lines.pop())
         self.made.notes[notes.LINE] = tuple(self.outputs)
         self.made.notes[notes.LAYOUT] = self.weights.layout
         return self.made
@@ -205,24 +214,28 @@ class _Reader:
         # Without operands it is a constant of any kind, a text even.
         if word == "Expression" and given:
             self._check_expression(line, given, results)
-        for doubt in doubts_of_operator(line.name, word, entries.keys, given, lambda: self.findings.span(line.word(0))):
+
+        def place() -> Span:
+            return self.findings.span(line.word(0))
+
+        for doubt in doubts_of_operator(line.name, word, entries.keys, given, place):
             self.findings.add(doubt)
-        attributes = dict(entries.attributes)
+        attributes = entries.attributes
         if word in _RESHAPES:
-            shape, doubt = declared_shape(attributes, given, results, lambda: self.findings.span(line.word(0)))
+            shape, doubt = declared_shape(attributes, given, results, place)
             if shape is not None and doubt is not None:
-                attributes["shape"] = shape
+                attributes = {**attributes, "shape": shape}
                 self.findings.add(doubt)
-        slots, doubt = read_results(word, attributes, given, results, lambda: self.findings.span(line.word(0)))
+        slots, doubt = read_results(word, attributes, given, results, place)
         if slots is not None and doubt is not None:
             placed = dict(zip(slots, results, strict=True))
             results = [placed.get(slot) or Value(f"{line.name}_{slot}", UNKNOWN) for slot in range(slots[-1] + 1)]
             self.findings.add(doubt)
         if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
-            attributes[_KEYS] = entries.keys
+            attributes = {**attributes, _KEYS: entries.keys}
         origin = self.places, note.index * Places.LONGEST
-        node = Node(word, given, results, attributes, dialect=DIALECT, name=line.name, origin=origin)
-        node.notes[notes.LINE] = note
+        notes_: Notes = {notes.LINE: note}
+        node = Node(word, given, results, attributes, dialect=DIALECT, name=line.name, origin=origin, notes=notes_)
         self.made.append(node)
 
     def _constant(self, value: Value, entries: _Entries, note: notes.Line) -> None:
@@ -270,27 +283,57 @@ class _Reader:
         return fact
 
     def _entries(self, line: Line) -> _Entries:
-        attributes: dict[str, Attribute] = {}
-        texts: dict[str, tuple[Attribute, str]] = {}
         keys = [""] * line.taken
         shapes: dict[str, tuple[str, int]] = {}
+        plain: list[int] = []
+        stored: list[int] = []
         words = line.words
         for place in range(line.first_entry, len(words)):
-            key, _, text = words[place].partition("=")
-            match key[0]:
+            word = words[place]
+            match word[0]:
                 case "#":
-                    shapes[key[1:]] = intern(text), place
+                    name, _, text = word.partition("=")
+                    shapes[name[1:]] = intern(text), place
                 case "$":
-                    self._key(key[1:], text, place, line, keys)
-                case _ if key in attributes:
-                    self.findings.error("PNNX0007", f"{line.name} says {key} twice", line.word(place, len(key) + 1))
+                    key, _, name = word.partition("=")
+                    self._key(key[1:], name, place, line, keys)
                 case "@":
-                    word = line.word(place, len(key) + 1)
-                    attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", word)
+                    stored.append(place)
                 case _:
-                    attributes[key] = self._value(key, text, place, line)
-                    texts[key] = (attributes[key], text)
+                    plain.append(place)
+        attributes, texts = self._plain(line, plain)
+        if stored:
+            attributes = dict(attributes)
+        for place in stored:
+            key, _, _ = words[place].partition("=")
+            if key in attributes:
+                self._twice(line, key, place)
+                continue
+            attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.word(place, len(key) + 1))
         return _Entries(attributes, texts, tuple(keys), shapes)
+
+    def _plain(self, line: Line, places: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
+        """The values of words that are no weights, and their texts: the same ones for lines that say the same."""
+        said = tuple([line.words[place] for place in places])
+        known = self._said.get(said)
+        if known is not None:
+            return known
+        count = len(self.findings.found)
+        attributes = PlainAttributes()
+        texts: dict[str, tuple[Attribute, str]] = {}
+        for place in places:
+            key, _, text = line.words[place].partition("=")
+            if key in attributes:
+                self._twice(line, key, place)
+                continue
+            attributes[key] = self._value(key, text, place, line)
+            texts[key] = (attributes[key], text)
+        if len(self.findings.found) == count and not self.findings.left_out:
+            self._said[said] = attributes, texts
+        return attributes, texts
+
+    def _twice(self, line: Line, key: str, place: int) -> None:
+        self.findings.error("PNNX0007", f"{line.name} says {key} twice", line.word(place, len(key) + 1))
 
     def _value(self, key: str, text: str, place: int, line: Line) -> Attribute:
         try:
