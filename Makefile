@@ -9,6 +9,7 @@ SECONDS ?= 300
 CASES ?= 1000000
 JOBS ?= 1
 ROUNDS ?= 3
+ONLY ?=
 PEERS := onnx onnx-ir onnxruntime onnxscript onnxsim onnxslim openvino nnef ncnn polygraphy
 
 export PIP_ROOT_USER_ACTION := ignore
@@ -62,8 +63,8 @@ bench: .venv/test  ## what measures us
 
 bench-peers:  ## ours beside the newest versions of others, in an environment of its own, into docs/benchmarks.md
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --disable-pip-version-check --quiet --upgrade --editable . $(PEERS)
-	.venv-peers/bin/python -m benchmarks.peers.page --rounds $(ROUNDS)
+	.venv-peers/bin/python -m pip install --disable-pip-version-check --quiet --upgrade . $(PEERS)
+	.venv-peers/bin/python -m benchmarks.peers.page --rounds $(ROUNDS) --only "$(ONLY)"
 
 docs: .venv/docs  ## the documentation, into site/
 	$(BIN)/mkdocs build --strict --quiet

@@ -187,7 +187,26 @@ def _megabytes(times: Times) -> str:
     return f"{times.peak:.0f}" if times.peak else ""
 
 
-HEADINGS = ("ratio", "spread", "work", "beside", "graphport, s", "the other, s", "peak MB", "goal")
+HEADINGS = ("ratio", "spread", "run before", "work", "beside", "graphport, s", "the other, s", "peak MB", "goal")
+
+
+def beside_last(row: list[str], last: dict[tuple[str, str], str]) -> list[str]:
+    """A row with the ratio that the page had before behind its spread."""
+    ratio, spread, work, peer, *rest = row
+    return [ratio, spread, last.get((work, peer), ""), work, peer, *rest]
+
+
+def ratios(figures_: str) -> dict[tuple[str, str], str]:
+    """The ratios of a page by work and tool."""
+    found: dict[tuple[str, str], str] = {}
+    place = ratio = 0
+    for line in figures_.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if {"ratio", "work"} <= {*cells}:
+            ratio, place = cells.index("ratio"), cells.index("work")
+        elif len(cells) > place + 1 and cells[ratio].startswith("**"):
+            found[cells[place], cells[place + 1]] = cells[ratio].strip("*")
+    return found
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -196,8 +215,8 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in every)
 
 
-def figures(rounds: int, only: str, models: Path | None) -> Iterator[str]:
-    """The parts of the page, as they are measured."""
+def figures(rounds: int, only: str, models: Path | None, last: dict[tuple[str, str], str]) -> Iterator[str]:
+    """The parts of the page, as they are measured; `last` are the ratios that it had."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         rows: list[list[str]] = []
@@ -216,7 +235,7 @@ def figures(rounds: int, only: str, models: Path | None) -> Iterator[str]:
             }
             rows += _told(lines(row.name, in_turns(rounds, works), row.goal))
         if rows:
-            yield "### Reading, writing, computing\n\n" + table(HEADINGS, rows)
+            yield "### Reading, writing, computing\n\n" + table(HEADINGS, [beside_last(row, last) for row in rows])
         rows = []
         small = folder / "tiny.onnx"
         MAKERS["tiny.onnx"](small)
@@ -229,7 +248,7 @@ def figures(rounds: int, only: str, models: Path | None) -> Iterator[str]:
                 }
                 rows += _told(lines(f"`{verb}` of 12 nodes, the process", in_turns(rounds + 2, works), goal))
         if rows:
-            yield "### As a process\n\n" + table(HEADINGS, rows)
+            yield "### As a process\n\n" + table(HEADINGS, [beside_last(row, last) for row in rows])
         if only in "simplify exports":
             yield "### Simplifying what exporters write\n\n" + simplifiers.compared(models, folder)
 
@@ -270,10 +289,10 @@ def main() -> None:
     given = parser.parse_args()
     date = dt.datetime.now(dt.UTC).date()
     head = f"Measured on {date:%d %B %Y}, {given.rounds} rounds: {machine()}.\n\n{versions()}.\n"
-    parts = [head, *figures(given.rounds, given.only, given.models)]
     page = given.page.read_text(encoding="utf-8") if given.page.exists() else f"{BEGIN}\n{END}\n"
     before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    old, _, after = rest.partition(END)
+    parts = [head, *figures(given.rounds, given.only, given.models, ratios(old))]
     given.page.write_text(f"{before}{BEGIN}\n\n" + "\n".join(parts) + f"\n{END}{after}", encoding="utf-8")
 
 
