@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from graphport.quantization.parameters import TINY, between, limits
+from graphport.quantization.unseen import unseen_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,8 @@ _AUTOMATIC: tuple[Method, ...] = ("mse", "percentile", "entropy", "moving-averag
 PERCENTILE = 99.999
 _SHRINKS = np.concatenate([np.linspace(0.2, 0.6, 11), np.linspace(0.63, 1.0, 38)])
 """Parts of the whole range that are tried for the least squared error."""
+_ROOM = (1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0)
+"""Multiples of a range that are tried for samples that go beyond it."""
 _FEWEST_LEVELS = 16
 _TOGETHER = 4
 _STOPS = 64
@@ -44,11 +47,25 @@ def calibrate(
 ) -> Grid:
     """The grid of a value that was seen as `state`.
 
-    `auto` takes the method whose grid has the least squared error over the histogram.
+    `auto` takes the method whose grid has the least squared error over the histogram and on samples that were not seen,
+    and makes room for these where that lessens it.
     """
     names = _AUTOMATIC if method == "auto" else (method,)
     grids = grids_of(state, dtype, names, is_symmetric=is_symmetric, percentile=percentile, power_of_two=power_of_two)
-    return min(grids, key=lambda grid: squared_error(state.histogram, grid)) if len(grids) > 1 else grids[0]
+    if method != "auto":
+        return grids[0]
+
+    def error(grid: Grid) -> float:
+        return squared_error(state.histogram, grid) + state.samples * float(unseen_errors(state, grid).sum())
+
+    best = min(grids, key=error)
+    if dtype.is_floating:
+        return best
+    wider = [
+        between(best.low * part, best.high * part, dtype, is_symmetric=is_symmetric, power_of_two=power_of_two)
+        for part in _ROOM
+    ]
+    return min([best, *wider], key=error)
 
 
 def grids_of(

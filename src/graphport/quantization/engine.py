@@ -85,6 +85,8 @@ class Noise:
     agreeing: int = 0
     each: dict[str, list[tuple[float, float]]] = field(default_factory=dict[str, list[tuple[float, float]]])
     """Signal and noise of every sample by itself, or of a run whose outputs have no axis of samples."""
+    unseen: float = 0.0
+    """What samples that go beyond all that were seen are expected to add, as a part of the noise."""
 
     def add(self, expected: Mapping[str, Any], found: Mapping[str, Any], count: int = 1) -> None:
         """See the outputs of a run on `count` samples."""
@@ -121,7 +123,8 @@ class Noise:
         if not self.signal:
             return None
         worst = max(self.signal, key=lambda name: self.noise[name] / max(self.signal[name], 1e-30))
-        found = ratio_interval(*zip(*self.each[worst], strict=True))
+        signals, noises = zip(*self.each[worst], strict=True)
+        found = ratio_interval(signals, noises, self.unseen)
         return None if found is None else (decibels(found[1]), decibels(found[0]))
 
     @property

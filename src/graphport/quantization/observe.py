@@ -101,9 +101,9 @@ def _exponent(largest: float) -> int:
 class Statistics:
     """What was seen of one value.
 
-    `lows` and `highs` are the ends for each entry of `axis` (all of them in one where it is `None`); `squares` is the
-    sum of squares; `average` holds the moving averages of the ends of single samples, and what is left of the weight
-    that they begin with.
+    `lows` and `highs` are the ends for each entry of `axis` (all of them in one where it is `None`), `other_lows` and
+    `other_highs` those without the sample that each end is of; `squares` is the sum of squares; `average` holds the
+    moving averages of the ends of single samples, and what is left of the weight that they begin with.
     """
 
     axis: int | None = None
@@ -115,6 +115,8 @@ class Statistics:
     average: tuple[float, float, float] = (0.0, 0.0, 1.0)
     histogram: Histogram = field(default_factory=Histogram)
     tails: Extremes = field(default_factory=Extremes)
+    other_lows: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+    other_highs: Array = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @property
     def low(self) -> float:
@@ -147,11 +149,11 @@ class Statistics:
         lows, highs = rows.min(axis=others).reshape(len(rows), -1), rows.max(axis=others).reshape(len(rows), -1)
         for low, high in zip(lows.min(axis=1), highs.max(axis=1), strict=True):
             self._move(float(low), float(high))
-        lows, highs = lows.min(axis=0), highs.max(axis=0)
         if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
             message = "NaN or infinity"
             raise FloatingPointError(message)
         self._widen(lows, highs)
+        lows, highs = lows.min(axis=0), highs.max(axis=0)
         self.samples += samples
         self.elements += x.size
         flat = x.reshape(-1)
@@ -176,9 +178,11 @@ class Statistics:
             ),
             self.histogram.merge(other.histogram),
             self.tails.merge(other.tails),
+            self.other_lows.copy(),
+            self.other_highs.copy(),
         )
         if other.lows.size:
-            both._widen(other.lows, other.highs)
+            both._widen(np.stack([other.lows, other.other_lows]), np.stack([other.highs, other.other_highs]))
         return both
 
     def _move(self, low: float, high: float) -> None:
@@ -190,5 +194,17 @@ class Statistics:
         )
 
     def _widen(self, lows: Array, highs: Array) -> None:
-        self.lows = np.minimum(self.lows, lows) if self.lows.size else lows.astype(np.float32)
-        self.highs = np.maximum(self.highs, highs) if self.highs.size else highs.astype(np.float32)
+        """See the ends of more samples, a row for each."""
+        self.lows, self.other_lows = _two_least([self.lows, self.other_lows], lows)
+        highest, other = _two_least([-self.highs, -self.other_highs], -highs)
+        self.highs, self.other_highs = -highest, -other
+
+
+def _two_least(known: list[Array], rows: Array) -> Array:
+    """The least of each column and the next, of `rows` and of what is known; infinite where there is no other."""
+    found = rows.astype(np.float32)
+    if known[0].size:
+        found = np.concatenate([np.stack(known), found])
+    if len(found) == 1:
+        found = np.concatenate([found, np.full_like(found, np.inf)])
+    return np.partition(found, 1, axis=0)[:2]

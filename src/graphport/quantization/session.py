@@ -27,6 +27,7 @@ from graphport.quantization.float_fallback import (
     with_real_weights,
 )
 from graphport.quantization.insert_qdq import Quantization, Weight, insert_qdq
+from graphport.quantization.interval import unseen_part
 from graphport.quantization.layer_tasks import nearest_weight
 from graphport.quantization.layerwise import Follower, bytes_of
 from graphport.quantization.parameters import Grid, between, limits
@@ -279,8 +280,9 @@ class Work:
 
     def measure(self, candidate: Candidate) -> Noise:
         """The noise of a candidate on samples that were held back."""
-        candidate.noise = self.judge.noise(insert_qdq(candidate.graph, candidate.quantization))
-        return candidate.noise
+        candidate.noise = noise = self.judge.noise(insert_qdq(candidate.graph, candidate.quantization))
+        noise.unseen = unseen_part(candidate.quantization.grids, candidate.states, noise.ratio)
+        return noise
 
     def snr(self, candidate: Candidate) -> float:
         """Its signal to noise in dB, measured if it was not yet."""

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 KIND = "graphport statistics"
-VERSION = 2
+VERSION = 3
 """Of the file, and of how samples are counted."""
 _EVERY = 20.0
 """Seconds after which what was seen is written in the midst of the work."""
 _MOST_TEXT = 1 << 26
 _MOST_VALUES = 1 << 17
 _ABOUT, _COUNTS, _ENDS = "about.npy", "counts.npy", "ends.npy"
+_PARTS, _OTHERS = 6, (2, 3)
+"""Arrays of ends of each value, and which of them are those without the sample that the first two are of."""
 
 _ANEW = "delete it to collect them anew"
 _ELSEWHERE = "name another file; statistics are written to a new one"
@@ -132,7 +134,7 @@ def remember(path: Path, fingerprint: Fingerprint, seen: Seen) -> None:
     """Write what was seen to `path`, which is a `.npz`: what it is of as JSON, counts of bins, and ends."""
     values = [_numbers(name, state) for name, state in seen.states.items()]
     states = list(seen.states.values())
-    ends = [x for state in states for x in (state.lows, state.highs, state.tails.least, state.tails.largest)]
+    ends = [x for state in states for x in _ends_of(state)]
     about = {
         "kind": KIND,
         "version": VERSION,
@@ -204,10 +206,16 @@ def _seen(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> Seen:
         message = "they are not those of the values that were observed"
         raise ValueError(message)
     tails = [min(KEPT, _count(one["elements"])) for one in given]
-    lengths = [n for one, tail in zip(given, tails, strict=True) for n in (*[_count(one["channels"])] * 2, tail, tail)]
+    lengths = [n for one, tail in zip(given, tails, strict=True) for n in (*[_count(one["channels"])] * 4, tail, tail)]
     counts = _array(archive, _COUNTS, np.int64, len(given) * 2 * BINS).reshape(len(given), 2 * BINS)
     ends = np.split(_array(archive, _ENDS, np.float32, sum(lengths)), np.cumsum(lengths)[:-1]) if given else []
-    if (counts < 0).any() or not all(np.isfinite(x).all() for x in ends):
+    # Without a second sample there are no other ends: only these may be infinite.
+    numbers = [
+        x
+        for place, x in enumerate(ends)
+        if place % _PARTS not in _OTHERS or _count(given[place // _PARTS]["samples"]) > 1
+    ]
+    if (counts < 0).any() or any(np.isnan(x).any() for x in ends) or not all(np.isfinite(x).all() for x in numbers):
         message = "there are counts below zero, or ends that are no numbers"
         raise ValueError(message)
     states: dict[str, Statistics] = {}
@@ -215,7 +223,7 @@ def _seen(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> Seen:
         if int(counts[index].sum()) != one["elements"]:
             message = f"the histogram of {one['name']} does not count its {one['elements']} numbers"
             raise ValueError(message)
-        states[one["name"]] = _state(one, counts[index].copy(), ends[4 * index : 4 * index + 4])
+        states[one["name"]] = _state(one, counts[index].copy(), ends[_PARTS * index : _PARTS * (index + 1)])
     return Seen(states, _count(about["shards"]), str(about["digest"]), about["whole"] is True)
 
 
@@ -232,8 +240,19 @@ def _numbers(name: str, state: Statistics) -> dict[str, Any]:
     }
 
 
+def _ends_of(state: Statistics) -> tuple[Array, ...]:
+    return (
+        state.lows,
+        state.highs,
+        state.other_lows,
+        state.other_highs,
+        state.tails.least,
+        state.tails.largest,
+    )
+
+
 def _state(one: Mapping[str, Any], counts: Array, ends: list[Array]) -> Statistics:
-    lows, highs, least, largest = (x.copy() for x in ends)
+    lows, highs, other_lows, other_highs, least, largest = (x.copy() for x in ends)
     low, high, left = (_number(x) for x in one["average"])
     axis = None if one["axis"] is None else _count(one["axis"])
     exponent = int(one["exponent"])
@@ -250,6 +269,8 @@ def _state(one: Mapping[str, Any], counts: Array, ends: list[Array]) -> Statisti
         (low, high, left),
         Histogram(exponent, counts),
         Extremes(least, largest),
+        other_lows,
+        other_highs,
     )
 
 

@@ -41,8 +41,8 @@ def widened(choices: Choices, best: Candidate, names: Collection[str]) -> Candid
             grids[value] = calibrate(
                 best.states[value],
                 dtype,
-                # There are codes enough for the whole range.
-                "min-max",
+                # There are codes enough for the whole range, and room for samples that go beyond it.
+                "auto" if choices.calibration == "auto" else "min-max",
                 is_symmetric=choices.is_symmetric or dtype in choices.target.centred,
                 percentile=choices.settings.percentile,
                 power_of_two=choices.power_of_two,

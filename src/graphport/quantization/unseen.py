@@ -1,0 +1,61 @@
+"""What is lost of samples that nobody has seen: some of them go beyond all that was seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from graphport.quantization.observe import Statistics
+    from graphport.quantization.parameters import Grid
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_TAIL = 32
+"""Of the whole tensor's largest numbers, those whose mean distance from the next one tells how its tail falls off."""
+
+
+def unseen_errors(state: Statistics, grid: Grid) -> Array:
+    """What one more sample is expected to lose beyond the ends of `grid` for going beyond all that were seen.
+
+    A squared error for each channel that `state` tells apart. Of n + 1 samples of one kind each is equally likely the
+    one with the largest number, so a new one goes beyond those that were seen once in n + 1 times. By how much the
+    distance between the two largest of these tells: where the tail is exponential both have one distribution. Its mean
+    beside the width of a channel is taken of all channels, or, where none are told apart, from the largest numbers of
+    all. Grids that cover each of many channels just as far as it was seen are exceeded often, for each channel has its
+    own chance.
+
+    Source: A. Rényi, On the theory of order statistics (1953): distances of neighbours in order.
+    """
+    if grid.dtype.is_floating or np.ndim(grid.scale) or not state.lows.size:
+        return np.zeros(len(state.lows))
+    lows, highs = state.lows.astype(np.float64), state.highs.astype(np.float64)
+    widths = highs - lows
+    if len(lows) == 1:
+        above, below = _fall(state.tails.largest), _fall(-state.tails.least[::-1])
+    else:
+        above = widths * _mean_distance(highs, state.other_highs, widths)
+        below = widths * _mean_distance(-lows, -state.other_lows, widths)
+    found = _beyond(highs, above, grid.high) + _beyond(-lows, below, -grid.low)
+    return found / (state.samples + 1)
+
+
+def _mean_distance(first: Array, second: Array, widths: Array) -> float:
+    """How far the largest numbers of channels are beyond the next sample's, as a part of the width of the channel."""
+    is_known = np.isfinite(second) & (widths > 0)
+    return float(np.mean((first[is_known] - second[is_known]) / widths[is_known])) if is_known.any() else 0.0
+
+
+def _fall(largest: Array) -> Array:
+    """The mean distance of the largest numbers from the one before them; ascending."""
+    few: Array = largest[-_TAIL - 1 :].astype(np.float64)
+    distances: Array = few[1:] - few[0] if len(few) > 1 else np.zeros(1)
+    return distances.mean(keepdims=True)
+
+
+def _beyond(first: Array, mean: Array, end: float) -> Array:
+    """The expected square of how far a number beyond `first`, by `mean` on average, is beyond `end`."""
+    scale = np.where(mean > 0, mean, 1.0)
+    reach, beyond = np.maximum(end - first, 0.0) / scale, np.maximum(first - end, 0.0) / scale
+    return np.where(mean > 0, mean**2 * np.exp(-reach) * (beyond**2 + 2 * beyond + 2), 0.0)

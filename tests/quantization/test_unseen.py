@@ -1,0 +1,103 @@
+"""Samples that go beyond all that were seen: what they lose is told from ranges, and ranges have room for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.quantization.calibrate import calibrate
+from graphport.quantization.interval import ratio_interval, unseen_part
+from graphport.quantization.observe import Statistics
+from graphport.quantization.unseen import unseen_errors
+
+SEEN, HELD = 192, 64
+DRAWS = {"normal": lambda r, *shape: np.abs(r.normal(size=shape)), "exponential": lambda r, *shape: r.exponential(size=shape)}  # fmt: skip
+
+
+def _state(x):
+    state = Statistics(1)
+    for part in np.array_split(x, 3):
+        state.add(part.astype(np.float32), samples=len(part))
+    return state
+
+
+def _draws(kind, channels, count, seed):
+    """Samples that were seen, others, and many more; each channel as wide as the others, as far as was seen."""
+    r = np.random.default_rng(seed)
+    for _ in range(count):
+        parts = [DRAWS[kind](r, n, channels) for n in (SEEN, HELD, 3000)]
+        yield [part / parts[0].max(axis=0) ** 0.8 for part in parts]
+
+
+def _noise(x, grid):
+    return np.sum((grid.nearest(x) - x) ** 2, axis=1)
+
+
+@pytest.mark.parametrize("kind", list(DRAWS))
+@pytest.mark.parametrize("channels", [1, 128])
+def test_what_new_samples_lose_beyond_a_range_is_told_from_it(kind, channels):
+    """On average over draws, within a factor of three of what 3,000 others lose."""
+    told, lost = [], []
+    for x, _, new in _draws(kind, channels, 60, 7):
+        state = _state(x)
+        grid = calibrate(state, DType.UINT8, "min-max")
+        told.append(unseen_errors(state, grid).sum())
+        lost.append(np.mean(np.sum(np.maximum(new - grid.high, 0) ** 2, axis=1)))
+    assert 1 / 3 < np.mean(told) / np.mean(lost) < 3
+
+
+@pytest.mark.parametrize("kind", list(DRAWS))
+@pytest.mark.parametrize("channels", [1, 16])
+def test_the_range_of_noise_holds_where_few_samples_make_most_of_it(kind, channels):
+    """In about 95 % of draws; what was held back does not show it, and a range told from that alone misses often."""
+    held, alone = [], []
+    for x, back, new in _draws(kind, channels, 60, 11):
+        state = _state(x)
+        grid = calibrate(state, DType.UINT8, "min-max")
+        signals, noises = np.sum(back**2, axis=1), _noise(back, grid)
+        true = np.sum(_noise(new, grid)) / np.sum(new**2)
+        part = unseen_part({"h": grid}, {"h": state}, noises.sum() / signals.sum())
+        held.append(true <= ratio_interval(signals, noises, part)[1])
+        alone.append(true <= ratio_interval(signals, noises)[1])
+    assert np.mean(held) >= 0.93
+    assert np.mean(alone) < 0.9
+
+
+@pytest.mark.parametrize("kind", list(DRAWS))
+@pytest.mark.parametrize("channels", [1, 128])
+def test_ranges_have_room_for_what_was_not_seen(kind, channels):
+    """The noise of others is the less for it, in the mean over draws; ranges that are asked for stay as they were."""
+    plain, roomy = [], []
+    for x, _, new in _draws(kind, channels, 20, 13):
+        state = _state(x)
+        for method, found in (("min-max", plain), ("auto", roomy)):
+            found.append(_noise(new, calibrate(state, DType.UINT8, method)).mean())
+        assert calibrate(state, DType.UINT8, "min-max").high == pytest.approx(state.high, rel=1e-3)
+    assert np.mean(roomy) < 0.5 * np.mean(plain)
+
+
+def test_values_that_never_go_further_get_no_room():
+    """Sigmoids, clipped ones, and all of which one sample was seen."""
+    x = np.clip(np.random.default_rng(3).normal(size=(40, 6)) * 5, 0, 6)
+    x[:, 0], x[::2, :] = 6, np.maximum(x[::2, :], 6 - 1e-9)
+    state = _state(np.clip(x, 0, 6))
+    assert calibrate(state, DType.UINT8, "auto").high <= 6 + 1e-4
+    single = Statistics(1)
+    single.add(x[:1].astype(np.float32), samples=1)
+    assert unseen_errors(single, calibrate(single, DType.UINT8, "min-max")).sum() == 0
+
+
+@pytest.mark.parametrize("axis", [None, 1])
+def test_the_ends_without_their_own_sample_do_not_depend_on_pieces(axis):
+    x = np.random.default_rng(5).normal(size=(12, 4, 3)).astype(np.float32)
+    whole, merged = Statistics(axis), Statistics(axis)
+    whole.add(x, samples=12)
+    for part in (x[:1], x[1:6], x[6:]):
+        other = Statistics(axis)
+        other.add(part, samples=len(part))
+        merged = merged.merge(other)
+    rows = x.max(axis=2) if axis else x.max(axis=(1, 2))[:, None]
+    assert np.array_equal(whole.other_highs, np.sort(rows, axis=0)[-2])
+    assert np.array_equal(whole.other_highs, merged.other_highs)
+    assert np.array_equal(whole.other_lows, merged.other_lows)
