@@ -24,30 +24,23 @@ def every(
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     told = ids if ids is None or callable(ids) else list(ids)
-    rows = [_row(case, index, len(arguments), told) for index, case in enumerate(cases)]
+    rows = [row(case, index, len(arguments), told) for index, case in enumerate(cases)]
 
     def decorate(test: Callable[..., Any]) -> Callable[..., None]:
         @wraps(test)
         def tested(**fixtures: Any) -> None:
-            failed: list[BaseException] = []
-            skipped: list[BaseException] = []
-            for index, (name, values) in enumerate(rows):
+            found: list[BaseException | None] = []
+            for index, (_, values) in enumerate(rows):
                 try:
                     with pytest.MonkeyPatch.context() as patch:
-                        test(**_own(fixtures, index, patch), **dict(zip(arguments, values, strict=True)))
-                except pytest.skip.Exception as reason:
-                    skipped.append(reason)
-                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  told with its case
-                    error.add_note(f"of the case {name}")
-                    failed.append(error)
-                    if len(failed) == MOST_TOLD:
+                        test(**own_fixtures(fixtures, index, patch), **dict(zip(arguments, values, strict=True)))
+                except (Exception, pytest.skip.Exception, pytest.fail.Exception) as error:  # noqa: BLE001  told with its case
+                    found.append(error)
+                    if sum(not isinstance(each, pytest.skip.Exception | None) for each in found) == MOST_TOLD:
                         break
-            if len(failed) == 1:
-                raise failed[0]
-            if failed:
-                raise BaseExceptionGroup(f"{len(failed)} cases or more fail", failed)
-            if skipped and len(skipped) == len(rows):
-                raise skipped[0]
+                else:
+                    found.append(None)
+            tell([name for name, _ in rows], found)
 
         signature = inspect.signature(test)
         kept = [each for name, each in signature.parameters.items() if name not in arguments]
@@ -57,9 +50,26 @@ def every(
     return decorate
 
 
-def _row(
+def tell(names: Sequence[str], found: Sequence[BaseException | None]) -> None:
+    """Raise what cases raised, with their names; that they were skipped only where all were."""
+    failed: list[BaseException] = []
+    for name, error in zip(names, found, strict=False):
+        if error is not None and not isinstance(error, pytest.skip.Exception):
+            error.add_note(f"of the case {name}")
+            failed.append(error)
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        raise BaseExceptionGroup(f"{len(failed)} cases or more fail", failed[:MOST_TOLD])
+    skipped = next((error for error in found if error is not None), None)
+    if skipped is not None and None not in found:
+        raise skipped
+
+
+def row(
     case: Any, index: int, count: int, ids: Callable[[Any], object] | Sequence[str] | None
 ) -> tuple[str, Sequence[Any]]:
+    """The name and the values of a case."""
     given = None
     if hasattr(case, "values") and hasattr(case, "marks"):  # what `pytest.param` makes
         if case.marks:
@@ -74,10 +84,10 @@ def _row(
     return given or f"{index}: {', '.join(map(repr, values))}"[:200], values
 
 
-def _own(fixtures: dict[str, Any], index: int, patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The fixtures of one case."""
+def own_fixtures(fixtures: dict[str, Any], index: int, patch: pytest.MonkeyPatch | None) -> dict[str, Any]:
+    """The fixtures of one case: a folder of its own, and `patch`."""
     found = dict(fixtures)
-    if "monkeypatch" in found:
+    if "monkeypatch" in found and patch is not None:
         found["monkeypatch"] = patch
     if isinstance(found.get("tmp_path"), Path):
         found["tmp_path"] = fixtures["tmp_path"] / str(index)

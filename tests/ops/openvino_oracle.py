@@ -21,6 +21,7 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
 from graphport.ops.infer import Inference
+from tests.at_once import ask
 from tests.ops.oracle import compare, evaluate_graph, run_page
 
 Array = np.ndarray[Any, Any]
@@ -99,8 +100,8 @@ def _text(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def ir_of(graph: Graph) -> tuple[bytes, bytes]:
-    """A graph of OpenVINO's words as an IR: XML, and the numbers of its constants."""
+def ir_of(*graphs: Graph) -> tuple[bytes, bytes]:
+    """Graphs of OpenVINO's words, side by side, as an IR: XML, and the numbers of its constants."""
     layers: list[str] = []
     edges: list[str] = []
     weights = bytearray()
@@ -124,29 +125,30 @@ def ir_of(graph: Graph) -> tuple[bytes, bytes]:
             f"<input>{ports}</input><output>{made}</output></layer>"
         )
 
-    for value in graph.inputs:
-        fact = value.fact
-        assert isinstance(fact, TensorFact)
-        assert fact.dtype is not None
-        shape = ",".join(str(dim) if isinstance(dim, int) else "?" for dim in fact.dims)
-        layer("Parameter", "opset1", f'shape="{shape}" element_type="{_NAMES[fact.dtype]}"', [], [value])
-    for value in graph.constants:
-        if not value.uses:
-            continue
-        assert value.storage is not None
-        raw = b"".join(bytes(chunk) for chunk in value.storage.chunks())
-        shape = ",".join(map(str, value.storage.shape))
-        data = f'element_type="{_NAMES[value.storage.dtype]}" shape="{shape}" offset="{len(weights)}" size="{len(raw)}"'
-        weights += raw
-        layer("Const", "opset1", data, [], [value])
-    for node in graph:
-        version, _, kind = node.word.partition(".")
-        given = completed(node.word, node.attributes)
-        known = {key.replace("-", "_"): key for key in table()[node.word]}
-        data = " ".join(f"{known[key]}={quoteattr(_text(value))}" for key, value in given.items())
-        layer(kind, version, data, node.inputs, [value for value in node.outputs if value is not None])
-    for value in graph.outputs:
-        layer("Result", "opset1", "", [value], [])
+    for graph in graphs:
+        for value in graph.inputs:
+            fact = value.fact
+            assert isinstance(fact, TensorFact)
+            assert fact.dtype is not None
+            shape = ",".join(str(dim) if isinstance(dim, int) else "?" for dim in fact.dims)
+            layer("Parameter", "opset1", f'shape="{shape}" element_type="{_NAMES[fact.dtype]}"', [], [value])
+        for value in graph.constants:
+            if not value.uses:
+                continue
+            assert value.storage is not None
+            raw = b"".join(bytes(chunk) for chunk in value.storage.chunks())
+            shape = ",".join(map(str, value.storage.shape))
+            data = f'element_type="{_NAMES[value.storage.dtype]}" shape="{shape}" offset="{len(weights)}" size="{len(raw)}"'
+            weights += raw
+            layer("Const", "opset1", data, [], [value])
+        for node in graph:
+            version, _, kind = node.word.partition(".")
+            given = completed(node.word, node.attributes)
+            known = {key.replace("-", "_"): key for key in table()[node.word]}
+            data = " ".join(f"{known[key]}={quoteattr(_text(value))}" for key, value in given.items())
+            layer(kind, version, data, node.inputs, [value for value in node.outputs if value is not None])
+        for value in graph.outputs:
+            layer("Result", "opset1", "", [value], [])
     text = f'<net name="one" version="11"><layers>{"".join(layers)}</layers><edges>{"".join(edges)}</edges></net>'
     return text.encode(), bytes(weights)
 
@@ -164,16 +166,30 @@ def run_ir(graph: Graph, arrays: Mapping[str, Array], *, by_reference: bool = Fa
     """The outputs of a graph of OpenVINO's words, computed by its CPU plugin, or by its reference implementation."""
     import openvino
 
-    text, weights = ir_of(graph)
-    blob = np.frombuffer(weights or b"\0", np.uint8)
-    model = _core().read_model(text, openvino.Tensor(blob.copy()))
     if by_reference:
+        model = _read(graph)
         results = [openvino.Tensor(output.get_element_type(), openvino.Shape([0])) for output in model.outputs]
         model.evaluate(results, [openvino.Tensor(np.ascontiguousarray(arrays[value.name])) for value in graph.inputs])
         return [np.array(result.data) for result in results]
-    request = _core().compile_model(model, "CPU").create_infer_request()
-    request.infer([arrays[value.name] for value in graph.inputs])
-    return [np.array(request.get_output_tensor(number).data) for number in range(len(graph.outputs))]
+    return ask((graph, arrays), _computed)
+
+
+def _read(*graphs: Graph) -> Any:
+    import openvino
+
+    text, weights = ir_of(*graphs)
+    return _core().read_model(text, openvino.Tensor(np.frombuffer(weights or b"\0", np.uint8).copy()))
+
+
+def _computed(cases: Sequence[tuple[Graph, Mapping[str, Array]]]) -> list[list[Array] | Exception]:
+    """The outputs of each graph, or what was raised over it; to compile a hundred small ones takes as long as some."""
+    try:
+        request = _core().compile_model(_read(*(graph for graph, _ in cases)), "CPU").create_infer_request()
+        request.infer([arrays[value.name] for graph, arrays in cases for value in graph.inputs])
+    except Exception as error:  # noqa: BLE001  whose it is, those who ask alone learn
+        return [error] if len(cases) == 1 else [one for case in cases for one in _computed([case])]
+    numbers = iter(range(sum(len(graph.outputs) for graph, _ in cases)))
+    return [[np.array(request.get_output_tensor(next(numbers)).data) for _ in graph.outputs] for graph, _ in cases]
 
 
 def _graph(

@@ -1,11 +1,10 @@
 """Activations in OpenVINO: what its words mean, and that saying a page in it keeps the meaning."""
 
 import numpy as np
-import pytest
 
 from graphport.ops import registry
 from graphport.ops.pages.activation import Celu, Clip, Dropout, Hardmax, LogSoftmax, PRelu, Relu, Shrink, Softmax
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(3)
@@ -40,8 +39,8 @@ WORDS = [
 ]
 
 
-@every(("word", "inputs", "attributes"), WORDS, ids=[f"{i}-{c[0]}" for i, c in enumerate(WORDS)])
-@every("symbolic", [False, True])
+@at_once(("word", "inputs", "attributes"), WORDS, ids=[f"{i}-{c[0]}" for i, c in enumerate(WORDS)])
+@at_once("symbolic", [False, True])
 def test_word(word, inputs, attributes, symbolic):
     constants = range(1, len(inputs))
     check_word(word, inputs, constants=constants, tolerance=2e-5, symbolic=symbolic, **attributes)
@@ -61,7 +60,7 @@ def test_clamp_of_integers_is_between_the_integers():
     check_word("opset1.Clamp", [huge], min=-1.0, max=1e12, expected=[np.maximum(huge, -1)])
 
 
-@pytest.mark.parametrize("slope", [(1,), (3,), (4,), (3, 1), (2, 3, 4), ()])
+@at_once("slope", [(1,), (3,), (4,), (3, 1), (2, 3, 4), ()])
 def test_prelu_has_a_slope_for_each_channel(slope):
     check_word("opset1.PReLU", [X, RANDOM.normal(size=slope).astype(np.float32)])
 
@@ -96,18 +95,18 @@ STATED = [
 ]
 
 
-@every(("name", "attributes"), STATED, ids=[f"{i}-{c[0]}" for i, c in enumerate(STATED)])
+@at_once(("name", "attributes"), STATED, ids=[f"{i}-{c[0]}" for i, c in enumerate(STATED)])
 def test_saying_a_page_keeps_its_meaning(name, attributes):
     assert check_page(registry.pages()[name], [X], tolerance=2e-5, **attributes) is not None
 
 
-@pytest.mark.parametrize("page", [Relu, Softmax, LogSoftmax, Shrink], ids=lambda page: page.name)
+@at_once("page", [Relu, Softmax, LogSoftmax, Shrink], ids=lambda page: page.name)
 def test_saying_a_page_with_open_extents(page):
     assert check_page(page, [X], tolerance=2e-5, symbolic=True) is not None
 
 
-@pytest.mark.parametrize("slope", [(1,), (4,), (3, 1), (2, 3, 4)])
-@pytest.mark.parametrize("constants", [(), (1,)])
+@at_once("slope", [(1,), (4,), (3, 1), (2, 3, 4)])
+@at_once("constants", [(), (1,)])
 def test_saying_prelu(slope, constants):
     assert check_page(PRelu, [X, RANDOM.normal(size=slope).astype(np.float32)], constants=constants) is not None
 
@@ -117,8 +116,8 @@ def test_saying_prelu_whose_slope_could_be_one_for_each_channel():
     assert check_page(PRelu, [x, RANDOM.normal(size=4).astype(np.float32)], constants=(1,)) is not None
 
 
-@pytest.mark.parametrize("bounds", [(None, None), (-1, None), (None, 1), (-1, 1), (1, -1)])
-@pytest.mark.parametrize("constants", [(), (1, 2)])
+@at_once("bounds", [(None, None), (-1, None), (None, 1), (-1, 1), (1, -1)])
+@at_once("constants", [(), (1, 2)])
 def test_saying_clip(bounds, constants):
     operands = [None if bound is None else single(bound) for bound in bounds]
     given = tuple(place for place in constants if operands[place - 1] is not None)

@@ -1,11 +1,10 @@
 """Arithmetic in OpenVINO: its words mean what it computes, and saying a page in it keeps the meaning."""
 
 import numpy as np
-import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops import registry
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(7)
@@ -42,12 +41,12 @@ UNARY = [
 ]
 
 
-@every(("word", "x"), UNARY, ids=[f"{number}-{case[0]}" for number, case in enumerate(UNARY)])
+@at_once(("word", "x"), UNARY, ids=[f"{number}-{case[0]}" for number, case in enumerate(UNARY)])
 def test_word_of_one_operand(word, x):
     check_word(word, [x], tolerance=1e-5)
 
 
-@pytest.mark.parametrize(
+@at_once(
     ("name", "dtype"),
     [("Neg", np.int8), *((name, dtype) for name in ("Add", "Sub", "Mul", "Abs") for dtype in (np.int8, np.uint8))],
 )
@@ -58,9 +57,7 @@ def test_bytes_wrap_as_other_integers_do(name, dtype):
     assert check_page(registry.pages()[name], operands) is not None
 
 
-@pytest.mark.parametrize(
-    "word", ["opset1.Exp", "opset1.Sin", "opset1.Erf", "opset4.Asinh", "opset1.Sigmoid", "opset1.Elu"]
-)
+@at_once("word", ["opset1.Exp", "opset1.Sin", "opset1.Erf", "opset4.Asinh", "opset1.Sigmoid", "opset1.Elu"])
 def test_a_function_of_reals_rounds_that_of_integers(word):
     flags = {"alpha": 1.0} if word.endswith("Elu") else {}
     check_word(word, [np.arange(-3, 5, dtype=np.int32)], **flags)
@@ -76,13 +73,13 @@ def test_round_goes_away_from_zero_where_it_is_told_to():
 BINARY = ["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "SquaredDifference", "Mod", "FloorMod"]
 
 
-@pytest.mark.parametrize("word", BINARY)
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("word", BINARY)
+@at_once("symbolic", [False, True])
 def test_word_of_two_operands_broadcasts(word, symbolic):
     check_word(f"opset1.{word}", [X, Y], tolerance=1e-5, symbolic=symbolic)
 
 
-@pytest.mark.parametrize("word", [word for word in BINARY if word != "Divide"])
+@at_once("word", [word for word in BINARY if word != "Divide"])
 def test_word_of_two_integers(word):
     check_word(f"opset1.{word}", [WHOLE, DIVISORS])
 
@@ -102,7 +99,7 @@ def test_power():
 CASTS = [DType.INT32, DType.INT64, DType.UINT8, DType.FLOAT16, DType.FLOAT64, DType.BOOL]
 
 
-@pytest.mark.parametrize("dtype", CASTS, ids=str)
+@at_once("dtype", CASTS, ids=str)
 def test_convert(dtype):
     x = np.array([0, 0.4, 1.6, 3.5, 100], np.float32)
     check_word("opset1.Convert", [x], expected=[x.astype(dtype.numpy)], destination_type=dtype)
@@ -120,7 +117,7 @@ PROMOTED = [
 ]
 
 
-@pytest.mark.parametrize(("a", "b", "common"), PROMOTED, ids=lambda dtype: np.dtype(dtype).name)
+@at_once(("a", "b", "common"), PROMOTED, ids=lambda dtype: np.dtype(dtype).name)
 def test_two_types_are_promoted_to_one(a, b, common):
     x, y = np.ones(2, a), np.ones(3, b)
     check_word("opset14.ConvertPromoteTypes", [x, y], outputs=2, expected=[x.astype(common), y.astype(common)])
@@ -135,7 +132,7 @@ def test_promotion_of_a_number_beside_a_tensor_follows_the_tensor():
 BITS = RANDOM.integers(-100, 100, (2, 5)).astype(np.int32)
 
 
-@pytest.mark.parametrize("word", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
+@at_once("word", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
 def test_bits_of_two_integers_and_of_truth_values(word):
     check_word(f"opset13.{word}", [BITS, BITS[:1]])
     flags = BITS > 0
@@ -147,7 +144,7 @@ def test_bits_turned_around():
     check_word("opset13.BitwiseNot", [BITS > 0])
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int8])
+@at_once("dtype", [np.int32, np.uint8, np.int8])
 def test_shifts_keep_the_sign(dtype):
     x = np.array([-100, -1, 0, 1, 77], np.int64).astype(dtype)
     by = np.array([1, 2, 3, 0, 4], dtype)
@@ -172,7 +169,7 @@ PAGES = [
 ]
 
 
-@every(("name", "inputs"), PAGES, ids=[f"{number}-{case[0]}" for number, case in enumerate(PAGES)])
+@at_once(("name", "inputs"), PAGES, ids=[f"{number}-{case[0]}" for number, case in enumerate(PAGES)])
 def test_saying_a_page_keeps_its_meaning(name, inputs):
     assert check_page(registry.pages()[name], inputs, tolerance=1e-4) is not None
 
@@ -187,7 +184,7 @@ def test_saying_what_has_attributes():
         assert check_page(pages["BitShift"], [bits, np.array([1, 3], np.uint8)], direction=direction) is not None
 
 
-@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32", "uint8"])
+@at_once("dtype", ["int16", "uint16", "int32", "uint8"])
 def test_shifted_bits_are_run(dtype):
     x, by = np.array([[1, 9, 100], [77, 0, 3]], dtype), np.array([1, 3, 2], dtype)
     for word in ("Left", "Right"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(16)
@@ -30,8 +31,8 @@ def test_inverse_of_the_error_function():
     check_word("opset17.ErfInv", [ends], expected=[ends * np.float32(np.inf)])
 
 
-@pytest.mark.parametrize("word", ["NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR"])
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@at_once("word", ["NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR"])
+@at_once("dtype", [np.uint8, np.float32])
 def test_colours(word, dtype):
     whole = RANDOM.integers(0, 256, (2, 6, 8, 1)).astype(dtype)
     found = check_word(f"opset8.{word}", [whole], tolerance=1e-3)[0]
@@ -45,7 +46,7 @@ def test_colours(word, dtype):
         check_word(f"opset8.{word}", [bright, *parts], tolerance=1e-3)
 
 
-@pytest.mark.parametrize("dtype", [DType.FLOAT8E4M3FN, DType.FLOAT8E5M2], ids=str)
+@at_once("dtype", [DType.FLOAT8E4M3FN, DType.FLOAT8E5M2], ids=str)
 def test_what_eight_bits_leave(dtype):
     x = RANDOM.normal(size=(2, 5)).astype(np.float32) * 10
     scale, shift = np.array([[3.0]], np.float32), np.array([[0.5]], np.float32)
@@ -53,7 +54,7 @@ def test_what_eight_bits_leave(dtype):
     check_word("opset13.FakeConvert", [x, scale, shift], constants=(1, 2), destination_type=dtype)
 
 
-@pytest.mark.parametrize("order", ["RGB", "BGR"])
+@at_once("order", ["RGB", "BGR"])
 def test_colours_become_brightness_and_chroma_and_colours_again(order):
     # No plugin computes the word yet; what its own decoder makes of the planes are the colours that they came from.
     colours = np.repeat(np.repeat(np.random.default_rng(3).integers(20, 230, (1, 2, 3, 3)), 2, 1), 2, 2)
@@ -77,8 +78,8 @@ def test_bytes_stay_colours():
         check_word("opset17.RGBtoNV12", [x], expected=[x])
 
 
-@pytest.mark.parametrize("word", ["I420toRGB", "I420toBGR", "NV12toRGB", "NV12toBGR"])
-@pytest.mark.parametrize("is_single", [True, False])
+@at_once("word", ["I420toRGB", "I420toBGR", "NV12toRGB", "NV12toBGR"])
+@at_once("is_single", [True, False])
 def test_pictures_of_open_size(word, is_single):
     random = np.random.default_rng(4)
     chroma = [(2, 2, 3, 1)] * 2 if word.startswith("I420") else [(2, 2, 3, 2)]

@@ -1,9 +1,9 @@
 """Attention in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(8)
@@ -28,8 +28,8 @@ MASKS = [
 ]
 
 
-@pytest.mark.parametrize("more", [case[1] for case in MASKS], ids=[case[0] for case in MASKS])
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("more", [case[1] for case in MASKS], ids=[case[0] for case in MASKS])
+@at_once("symbolic", [False, True])
 def test_attention(more, symbolic):
     operands = [Q, K, V, *more]
     constants = (4,) if len(more) > 1 else ()
@@ -76,15 +76,13 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "attributes"), [case[1:] for case in STATED], ids=[case[0] for case in STATED]
-)
+@at_once(("inputs", "outputs", "attributes"), [case[1:] for case in STATED], ids=[case[0] for case in STATED])
 def test_saying_attention(inputs, outputs, attributes):
     assert check_page(Attention, inputs, outputs=outputs, tolerance=1e-5, **attributes) is not None
 
 
-@pytest.mark.parametrize("interleaved", [0, 1])
-@pytest.mark.parametrize("part", [0, 4])
+@at_once("interleaved", [0, 1])
+@at_once("part", [0, 4])
 def test_saying_rotary_embeddings(interleaved, part):
     half = (part or 8) // 2
     caches = [numbers(10, half), numbers(10, half)]
@@ -97,7 +95,7 @@ def test_saying_rotary_embeddings(interleaved, part):
     assert check_page(RotaryEmbedding, [Q, *whole], tolerance=1e-5, **flags) is not None
 
 
-@pytest.mark.parametrize("mode", ["linear", "circular"])
+@at_once("mode", ["linear", "circular"])
 def test_saying_a_cache_that_is_written_to(mode):
     cache, update = numbers(2, 3, 5, 4), numbers(2, 3, 2, 4)
     start = np.array([1, 4 if mode == "circular" else 2], np.int64)

@@ -1,10 +1,10 @@
 """Comparisons, logic and choices in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.ops import registry
 from graphport.ops.pages.comparison import IsInf, IsNaN, Not, Where
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 X = np.array([[1, 2, 3], [3, 2, 1]], np.float32)
@@ -13,14 +13,14 @@ FLAGS, OTHERS = X > 1, np.array([True, False, True])
 ODD = np.array([0, np.inf, -np.inf, np.nan], np.float32)
 
 
-@pytest.mark.parametrize("word", ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"])
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("word", ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"])
+@at_once("symbolic", [False, True])
 def test_comparison(word, symbolic):
     check_word(f"opset1.{word}", [X, Y], symbolic=symbolic)
     check_word(f"opset1.{word}", [X.astype(np.int32), Y.astype(np.int32)])
 
 
-@pytest.mark.parametrize("word", ["LogicalAnd", "LogicalOr", "LogicalXor", "Xor"])
+@at_once("word", ["LogicalAnd", "LogicalOr", "LogicalXor", "Xor"])
 def test_logic(word):
     check_word(f"opset1.{word}", [FLAGS, OTHERS])
 
@@ -41,12 +41,12 @@ def test_what_is_not_finite():
     check_word("opset10.IsFinite", [ODD])
 
 
-@pytest.mark.parametrize("name", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
+@at_once("name", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
 def test_saying_a_comparison(name):
     assert check_page(registry.pages()[name], [X, Y]) is not None
 
 
-@pytest.mark.parametrize("name", ["And", "Or", "Xor"])
+@at_once("name", ["And", "Or", "Xor"])
 def test_saying_logic(name):
     assert check_page(registry.pages()[name], [FLAGS, OTHERS]) is not None
 
@@ -59,7 +59,7 @@ def test_saying_the_rest():
     assert check_page(IsInf, [ODD], detect_negative=0) is not None
 
 
-@pytest.mark.parametrize("word", ["Less", "LessEqual", "Greater", "GreaterEqual"])
+@at_once("word", ["Less", "LessEqual", "Greater", "GreaterEqual"])
 def test_false_stands_before_true(word):
     x, y = np.array([[False], [True]]), np.array([False, True])
     check_word(f"opset1.{word}", [x, y])

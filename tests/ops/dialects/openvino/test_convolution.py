@@ -1,12 +1,11 @@
 """Convolutions in OpenVINO."""
 
 import numpy as np
-import pytest
 
 import graphport as gp
 from graphport.ops.pages.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
 from graphport.ops.pages.reshape.columns import Col2Im
-from tests.every import every
+from tests.at_once import at_once
 from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.ops.openvino_oracle import check_page, check_word
 
@@ -37,20 +36,20 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("given", [case[1] for case in WINDOWS], ids=[case[0] for case in WINDOWS])
-@pytest.mark.parametrize("constants", [(), (1,)])
+@at_once("given", [case[1] for case in WINDOWS], ids=[case[0] for case in WINDOWS])
+@at_once("constants", [(), (1,)])
 def test_convolution(given, constants):
     operands = [numbers(2, 3, 7, 8), numbers(4, 3, 3, 2)]
     check_word("opset1.Convolution", operands, constants=constants, tolerance=1e-5, **slid(2, **given))
 
 
-@pytest.mark.parametrize("rank", [1, 3])
+@at_once("rank", [1, 3])
 def test_convolution_of_other_ranks(rank):
     operands = [numbers(1, 2, *[5] * rank), numbers(3, 2, *[2] * rank)]
     check_word("opset1.Convolution", operands, constants=(1,), tolerance=1e-5, **slid(rank))
 
 
-@pytest.mark.parametrize("constants", [(), (1,)])
+@at_once("constants", [(), (1,)])
 def test_group_convolution(constants):
     operands = [numbers(1, 4, 5, 5), numbers(2, 3, 2, 3, 3)]
     flags = slid(2, strides=(2, 1), pads_begin=(1, 1), pads_end=(1, 1))
@@ -77,8 +76,8 @@ PAINTED = [
 ]
 
 
-@every(("given", "shape"), [case[1:] for case in PAINTED], ids=[case[0] for case in PAINTED])
-@every("group", [1, 2])
+@at_once(("given", "shape"), [case[1:] for case in PAINTED], ids=[case[0] for case in PAINTED])
+@at_once("group", [1, 2])
 def test_convolution_backprop(given, shape, group):
     operands = [numbers(1, 4, 4, 5), numbers(4, 3, 3, 2) if group == 1 else numbers(2, 2, 3, 3, 2)]
     word = "opset1.ConvolutionBackpropData" if group == 1 else "opset1.GroupConvolutionBackpropData"
@@ -86,7 +85,7 @@ def test_convolution_backprop(given, shape, group):
     check_word(word, operands, constants=range(1, len(operands)), tolerance=1e-5, **slid(2, **given))
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@at_once("masked", [False, True])
 def test_deformable_convolution(masked):
     operands = [numbers(1, 4, 6, 6), numbers(1, 2 * 2 * 9, 4, 4), numbers(6, 2, 3, 3)]
     operands += [RANDOM.uniform(size=(1, 2 * 9, 4, 4)).astype(np.float32)] if masked else []
@@ -94,7 +93,7 @@ def test_deformable_convolution(masked):
     check_word("opset8.DeformableConvolution", operands, tolerance=1e-4, **flags)
 
 
-@pytest.mark.parametrize("auto_pad", ["valid", "same_upper", "same_lower"])
+@at_once("auto_pad", ["valid", "same_upper", "same_lower"])
 def test_image_patches(auto_pad):
     x = np.arange(2 * 3 * 7 * 8, dtype=np.float32).reshape(2, 3, 7, 8)
     flags = {"sizes": (2, 3), "strides": (2, 3), "rates": (1, 2), "auto_pad": auto_pad}
@@ -113,7 +112,7 @@ def painted(columns, size, kernel, begins):
     return canvas[:, :, begins[0] : begins[0] + size[0], begins[1] : begins[1] + size[1]]
 
 
-@pytest.mark.parametrize(("size", "begins"), [((4, 5), (0, 0)), ((3, 4), (1, 0))])
+@at_once(("size", "begins"), [((4, 5), (0, 0)), ((3, 4), (1, 0))])
 def test_columns_become_an_image(size, begins):
     columns = numbers(2, 3 * 4, 12)
     operands = [columns, np.array(size, np.int64), np.array((2, 2), np.int64)]
@@ -142,8 +141,8 @@ STATED = [
 ]
 
 
-@every(("page", "inputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
-@every("constants", [(), (1, 2)])
+@at_once(("page", "inputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
+@at_once("constants", [(), (1, 2)])
 def test_saying_a_page_keeps_its_meaning(page, inputs, attributes, constants):
     given = tuple(place for place in constants if place < len(inputs) and page is not DeformConv)
     assert check_page(page, inputs, constants=given, tolerance=1e-4, **attributes) is not None
@@ -176,9 +175,9 @@ def findings(folder, kind, **given):
     return gp.check(write_ir(folder, layers, ["y"]))
 
 
-@every("kind", [*FILTERS, "MaxPool"])
-@every("name", ["strides", "dilations", "pads_begin", "pads_end"])
-@every("count", [1, 3])
+@at_once("kind", [*FILTERS, "MaxPool"])
+@at_once("name", ["strides", "dilations", "pads_begin", "pads_end"])
+@at_once("count", [1, 3])
 def test_lists_have_an_entry_for_each_axis(kind, name, count, tmp_path):
     (found,) = findings(tmp_path, kind, **{name: ",".join("0" * count if "pads" in name else "1" * count)})
     assert found.code == "SHAPE0001"
@@ -186,12 +185,12 @@ def test_lists_have_an_entry_for_each_axis(kind, name, count, tmp_path):
     assert f"has {count} entries for 2 spatial axes" in found.message
 
 
-@pytest.mark.parametrize("kind", FILTERS)
+@at_once("kind", FILTERS)
 def test_an_empty_list_is_a_default(kind, tmp_path):
     assert not findings(tmp_path, kind, strides="", dilations="", pads_begin="", pads_end="")
 
 
-@pytest.mark.parametrize("auto_pad", ["same_upper", "same_lower"])
+@at_once("auto_pad", ["same_upper", "same_lower"])
 def test_computed_padding_of_a_window_with_gaps_at_run_time(auto_pad):
     x, w = numbers(1, 2, 7, 8), numbers(3, 2, 2, 3)
     flags = {"strides": (2, 1), "dilations": (2, 2), "pads_begin": (0, 0), "pads_end": (0, 0), "auto_pad": auto_pad}
@@ -214,7 +213,7 @@ def test_columns_are_said():
     assert check_page(Col2Im, [numbers(1, 4, 3), np.array([6]), np.array([4])], constants=(1, 2)) is None
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64], ids=lambda dtype: dtype.__name__)
+@at_once("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64], ids=lambda dtype: dtype.__name__)
 def test_convolution_of_integers_takes_the_nearest_that_the_type_has(dtype):
     draw = np.random.default_rng(9)
     low = 0 if dtype is np.uint8 else -9

@@ -2,9 +2,9 @@
 
 import numpy as np
 import openvino
-import pytest
 
 import graphport as gp
+from tests.at_once import at_once
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 from tests.ops.openvino_oracle import check_word
 
@@ -23,8 +23,8 @@ def agreeing(x, filters, edge):
     return np.einsum("nchwij,ocij->nohw", places, bits.astype(int) * 2 - 1).astype(np.float32)
 
 
-@pytest.mark.parametrize(("pad_value", "edge"), EDGES)
-@pytest.mark.parametrize("auto_pad", ["explicit", "same_upper"])
+@at_once(("pad_value", "edge"), EDGES)
+@at_once("auto_pad", ["explicit", "same_upper"])
 def test_signs_that_agree_are_counted(pad_value, edge, auto_pad):
     check_word(
         "opset1.BinaryConvolution",
@@ -60,7 +60,7 @@ def written(folder, filters, pad_value):
     return write_ir(folder, layers, ["y"])
 
 
-@pytest.mark.parametrize("pad_value", [pad_value for pad_value, _ in EDGES])
+@at_once("pad_value", [pad_value for pad_value, _ in EDGES])
 def test_plugin_counts_the_same_signs(pad_value, tmp_path):
     path = written(tmp_path, FILTERS, pad_value)
     judge = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})

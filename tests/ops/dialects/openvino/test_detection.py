@@ -1,9 +1,9 @@
 """Boxes in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(1)
@@ -13,8 +13,8 @@ SCORES = RANDOM.uniform(0, 1, (2, 3, 12)).astype(np.float32)
 LIMITS = [np.array(4), np.array(0.3, np.float32), np.array(0.2, np.float32)]
 
 
-@pytest.mark.parametrize("encoding", ["corner", "center"])
-@pytest.mark.parametrize("ordered", [False, True])
+@at_once("encoding", ["corner", "center"])
+@at_once("ordered", [False, True])
 def test_suppression(encoding, ordered):
     flags = {"box_encoding": encoding, "sort_result_descending": ordered}
     operands = [CORNERS, SCORES, *LIMITS]
@@ -32,8 +32,8 @@ ROIS = np.array([[1, 2, 9, 8], [0, 0, 4, 3.5], [3, 3, 3.2, 3.1], [2, 1, 11, 9]],
 OWNERS = np.array([0, 1, 1, 0], np.int32)
 
 
-@pytest.mark.parametrize("ratio", [0, 2])
-@pytest.mark.parametrize("aligned", ["asymmetric", "half_pixel", "half_pixel_for_nn"])
+@at_once("ratio", [0, 2])
+@at_once("aligned", ["asymmetric", "half_pixel", "half_pixel_for_nn"])
 def test_regions(ratio, aligned):
     said = {"pooled_h": 2, "pooled_w": 3, "sampling_ratio": ratio, "spatial_scale": 0.75, "mode": "avg"}
     check_word("opset9.ROIAlign", [X, ROIS, OWNERS], tolerance=1e-4, aligned_mode=aligned, **said)
@@ -48,7 +48,7 @@ def test_saying_a_suppression():
     assert check_page(NonMaxSuppression, operands[:2]) is None
 
 
-@pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
+@at_once("coordinates", ["half_pixel", "output_half_pixel"])
 def test_saying_regions(coordinates):
     flags = {"output_height": 2, "output_width": 3, "sampling_ratio": 2, "spatial_scale": 0.75}
     operands = [X, ROIS, OWNERS.astype(np.int64)]

@@ -9,6 +9,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word, completed
 
 N, H, W = 2, 3, 4
@@ -24,29 +25,29 @@ def operands(picture, *, seed=5, spread=0.3):
     return [scores.astype(np.float32), deltas.astype(np.float32), np.array(picture, np.float32)]
 
 
-@pytest.mark.parametrize("framework", ["", "tensorflow"])
-@pytest.mark.parametrize("said", [{}, {"clip_before_nms": False}, {"clip_before_nms": False, "clip_after_nms": True}])
-@pytest.mark.parametrize("more", [{}, {"normalize": True, "box_size_scale": 2.0, "box_coordinate_scale": 3.0}])
+@at_once("framework", ["", "tensorflow"])
+@at_once("said", [{}, {"clip_before_nms": False}, {"clip_before_nms": False, "clip_after_nms": True}])
+@at_once("more", [{}, {"normalize": True, "box_size_scale": 2.0, "box_coordinate_scale": 3.0}])
 def test_regions_with_scores(framework, said, more):
     given = operands([30, 25, 1.5])
     check_word("opset4.Proposal", given, outputs=2, tolerance=1e-4, framework=framework, **(STATED | said | more))
 
 
-@pytest.mark.parametrize("framework", ["", "tensorflow"])
+@at_once("framework", ["", "tensorflow"])
 def test_each_side_has_its_own_scale(framework):
     said = STATED | {"min_size": 10, "post_nms_topn": 3}
     given = operands([30, 25, 1.0, 1.7], seed=6)
     check_word("opset4.Proposal", given, outputs=2, tolerance=1e-4, framework=framework, **said)
 
 
-@pytest.mark.parametrize("before", [20, 1000])
+@at_once("before", [20, 1000])
 def test_rows_that_are_missing_start_with_an_end_mark(before):
     said = STATED | {"pre_nms_topn": before, "nms_thresh": 0.4, "post_nms_topn": 40, "min_size": 1}
     (rows,) = check_word("opset1.Proposal", operands([30, 25, 1]), tolerance=1e-4, **said)
     assert (rows[:, 0] == -1).sum() == N
 
 
-@pytest.mark.parametrize(
+@at_once(
     ("wrong", "reason"),
     [
         ({"ratio": (1.0,)}, "12 scores at a place, for 2 boxes"),

@@ -1,9 +1,9 @@
 """Detections of many classes in OpenVINO, held against its plugin on random boxes."""
 
 import numpy as np
-import pytest
 
 from graphport.core.dtypes import DType
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(5)
@@ -13,9 +13,9 @@ SCORES = RANDOM.permutation(54).reshape(2, 3, 9).astype(np.float32) / 54
 SORTED = [("none", False), ("score", True), ("classid", True), ("classid", False)]
 
 
-@pytest.mark.parametrize(("order", "across"), SORTED)
-@pytest.mark.parametrize("limits", [(-1, -1), (4, 3)])
-@pytest.mark.parametrize("function", ["linear", "gaussian"])
+@at_once(("order", "across"), SORTED)
+@at_once("limits", [(-1, -1), (4, 3)])
+@at_once("function", ["linear", "gaussian"])
 def test_scores_fall_with_the_overlap(function, limits, order, across):
     check_word(
         "opset8.MatrixNms",
@@ -33,9 +33,9 @@ def test_scores_fall_with_the_overlap(function, limits, order, across):
     )
 
 
-@pytest.mark.parametrize(("order", "across"), SORTED)
-@pytest.mark.parametrize("limits", [(-1, -1), (5, 4)])
-@pytest.mark.parametrize("eta", [1.0, 0.6])
+@at_once(("order", "across"), SORTED)
+@at_once("limits", [(-1, -1), (5, 4)])
+@at_once("eta", [1.0, 0.6])
 def test_covered_boxes_of_a_class_are_left_out(eta, limits, order, across):
     flags = {"sort_result_type": order, "sort_result_across_batch": across, "nms_eta": eta, "iou_threshold": 0.6}
     flags |= {"nms_top_k": limits[0], "keep_top_k": limits[1], "score_threshold": 0.1, "normalized": eta == 1}
@@ -62,9 +62,9 @@ def test_of_equal_scores_the_first_box_is_kept():
     assert found[1].tolist() == [[0], [4]]
 
 
-@pytest.mark.parametrize("sigma", [0.2, 0.7])
-@pytest.mark.parametrize("encoding", ["corner", "center"])
-@pytest.mark.parametrize("ordered", [False, True])
+@at_once("sigma", [0.2, 0.7])
+@at_once("encoding", ["corner", "center"])
+@at_once("ordered", [False, True])
 def test_suppression_that_lowers_scores(sigma, encoding, ordered):
     limits = [np.array(5), np.array(0.3, np.float32), np.array(0.15, np.float32), np.array(sigma, np.float32)]
     operands, flags = [BOXES, SCORES, *limits], {"box_encoding": encoding, "sort_result_descending": ordered}
@@ -77,9 +77,9 @@ TURNED = np.concatenate(
 ).astype(np.float32)
 
 
-@pytest.mark.parametrize("clockwise", [False, True])
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("most", [2, 20])
+@at_once("clockwise", [False, True])
+@at_once("ordered", [False, True])
+@at_once("most", [2, 20])
 def test_boxes_at_an_angle(most, ordered, clockwise):
     limits = [np.array(most), np.array(0.2, np.float32), np.array(0.1, np.float32)]
     flags = {"sort_result_descending": ordered, "clockwise": clockwise}

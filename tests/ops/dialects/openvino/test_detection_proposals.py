@@ -1,8 +1,8 @@
 """Proposals of two-stage detectors in OpenVINO, held against its plugin."""
 
 import numpy as np
-import pytest
 
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(11)
@@ -22,9 +22,9 @@ def distinct(*shape):
     return (RANDOM.permutation(int(np.prod(shape))).reshape(shape) / np.prod(shape)).astype(np.float32)
 
 
-@pytest.mark.parametrize("picture", [(30, 35, 1.5), (30, 35, 1.0, 1.5)])
-@pytest.mark.parametrize("counts", [(5, 3), (100, 50)])
-@pytest.mark.parametrize("normalized", [False, True])
+@at_once("picture", [(30, 35, 1.5), (30, 35, 1.0, 1.5)])
+@at_once("counts", [(5, 3), (100, 50)])
+@at_once("normalized", [False, True])
 def test_regions_of_pictures(picture, counts, normalized):
     operands = [np.array([picture] * N, np.float32), boxes(H, W, A), reals(N, A * 4, H, W), distinct(N, A, H, W)]
     flags = {"min_size": 2.0, "nms_threshold": 0.3, "normalized": normalized}
@@ -32,7 +32,7 @@ def test_regions_of_pictures(picture, counts, normalized):
     check_word("opset9.GenerateProposals", operands, outputs=3, tolerance=1e-4, **flags)
 
 
-@pytest.mark.parametrize("counts", [(5, 3), (100, 50)])
+@at_once("counts", [(5, 3), (100, 50)])
 def test_regions_of_one_picture(counts):
     word = "opset6.ExperimentalDetectronGenerateProposalsSingleImage"
     operands = [np.array([30, 35, 1], np.float32), boxes(H * W * A), reals(A * 4, H, W), distinct(A, H, W)]
@@ -40,8 +40,8 @@ def test_regions_of_one_picture(counts):
     check_word(word, operands, outputs=2, tolerance=1e-4, **flags)
 
 
-@pytest.mark.parametrize("flatten", [False, True])
-@pytest.mark.parametrize("said", [{}, {"h": H, "w": W, "stride_x": 4.0, "stride_y": 5.0}])
+@at_once("flatten", [False, True])
+@at_once("said", [{}, {"h": H, "w": W, "stride_x": 4.0, "stride_y": 5.0}])
 def test_a_grid_of_boxes(said, flatten):
     operands = [reals(A, 4, spread=9), np.zeros((1, 2, H, W), np.float32), np.zeros((1, 3, 40, 50), np.float32)]
     check_word("opset6.ExperimentalDetectronPriorGridGenerator", operands, flatten=flatten, **said)
@@ -59,8 +59,8 @@ def test_regions_that_are_missing_are_zeros():
     check_word("opset6.ExperimentalDetectronTopKROIs", operands, max_rois=4, expected=[expected])
 
 
-@pytest.mark.parametrize("most", [2, 100])
-@pytest.mark.parametrize("least", [0.05, 0.4])
+@at_once("most", [2, 100])
+@at_once("least", [0.05, 0.4])
 def test_what_is_found_in_regions(most, least):
     operands = [boxes(6), reals(6, 12, spread=1), distinct(6, 3), np.array([[30, 35, 1]], np.float32)]
     flags = {"score_threshold": least, "nms_threshold": 0.4, "max_delta_log_wh": 4.1, "num_classes": 3}

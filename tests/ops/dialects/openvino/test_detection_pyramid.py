@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(23)
@@ -16,8 +17,8 @@ def regions():
     return np.concatenate([low, low + sides], axis=1).astype(np.float32)
 
 
-@pytest.mark.parametrize("aligned", [False, True])
-@pytest.mark.parametrize("ratio", [0, 2])
+@at_once("aligned", [False, True])
+@at_once("ratio", [0, 2])
 def test_each_region_is_read_from_the_map_of_its_size(aligned, ratio):
     said = {"output_size": 3, "sampling_ratio": ratio, "pyramid_scales": (16, 32, 64), "aligned": aligned}
     word = "opset6.ExperimentalDetectronROIFeatureExtractor"

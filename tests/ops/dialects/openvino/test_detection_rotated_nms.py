@@ -1,12 +1,12 @@
 """Regions at an angle in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.conversion.legalize import legalize
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(4)
@@ -16,21 +16,21 @@ OWNERS = np.array([0, 1, 1, 0], np.int32)
 CELLS = {"pooled_h": 2, "pooled_w": 3}
 
 
-@pytest.mark.parametrize("ratio", [0, 1, 2])
-@pytest.mark.parametrize("clockwise", [False, True])
+@at_once("ratio", [0, 1, 2])
+@at_once("clockwise", [False, True])
 def test_tilted_regions(ratio, clockwise):
     flags = {"sampling_ratio": ratio, "spatial_scale": 0.75, "clockwise_mode": clockwise, **CELLS}
     check_word("opset15.ROIAlignRotated", [X, ROIS, OWNERS], tolerance=1e-4, **flags)
 
 
-@pytest.mark.parametrize("ratio", [0, 2])
+@at_once("ratio", [0, 2])
 def test_tilted_regions_of_open_extents(ratio):
     flags = {"sampling_ratio": ratio, "spatial_scale": 1.5, **CELLS}
     rois = np.where(ROIS[:, 2:4].min(1, keepdims=True) < 1, 0, ROIS)  # one without extent
     check_word("opset15.ROIAlignRotated", [X[:, :, :1], rois, OWNERS], tolerance=1e-4, symbolic=True, **flags)
 
 
-@pytest.mark.parametrize("ratio", [0, 2])
+@at_once("ratio", [0, 2])
 def test_no_tilted_regions(ratio):
     flags = {"sampling_ratio": ratio, "spatial_scale": 1.0, **CELLS}
     found = check_word(
@@ -39,7 +39,7 @@ def test_no_tilted_regions(ratio):
     assert found[0].shape == (0, 3, 2, 3)
 
 
-@pytest.mark.parametrize(
+@at_once(
     ("wrong", "words"),
     [
         ({"pooled_h": 0}, "0 by 3 cells"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(6)
@@ -30,10 +30,10 @@ def operands(*, shared, encoded, normalized, own, first):
     return [x.astype(np.float32) for x in found]
 
 
-@every("limits", LIMITS)
-@every("shared", [False, True])
-@every("encoded", [False, True])
-@every("code", ["CORNER", "CENTER_SIZE"])
+@at_once("limits", LIMITS)
+@at_once("shared", [False, True])
+@at_once("encoded", [False, True])
+@at_once("code", ["CORNER", "CENTER_SIZE"])
 def test_offsets_of_priors_become_detections(code, encoded, shared, limits):
     normalized, first = encoded == shared, limits[0] == 3
     given = operands(shared=shared, encoded=encoded, normalized=normalized, own=first or shared, first=first)
@@ -79,8 +79,8 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("constants", [(0, 1), ()], ids=["constant", "run time"])
+@at_once("name", SIZES)
+@at_once("constants", [(0, 1), ()], ids=["constant", "run time"])
 def test_priors(name, constants):
     flags = SIZES[name]
     expected = None if constants else check_word("opset8.PriorBox", [MAP, PICTURE], constants=(0, 1), **flags)
@@ -91,8 +91,8 @@ def test_priors(name, constants):
         check_word("opset8.PriorBox", [MAP, PICTURE], constants=constants, **flags)
 
 
-@pytest.mark.parametrize("steps", [{}, {"step": 5.0}, {"step_w": 4.0, "step_h": 6.0}])
-@pytest.mark.parametrize("clip", [False, True])
+@at_once("steps", [{}, {"step": 5.0}, {"step_w": 4.0, "step_h": 6.0}])
+@at_once("clip", [False, True])
 def test_priors_of_given_sizes(clip, steps):
     flags = {"width": (10.0, 50.0), "height": (20.0, 30.0), "offset": 0.5, "clip": clip, **steps}
     check_word("opset1.PriorBoxClustered", [MAP, PICTURE], constants=(0, 1), **flags)

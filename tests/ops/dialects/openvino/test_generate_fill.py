@@ -1,10 +1,10 @@
 """Filled tensors in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops.pages.generate import ConstantOfShape, EyeLike
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 
@@ -28,12 +28,12 @@ def test_saying_filled_tensors():
     assert check_page(ConstantOfShape, [whole(2, 3)], value=np.array([7], np.int32)) is not None
 
 
-@pytest.mark.parametrize("diagonal", [-2, 0, 3])
+@at_once("diagonal", [-2, 0, 3])
 def test_a_diagonal_at_run_time(diagonal):
     operands = [np.array(3), np.array(4), np.array(diagonal), np.array([2])]
     check_word("opset9.Eye", operands, constants=(0, 1, 3), output_type=DType.FLOAT32)
 
 
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.FLOAT16], ids=str)
+@at_once("dtype", [DType.INT8, DType.UINT8, DType.FLOAT16], ids=str)
 def test_types_that_onnx_runtime_has_no_kernel_for(dtype):
     check_word("opset9.Eye", [np.array(3), np.array(4), np.array(1)], constants=(0, 1, 2), output_type=dtype)

@@ -1,7 +1,6 @@
 """Gathering, scattering and slicing in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops.pages.indexing import (
@@ -18,7 +17,7 @@ from graphport.ops.pages.indexing import (
     Trilu,
     Unique,
 )
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(2)
@@ -33,9 +32,9 @@ def single(*numbers):
     return np.array(numbers, np.float32)
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("indices", [ints(1, 0), np.array(1, np.int32), ints([0, 1], [1, 0])], ids=["1", "0", "2"])
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("axis", [0, 1, -1])
+@at_once("indices", [ints(1, 0), np.array(1, np.int32), ints([0, 1], [1, 0])], ids=["1", "0", "2"])
+@at_once("symbolic", [False, True])
 def test_gather(axis, indices, symbolic):
     operands = [X, indices, np.array(axis)]
     check_word("opset1.Gather", operands, constants=(2,), symbolic=symbolic)
@@ -43,8 +42,8 @@ def test_gather(axis, indices, symbolic):
     check_word("opset8.Gather", operands, constants=(2,), symbolic=symbolic)
 
 
-@pytest.mark.parametrize(("batch", "axis"), [(1, 1), (1, 2), (1, -1), (2, 2), (-1, 1)])
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once(("batch", "axis"), [(1, 1), (1, 2), (1, -1), (2, 2), (-1, 1)])
+@at_once("symbolic", [False, True])
 def test_gather_in_batches(batch, axis, symbolic):
     shape = (2, 3, 2) if batch == 2 else (2, 5)
     indices = RANDOM.integers(0, 3, shape)
@@ -68,8 +67,8 @@ def test_gather_nd():
     check_word("opset5.GatherND", [X, RANDOM.integers(0, 4, (2, 3, 1))], batch_dims=2)
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("indices", [ints(1, 0), ints([1], [0])], ids=["1", "2"])
+@at_once("axis", [0, 1, 2])
+@at_once("indices", [ints(1, 0), ints([1], [0])], ids=["1", "2"])
 def test_scatter_update(axis, indices):
     shape = [*X.shape[:axis], *indices.shape, *X.shape[axis + 1 :]]
     operands = [X, indices, RANDOM.normal(size=shape).astype(np.float32), np.array(axis)]
@@ -83,9 +82,9 @@ MEANS = {
 }
 
 
-@every("reduction", ["none", "sum", "prod", "min", "max", "mean"])
-@every("init", [False, True])
-@every("dtype", [np.float32, np.int32])
+@at_once("reduction", ["none", "sum", "prod", "min", "max", "mean"])
+@at_once("init", [False, True])
+@at_once("dtype", [np.float32, np.int32])
 def test_scatter_elements_update(reduction, init, dtype):
     data = np.arange(1, 13).reshape(3, 4).astype(dtype)
     updates = np.array([[5, -7, 3, 2], [1, 4, 6, -9]], dtype)
@@ -101,7 +100,7 @@ def test_scatter_elements_update(reduction, init, dtype):
     check_word("opset12.ScatterElementsUpdate", operands, constants=(3,), **flags, **floors)
 
 
-@pytest.mark.parametrize("reduction", ["none", "sum", "sub", "prod", "min", "max"])
+@at_once("reduction", ["none", "sum", "sub", "prod", "min", "max"])
 def test_scatter_nd_update(reduction):
     operands = [X, ints([0, 1], [1, 2]), RANDOM.normal(size=(2, 4)).astype(np.float32)]
     check_word("opset15.ScatterNDUpdate", operands, reduction=reduction)
@@ -149,10 +148,8 @@ SLICES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "step", "masks", "brackets"), [case[1:] for case in SLICES], ids=[case[0] for case in SLICES]
-)
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once(("begin", "end", "step", "masks", "brackets"), [case[1:] for case in SLICES], ids=[case[0] for case in SLICES])
+@at_once("symbolic", [False, True])
 def test_strided_slice(begin, end, step, masks, brackets, symbolic):
     none = (0,) * len(begin)
     flags = {"begin_mask": none, "end_mask": none} | masks
@@ -171,7 +168,7 @@ def test_slice_scatter():
     check_word("opset15.SliceScatter", operands, constants=(2, 3, 4, 5), symbolic=True)
 
 
-@pytest.mark.parametrize(("batch", "time"), [(0, 1), (1, 0), (2, 1), (0, 2)])
+@at_once(("batch", "time"), [(0, 1), (1, 0), (2, 1), (0, 2)])
 def test_reverse_sequence(batch, time):
     lengths = RANDOM.integers(1, X.shape[time] + 1, X.shape[batch]).astype(np.int32)
     check_word("opset1.ReverseSequence", [X, lengths], batch_axis=batch, seq_axis=time)
@@ -188,7 +185,7 @@ def test_non_zero():
     check_word("opset3.NonZero", [X], output_type=DType.INT32)
 
 
-@pytest.mark.parametrize("axis", [-1, 0, 1])
+@at_once("axis", [-1, 0, 1])
 def test_one_hot_knows_no_negative_index(axis):
     operands = [ints(0, 2, -1, 5), np.array(4), single(7)[0], single(-1)[0]]
     operands = [operands[0], operands[1], np.array(operands[2]), np.array(operands[3])]
@@ -210,8 +207,8 @@ def test_unique():
     check_word("opset10.Unique", [rows, np.array(0)], constants=(1,), outputs=4, index_element_type=DType.INT32)
 
 
-@pytest.mark.parametrize(("shift", "axes"), [((1,), (0,)), ((-1, 2), (2, 1)), ((1, 2), (2, 2))])
-@pytest.mark.parametrize("constants", [(1, 2), (2,)])
+@at_once(("shift", "axes"), [((1,), (0,)), ((-1, 2), (2, 1)), ((1, 2), (2, 2))])
+@at_once("constants", [(1, 2), (2,)])
 def test_roll(shift, axes, constants):
     check_word("opset7.Roll", [X, ints(*shift), ints(*axes)], constants=constants)
 
@@ -257,14 +254,14 @@ STATED = [
 ]
 
 
-@every(
+@at_once(
     ("page", "inputs", "constants", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, inputs, constants, attributes):
     assert check_page(page, inputs, constants=constants, **attributes) is not None
 
 
-@pytest.mark.parametrize("page", [Trilu, NonZero], ids=lambda page: page.name)
+@at_once("page", [Trilu, NonZero], ids=lambda page: page.name)
 def test_saying_a_page_with_open_extents(page):
     assert check_page(page, [X], symbolic=True) is not None
 

@@ -1,9 +1,9 @@
 """Bags of rows, segments and decoders in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.core.dtypes import DType
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(15)
@@ -13,7 +13,7 @@ OFFSETS = np.array([0, 2, 2], np.int32)
 WEIGHTS = RANDOM.uniform(size=5).astype(np.float32)
 
 
-@pytest.mark.parametrize("more", [[], [np.array(1, np.int32)], [np.array(1, np.int32), WEIGHTS]], ids=["0", "1", "2"])
+@at_once("more", [[], [np.array(1, np.int32)], [np.array(1, np.int32), WEIGHTS]], ids=["0", "1", "2"])
 def test_bags_by_offsets(more):
     operands = [TABLE, INDICES, OFFSETS, *more]
     constants = (3,) if more else ()
@@ -39,7 +39,7 @@ def test_segments():
     check_word("opset3.EmbeddingSegmentsSum", operands, constants=(3, 4), tolerance=1e-5)
 
 
-@pytest.mark.parametrize("fill", ["zero", "lowest"])
+@at_once("fill", ["zero", "lowest"])
 def test_largest_of_segments(fill):
     data = RANDOM.normal(size=(5, 2)).astype(np.float32) - 3
     owners = np.array([0, 0, 2, 2, 2], np.int32)
@@ -50,15 +50,15 @@ def test_largest_of_segments(fill):
 SCORES = RANDOM.normal(size=(7, 2, 3)).astype(np.float32) * 3
 
 
-@pytest.mark.parametrize("merges", [False, True])
+@at_once("merges", [False, True])
 def test_greedy_decoder(merges):
     mask = np.ones((7, 2), np.float32)
     mask[5:, 1] = 0
     check_word("opset1.CTCGreedyDecoder", [SCORES, mask], ctc_merge_repeated=merges)
 
 
-@pytest.mark.parametrize("merges", [False, True])
-@pytest.mark.parametrize("blank", [[], [np.array(0, np.int32)]], ids=["last", "first"])
+@at_once("merges", [False, True])
+@at_once("blank", [[], [np.array(0, np.int32)]], ids=["last", "first"])
 def test_greedy_decoder_of_lengths(merges, blank):
     operands = [np.ascontiguousarray(SCORES.transpose(1, 0, 2)), np.array([7, 4], np.int32), *blank]
     flags = {"merge_repeated": merges, "classes_index_type": DType.INT32}
@@ -72,7 +72,7 @@ def test_gather_tree():
     check_word("opset1.GatherTree", operands, constants=(3,))
 
 
-@pytest.mark.parametrize("default", [-1, 2])
+@at_once("default", [-1, 2])
 def test_a_default_row_at_run_time(default):
     table = np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32)
     operands = [table, np.array([0, 3]), np.array([0, 0, 1]), np.array(default)]

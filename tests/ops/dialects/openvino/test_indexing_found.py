@@ -1,14 +1,14 @@
 """NonZero and Unique of OpenVINO, in types that ONNX Runtime does not take."""
 
 import numpy as np
-import pytest
 
 import graphport as gp
+from tests.at_once import at_once
 from tests.formats.openvino.documents import NAMES, Layer, parameter, write_ir
 from tests.ops.openvino_oracle import check_word
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "bool"])
+@at_once("dtype", ["int8", "uint8", "float16", "bool"])
 def test_places_of_what_is_not_zero(dtype):
     check_word("opset3.NonZero", [np.array([[0, 1, 0], [1, 0, 1]], dtype)])
 
@@ -17,12 +17,12 @@ def test_the_place_of_a_number_is_that_in_a_vector():
     check_word("opset3.NonZero", [np.array(3, np.float32)])
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64", "float32"])
+@at_once("dtype", ["int32", "uint8", "int64", "float32"])
 def test_each_number_once(dtype):
     check_word("opset10.Unique", [np.array([3, 1, 3, 2, 1], dtype)], outputs=4)
 
 
-@pytest.mark.parametrize(("word", "dtype", "outputs"), [("opset3.NonZero", "int8", 1), ("opset10.Unique", "int32", 4)])
+@at_once(("word", "dtype", "outputs"), [("opset3.NonZero", "int8", 1), ("opset10.Unique", "int32", 4)])
 def test_onnx_runtime_computes_it(word, dtype, outputs, tmp_path):
     names = [f"y:{port}" for port in range(outputs)]
     layers = [parameter("x", "5", NAMES[dtype]), Layer("y", word, {}, ["x"], outputs)]

@@ -1,12 +1,12 @@
 """Tables of which only some entries are named, in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.conversion.legalize import legalize
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 PLACES = np.array([[3, 1], [0, 3], [0, 1], [2, 0], [3, 0]])
@@ -14,8 +14,8 @@ VALUES = np.array([1.5, -2, 3, 4, 7], np.float32)
 WORD = "opset16.SparseFillEmptyRows"
 
 
-@pytest.mark.parametrize("kind", ["int32", "int64"])
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@at_once("kind", ["int32", "int64"])
+@at_once("dtype", ["float32", "int32"])
 def test_rows_are_filled_and_sorted(kind, dtype):
     operands = [VALUES.astype(dtype), np.array([6, 4], kind), PLACES.astype(kind), np.array(9, dtype)]
     places, values, empty = check_word(WORD, operands, outputs=3)
@@ -26,7 +26,7 @@ def test_rows_are_filled_and_sorted(kind, dtype):
     check_word(WORD, operands, outputs=3, symbolic=True, constants=(1,))
 
 
-@pytest.mark.parametrize("rows", [0, 3])
+@at_once("rows", [0, 3])
 def test_tables_without_entries(rows):
     operands = [VALUES[:0], np.array([rows, 4]), PLACES[:0], np.array(9, np.float32)]
     expected = [np.array([[row, 0] for row in range(rows)], np.int64).reshape(-1, 2)]

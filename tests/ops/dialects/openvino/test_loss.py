@@ -1,9 +1,9 @@
 """Losses in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page
 
 RANDOM = np.random.default_rng(14)
@@ -12,9 +12,9 @@ ANSWERS = RANDOM.integers(0, 5, (3, 2))
 WEIGHTS = RANDOM.uniform(0.5, 2, 5).astype(np.float32)
 
 
-@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-@pytest.mark.parametrize("ignore", [None, 2, -1])
-@pytest.mark.parametrize("weighted", [False, True])
+@at_once("reduction", ["none", "sum", "mean"])
+@at_once("ignore", [None, 2, -1])
+@at_once("weighted", [False, True])
 def test_saying_a_loss(reduction, ignore, weighted):
     answers = np.where(np.arange(6).reshape(3, 2) == 3, ANSWERS if ignore is None else ignore, ANSWERS)
     operands = [SCORES, answers, *([WEIGHTS] if weighted else [])]

@@ -3,8 +3,8 @@
 import itertools
 
 import numpy as np
-import pytest
 
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(7)
@@ -14,8 +14,8 @@ LABELS = np.array([[0, 1, 1, 2, 0], [2, 2, 1, 0, 0], [1, 0, 0, 0, 0]], np.int32)
 COUNTS = np.array([4, 2, 1], np.int32)
 
 
-@pytest.mark.parametrize("flags", list(itertools.product([False, True], repeat=3)))
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("flags", list(itertools.product([False, True], repeat=3)))
+@at_once("symbolic", [False, True])
 def test_likelihood_of_labels(flags, symbolic):
     names = ("preprocess_collapse_repeated", "ctc_merge_repeated", "unique")
     operands = [LOGITS, LENGTHS, LABELS, COUNTS]

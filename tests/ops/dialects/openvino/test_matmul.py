@@ -1,10 +1,9 @@
 """Products of matrices in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(11)
@@ -14,9 +13,9 @@ def numbers(*shape):
     return RANDOM.normal(size=shape).astype(np.float32)
 
 
-@every("turned", [(False, False), (True, False), (False, True), (True, True)])
-@every("batch", [(), (2,), (3, 1)])
-@every("symbolic", [False, True])
+@at_once("turned", [(False, False), (True, False), (False, True), (True, True)])
+@at_once("batch", [(), (2,), (3, 1)])
+@at_once("symbolic", [False, True])
 def test_matmul_turns_its_operands(turned, batch, symbolic):
     shapes = [(5, 3) if turned[0] else (3, 5), (4, 5) if turned[1] else (5, 4)]
     operands = [numbers(*batch, *shapes[0]), numbers(*shapes[1])]
@@ -24,7 +23,7 @@ def test_matmul_turns_its_operands(turned, batch, symbolic):
     check_word("opset1.MatMul", operands, tolerance=1e-5, symbolic=symbolic, **flags)
 
 
-@pytest.mark.parametrize(("x", "y"), [((5,), (5, 4)), ((3, 5), (5,)), ((5,), (5,)), ((2, 3, 5), (5,))])
+@at_once(("x", "y"), [((5,), (5, 4)), ((3, 5), (5,)), ((5,), (5,)), ((2, 3, 5), (5,))])
 def test_matmul_of_vectors(x, y):
     check_word("opset1.MatMul", [numbers(*x), numbers(*y)], tolerance=1e-5)
 
@@ -51,7 +50,7 @@ def test_saying_products_of_bytes():
     assert check_page(QLinearMatMul, [*operands, np.array(90, np.uint8)]) is not None
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@at_once("n", [1, 2, 3, 4])
 def test_saying_a_determinant(n):
     assert check_page(Det, [numbers(2, n, n)], tolerance=1e-4) is not None
     assert check_page(Det, [numbers(n, n)], tolerance=1e-4) is not None
@@ -61,7 +60,7 @@ def test_a_determinant_of_more_rows_is_refused():
     assert check_page(Det, [numbers(5, 5)]) is None
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@at_once("n", [1, 2, 3, 4])
 def test_inverse(n):
     x = numbers(2, n, n) + 3 * np.eye(n, dtype=np.float32)
     check_word("opset14.Inverse", [x], tolerance=1e-4)
@@ -73,8 +72,8 @@ def test_matmul_of_narrow_integers():
     check_word("opset1.MatMul", [x, y], expected=[x @ y])
 
 
-@pytest.mark.parametrize("offsets", [[2, 5], [0, 5], [3, 3], [1, 4]])
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("offsets", [[2, 5], [0, 5], [3, 3], [1, 4]])
+@at_once("symbolic", [False, True])
 def test_each_group_has_its_own_matrix(offsets, symbolic):
     # No plugin computes the word yet; its header says what it is.
     random = np.random.default_rng(8)

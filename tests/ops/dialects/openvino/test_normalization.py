@@ -1,7 +1,6 @@
 """Normalizations in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.ops.pages.normalization import (
     LRN,
@@ -13,7 +12,7 @@ from graphport.ops.pages.normalization import (
     MeanVarianceNormalization,
     RMSNormalization,
 )
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(5)
@@ -26,7 +25,7 @@ def ints(*numbers):
     return np.array(numbers, np.int64)
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("symbolic", [False, True])
 def test_batch_normalization(symbolic):
     operands = [SCALE, SHIFT, X, MEAN, VARIANCE]
     check_word("opset1.BatchNormInference", operands, tolerance=1e-4, symbolic=symbolic, epsilon=1e-3)
@@ -34,17 +33,17 @@ def test_batch_normalization(symbolic):
     check_word("opset5.BatchNormInference", operands, tolerance=1e-4, symbolic=symbolic, epsilon=1e-3)
 
 
-@pytest.mark.parametrize("across", [False, True])
-@pytest.mark.parametrize("scaled", [False, True])
+@at_once("across", [False, True])
+@at_once("scaled", [False, True])
 def test_first_mvn(across, scaled):
     flags = {"across_channels": across, "normalize_variance": scaled}
     check_word("opset2.MVN", [X], tolerance=1e-4, eps=1e-3, **flags)
 
 
-@every("axes", [(2, 3), (-1,), (1, 2, 3), (1,), (0, 2)])
-@every("mode", ["inside_sqrt", "outside_sqrt"])
-@every("scaled", [False, True])
-@every("symbolic", [False, True])
+@at_once("axes", [(2, 3), (-1,), (1, 2, 3), (1,), (0, 2)])
+@at_once("mode", ["inside_sqrt", "outside_sqrt"])
+@at_once("scaled", [False, True])
+@at_once("symbolic", [False, True])
 def test_mvn(axes, mode, scaled, symbolic):
     x = X
     centred = x - x.mean(axis=axes, keepdims=True, dtype=np.float64)
@@ -58,8 +57,8 @@ def test_mvn(axes, mode, scaled, symbolic):
         check_word("opset6.MVN", operands, constants=(1,), tolerance=1e-4, symbolic=symbolic, **flags)
 
 
-@pytest.mark.parametrize("axes", [(1,), (2, 3)])
-@pytest.mark.parametrize("size", [3, 5])
+@at_once("axes", [(1,), (2, 3)])
+@at_once("size", [3, 5])
 def test_lrn(axes, size):
     # The plugin takes every bias for 1: the page, which is held against ONNX Runtime, judges the others.
     flags = {"alpha": 0.3, "beta": 0.6, "bias": 1.0, "size": size}
@@ -72,8 +71,8 @@ def test_lrn_has_a_bias():
     check_word("opset1.LRN", [X, ints(1)], constants=(1,), tolerance=1e-5, expected=expected, **flags)
 
 
-@pytest.mark.parametrize("axes", [(1,), (1, 2, 3)])
-@pytest.mark.parametrize("mode", ["add", "max"])
+@at_once("axes", [(1,), (1, 2, 3)])
+@at_once("mode", ["add", "max"])
 def test_normalize_l2(axes, mode):
     check_word("opset1.NormalizeL2", [X, ints(*axes)], constants=(1,), tolerance=1e-5, eps=0.5, eps_mode=mode)
 
@@ -105,13 +104,13 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(
+@at_once(
     ("page", "inputs", "outputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, inputs, outputs, attributes):
     assert check_page(page, inputs, outputs=outputs, tolerance=1e-4, **attributes) is not None
 
 
-@pytest.mark.parametrize("page", [LayerNormalization, RMSNormalization], ids=lambda page: page.name)
+@at_once("page", [LayerNormalization, RMSNormalization], ids=lambda page: page.name)
 def test_saying_a_page_with_open_extents(page):
     assert check_page(page, [X, np.ones(5, np.float32)], tolerance=1e-4, symbolic=True) is not None

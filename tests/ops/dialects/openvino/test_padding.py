@@ -2,10 +2,10 @@
 
 import numpy as np
 import openvino as ov
-import pytest
 
 import graphport as gp
 from graphport.ops.pages.padding import CenterCropPad, Pad
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 from tests.passes.cases import info, model, node
 
@@ -16,8 +16,8 @@ def ints(*numbers):
     return np.array(numbers, np.int64)
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
-@pytest.mark.parametrize("constants", [(1, 2), ()])
+@at_once("mode", ["constant", "edge", "reflect", "symmetric"])
+@at_once("constants", [(1, 2), ()])
 def test_pad(mode, constants):
     operands = [X, ints(0, 1, 2), ints(0, 2, 1)]
     if mode == "symmetric" and not constants:
@@ -51,12 +51,12 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(("inputs", "constants", "attributes"), STATED, ids=map(str, range(len(STATED))))
+@at_once(("inputs", "constants", "attributes"), STATED, ids=map(str, range(len(STATED))))
 def test_saying_a_padding(inputs, constants, attributes):
     assert check_page(Pad, inputs, constants=constants, **attributes) is not None
 
 
-@pytest.mark.parametrize("pads", [(0, 1, 2, 0, 3, 1), (0, 5, 0, 0, 7, 9), (0, -1, 3, 0, 4, -2)])
+@at_once("pads", [(0, 1, 2, 0, 3, 1), (0, 5, 0, 0, 7, 9), (0, -1, 3, 0, 4, -2)])
 def test_an_open_extent_is_wrapped_as_it_turns_out(pads, tmp_path):
     proto = model(
         [node("Pad", "x p", "y", mode="wrap")], [info("x", [2, "H", "W"])], [info("y", None)], {"p": ints(*pads)}
@@ -69,7 +69,7 @@ def test_an_open_extent_is_wrapped_as_it_turns_out(pads, tmp_path):
         np.testing.assert_array_equal(compiled(x)[0], expected)
 
 
-@pytest.mark.parametrize("shape", [(3, 2, 7), (1, 4, 3), (2, 3, 4)])
+@at_once("shape", [(3, 2, 7), (1, 4, 3), (2, 3, 4)])
 def test_saying_a_crop_around_the_centre(shape):
     assert check_page(CenterCropPad, [X, ints(*shape)], constants=(1,)) is not None
     assert check_page(CenterCropPad, [X, ints(*shape[1:])], constants=(1,), axes=(1, -1)) is not None

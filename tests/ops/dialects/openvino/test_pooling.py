@@ -1,7 +1,6 @@
 """Poolings in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops.pages.pooling import (
@@ -14,6 +13,7 @@ from graphport.ops.pages.pooling import (
     MaxRoiPool,
     MaxUnpool,
 )
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(6)
@@ -36,7 +36,7 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("given", [case[1] for case in WINDOWS], ids=[case[0] for case in WINDOWS])
+@at_once("given", [case[1] for case in WINDOWS], ids=[case[0] for case in WINDOWS])
 def test_max_pool(given):
     check_word("opset1.MaxPool", [X], **slid(**given))
     # The plugin gives no places in int64.
@@ -63,28 +63,28 @@ def test_max_pool_of_whole_numbers():
     check_word("opset1.MaxPool", [x.astype(np.int32)], **slid())
 
 
-@pytest.mark.parametrize("given", [case[1] for case in WINDOWS], ids=[case[0] for case in WINDOWS])
-@pytest.mark.parametrize("exclude", [False, True])
+@at_once("given", [case[1] for case in WINDOWS], ids=[case[0] for case in WINDOWS])
+@at_once("exclude", [False, True])
 def test_avg_pool(given, exclude):
     for word in ("opset1.AvgPool", "opset14.AvgPool"):
         check_word(word, [X], tolerance=1e-5, exclude_pad=exclude, **slid(**given))
     check_word("opset16.AvgPool", [X], tolerance=1e-5, exclude_pad=exclude, dilations=(1, 1), **slid(**given))
 
 
-@pytest.mark.parametrize("exclude", [False, True])
+@at_once("exclude", [False, True])
 def test_avg_pool_of_torch(exclude):
     given = {"pads_begin": (1, 1), "pads_end": (1, 1), "rounding_type": "ceil_torch"}
     check_word("opset14.AvgPool", [X], tolerance=1e-5, exclude_pad=exclude, **slid(**given))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (7, 8), (3, 4), (2, 5), (9, 3)])
+@at_once("shape", [(1, 1), (7, 8), (3, 4), (2, 5), (9, 3)])
 def test_adaptive_pools(shape):
     operands = [X, np.array(shape, np.int64)]
     check_word("opset8.AdaptiveAvgPool", operands, constants=(1,), tolerance=1e-5)
     check_word("opset8.AdaptiveMaxPool", operands, constants=(1,), outputs=2, index_element_type=DType.INT32)
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (9, 3)])
+@at_once("shape", [(3, 4), (9, 3)])
 def test_adaptive_means_of_open_extents(shape):
     operands = [X, np.array(shape, np.int64)]
     check_word("opset8.AdaptiveAvgPool", operands, constants=(1,), symbolic=True, tolerance=1e-5)
@@ -130,9 +130,7 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("page", "attributes", "outputs"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
-)
+@at_once(("page", "attributes", "outputs"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
 def test_saying_a_page_keeps_its_meaning(page, attributes, outputs):
     by_reference = outputs > 1
     said = check_page(page, [X], outputs=outputs, by_reference=by_reference, tolerance=1e-4, **attributes)
@@ -163,9 +161,9 @@ def test_pooling_by_position():
         check_word("opset1.PSROIPooling", [x, rois], tolerance=1e-4, spatial_scale=scale, **flags)
 
 
-@pytest.mark.parametrize("word", ["opset14.AvgPool", "opset16.AvgPool"])
-@pytest.mark.parametrize("mode", ["ceil", "ceil_torch"])
-@pytest.mark.parametrize(("size", "step", "pads"), [(3, 3, (1, 0)), (2, 3, (0, 0)), (3, 2, (0, 1)), (2, 2, (1, 0))])
+@at_once("word", ["opset14.AvgPool", "opset16.AvgPool"])
+@at_once("mode", ["ceil", "ceil_torch"])
+@at_once(("size", "step", "pads"), [(3, 3, (1, 0)), (2, 3, (0, 0)), (3, 2, (0, 1)), (2, 2, (1, 0))])
 def test_what_last_windows_hang_over_counts_as_padding_if_there_is_any(word, mode, size, step, pads):
     x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
     given = {"kernel": (size, size), "strides": (step, step), "pads_begin": pads[:1] * 2, "pads_end": pads[1:] * 2}
@@ -183,8 +181,8 @@ def test_windows_without_padding_are_rounded_up_as_those_with_padding_of_0():
     check_word("opset1.AvgPool", [x], expected=expected, exclude_pad=False, auto_pad="valid", **given)
 
 
-@pytest.mark.parametrize("pads", [(1, 1, 0, 0), (0, 0, 1, 1), (1, 1, 1, 1)])
-@pytest.mark.parametrize("include", [0, 1])
+@at_once("pads", [(1, 1, 0, 0), (0, 0, 1, 1), (1, 1, 1, 1)])
+@at_once("include", [0, 1])
 def test_saying_means_whose_last_windows_hang_over(pads, include):
     x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
     said = {"kernel_shape": (3, 3), "strides": (3, 3), "pads": pads, "ceil_mode": 1, "count_include_pad": include}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(32)
@@ -14,7 +15,7 @@ def said(**given):
     return {"output_dim": 4, "spatial_scale": 0.5, "group_size": 2, "mode": "bilinear_deformable"} | given
 
 
-@pytest.mark.parametrize("points", [(1, 1), (3, 2)])
+@at_once("points", [(1, 1), (3, 2)])
 def test_cells_where_they_are(points):
     check_word(
         "opset1.DeformablePSROIPooling",
@@ -24,7 +25,7 @@ def test_cells_where_they_are(points):
     )
 
 
-@pytest.mark.parametrize("classes", [1, 2, 4])
+@at_once("classes", [1, 2, 4])
 def test_cells_that_offsets_move(classes):
     moves = RANDOM.normal(size=(4, 2 * classes, 3, 3)).astype(np.float32)
     flags = said(spatial_bins_x=2, spatial_bins_y=3, part_size=3, trans_std=0.3)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(31)
@@ -22,22 +23,22 @@ BEYOND = [
 ]
 
 
-@pytest.mark.parametrize("symbolic", [False, True], ids=["known", "symbolic"])
-@pytest.mark.parametrize("given", BEYOND)
+@at_once("symbolic", [False, True], ids=["known", "symbolic"])
+@at_once("given", BEYOND)
 def test_the_largest_of_windows_beyond(given, symbolic):
     check_word("opset1.MaxPool", [X], symbolic=symbolic, **slid(**given))
 
 
-@pytest.mark.parametrize("symbolic", [False, True], ids=["known", "symbolic"])
-@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@at_once("symbolic", [False, True], ids=["known", "symbolic"])
+@at_once("axis", [0, 1, 2, 3])
 def test_places_of_windows_beyond_count_in_the_data(axis, symbolic):
     given = slid(strides=(3, 3), kernel=(1, 1), rounding_type="ceil", dilations=(1, 1), axis=axis)
     check_word("opset8.MaxPool", [X], outputs=2, symbolic=symbolic, **given)
 
 
-@pytest.mark.parametrize("symbolic", [False, True], ids=["known", "symbolic"])
-@pytest.mark.parametrize("exclude", [True, False], ids=["of data", "of padding too"])
-@pytest.mark.parametrize("given", BEYOND[2:])
+@at_once("symbolic", [False, True], ids=["known", "symbolic"])
+@at_once("exclude", [True, False], ids=["of data", "of padding too"])
+@at_once("given", BEYOND[2:])
 def test_the_mean_of_windows_beyond(given, exclude, symbolic):
     check_word("opset1.AvgPool", [X], tolerance=1e-5, symbolic=symbolic, exclude_pad=exclude, **slid(**given))
 

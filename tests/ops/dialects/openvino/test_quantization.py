@@ -15,6 +15,7 @@ from graphport.ops.pages.arithmetic import Cast
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
 from graphport.ops.pages.reshape import Transpose
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word, completed
 
 FAKE = "opset1.FakeQuantize"
@@ -28,7 +29,7 @@ def limits(*values):
     return [np.array(value, np.float32) for value in values]
 
 
-@pytest.mark.parametrize(
+@at_once(
     ("ends", "levels"),
     [
         pytest.param((-1, 1, -1, 1), 256, id="no whole zero point"),
@@ -39,7 +40,7 @@ def limits(*values):
         pytest.param((-1.28, 1.27, -1.28, 1.27), 256, id="signed bytes"),
     ],
 )
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("symbolic", [False, True])
 def test_fake_quantize_is_what_the_runtime_computes(ends, levels, symbolic):
     check_word(FAKE, [numbers(2, 3, 4, 4), *limits(*ends)], constants=(1, 2, 3, 4), levels=levels, symbolic=symbolic)
 
@@ -64,8 +65,8 @@ def test_bytes_become_integers():
     assert [node.op for node in said] == ["QuantizeLinear", "DequantizeLinear"]
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
-@pytest.mark.parametrize("has_zero", [False, True])
+@at_once("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+@at_once("has_zero", [False, True])
 def test_quantize_is_said_by_arithmetic(dtype, has_zero):
     zero = np.array(3, dtype) if has_zero else None
     attributes = {} if has_zero else {"output_dtype": DType.of(dtype)}
@@ -77,7 +78,7 @@ def test_quantize_has_scales_for_each_channel():
     assert check_page(QuantizeLinear, [numbers(2, 3, 4), scale, zero], constants=(1, 2), axis=1)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+@at_once("dtype", [np.int8, np.uint8, np.int32])
 def test_dequantize_takes_the_zero_point_off(dtype):
     x = np.arange(12, dtype=dtype).reshape(3, 4)
     scale = np.array([0.1, 0.2, 0.3], np.float32)

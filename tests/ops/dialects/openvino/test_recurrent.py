@@ -5,7 +5,7 @@ import pytest
 
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 BATCH, STEPS, WIDTH, HIDDEN = 2, 3, 4, 5
@@ -32,9 +32,9 @@ def sequence(kind, ways, lengths, *, extra=0):
     ]
 
 
-@pytest.mark.parametrize("kind", GATES)
-@pytest.mark.parametrize("direction", WAYS)
-@pytest.mark.parametrize("lengths", [(3, 3), (3, 1)])
+@at_once("kind", GATES)
+@at_once("direction", WAYS)
+@at_once("lengths", [(3, 3), (3, 1)])
 def test_sequence_is_what_the_runtime_computes(kind, direction, lengths):
     operands = sequence(kind, WAYS[direction], lengths)
     count = len(operands)
@@ -56,10 +56,8 @@ def test_gru_resets_behind_its_product():
     check_word("opset5.GRUSequence", operands, constants=constants, outputs=2, tolerance=1e-4, **attributes)
 
 
-@pytest.mark.parametrize("clip", [0.0, 0.4])
-@pytest.mark.parametrize(
-    ("kind", "word"), [("LSTM", "opset4.LSTMCell"), ("GRU", "opset3.GRUCell"), ("RNN", "opset1.RNNCell")]
-)
+@at_once("clip", [0.0, 0.4])
+@at_once(("kind", "word"), [("LSTM", "opset4.LSTMCell"), ("GRU", "opset3.GRUCell"), ("RNN", "opset1.RNNCell")])
 def test_cell_is_one_step(kind, word, clip):
     gates = GATES[kind]
     states = [numbers(BATCH, HIDDEN, seed=i) for i in range(2 if kind == "LSTM" else 1)]
@@ -81,8 +79,8 @@ def test_cell_is_one_step(kind, word, clip):
     )
 
 
-@pytest.mark.parametrize("said", [{}, {"weights_format": "iofc"}, {"input_forget": True}])
-@pytest.mark.parametrize("spread", [None, 0.0, 1.0])
+@at_once("said", [{}, {"weights_format": "iofc"}, {"input_forget": True}])
+@at_once("spread", [None, 0.0, 1.0])
 def test_first_cell_is_computed_as_if_its_own_options_were_absent(said, spread):
     states = [numbers(BATCH, HIDDEN, seed=i) for i in range(2)]
     weights = [numbers(4 * HIDDEN, WIDTH, seed=3), numbers(4 * HIDDEN, HIDDEN, seed=4), numbers(4 * HIDDEN, seed=5)]
@@ -113,11 +111,11 @@ def test_unknown_activation_is_refused():
         )
 
 
-@every("kind", GATES)
-@every("direction", WAYS)
-@every("has_bias", [False, True])
+@at_once("kind", GATES)
+@at_once("direction", WAYS)
+@at_once("has_bias", [False, True])
 # Of open extents with lengths of the run, the runtime's plugin takes every sequence for whole: they are not judged.
-@every(("has_state", "symbolic"), [(False, False), (True, False), (False, True)])
+@at_once(("has_state", "symbolic"), [(False, False), (True, False), (False, True)])
 def test_page_is_said(kind, direction, has_bias, has_state, symbolic):
     ways, gates = WAYS[direction], GATES[kind]
     states = [numbers(ways, BATCH, HIDDEN, seed=i) if has_state else None for i in range(2 if kind == "LSTM" else 1)]

@@ -1,12 +1,11 @@
 """Reductions, running sums and places in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops import registry
 from graphport.ops.pages.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum, TopK
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(9)
@@ -22,27 +21,27 @@ WORDS = ["opset1.ReduceSum", "opset1.ReduceMean", "opset1.ReduceMax", "opset1.Re
 WORDS += ["opset4.ReduceL1", "opset4.ReduceL2"]
 
 
-@every("word", WORDS)
-@every("axes", [ints(1), ints(-1, 0), np.array(2, np.int64)], ids=["one", "two", "number"])
-@every("keep", [False, True])
-@every("symbolic", [False, True])
+@at_once("word", WORDS)
+@at_once("axes", [ints(1), ints(-1, 0), np.array(2, np.int64)], ids=["one", "two", "number"])
+@at_once("keep", [False, True])
+@at_once("symbolic", [False, True])
 def test_reduction(word, axes, keep, symbolic):
     check_word(word, [X, axes], constants=(1,), tolerance=1e-5, symbolic=symbolic, keep_dims=keep)
 
 
-@pytest.mark.parametrize("word", ["opset1.ReduceSum", "opset1.ReduceMax", "opset1.ReduceProd"])
+@at_once("word", ["opset1.ReduceSum", "opset1.ReduceMax", "opset1.ReduceProd"])
 def test_reduction_of_integers(word):
     check_word(word, [WHOLE, ints(1)], constants=(1,))
     check_word(word, [(WHOLE[:1] % 3).astype(np.int8), ints(1)], constants=(1,))
 
 
-@pytest.mark.parametrize("word", ["opset1.ReduceLogicalAnd", "opset1.ReduceLogicalOr"])
+@at_once("word", ["opset1.ReduceLogicalAnd", "opset1.ReduceLogicalOr"])
 def test_logical_reduction(word):
     check_word(word, [X > 0, ints(1)], constants=(1,), keep_dims=True)
 
 
-@every("word", WORDS)
-@every("dtype", [np.float16, np.float32, np.int32])
+@at_once("word", WORDS)
+@at_once("dtype", [np.float16, np.float32, np.int32])
 def test_reduction_over_no_axis_leaves_numbers_alone_and_makes_norms_magnitudes(word, dtype):
     x = (X * 3).astype(dtype)
     check_word(word, [x, ints()], constants=(1,), keep_dims=True)
@@ -50,15 +49,15 @@ def test_reduction_over_no_axis_leaves_numbers_alone_and_makes_norms_magnitudes(
     check_word(word, [x, ints()], constants=(1,), expected=[np.abs(x) if "L" in word[8:] else x])
 
 
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
+@at_once("exclusive", [False, True])
+@at_once("reverse", [False, True])
 def test_cum_sum(exclusive, reverse):
     check_word("opset3.CumSum", [X, np.array(1)], constants=(1,), tolerance=1e-5, exclusive=exclusive, reverse=reverse)
 
 
-@pytest.mark.parametrize("word", ["opset1.TopK", "opset3.TopK", "opset11.TopK"])
-@pytest.mark.parametrize("mode", ["max", "min"])
-@pytest.mark.parametrize("sort", ["value", "index"])
+@at_once("word", ["opset1.TopK", "opset3.TopK", "opset11.TopK"])
+@at_once("mode", ["max", "min"])
+@at_once("sort", ["value", "index"])
 def test_top_k(word, mode, sort):
     check_word(word, [X, np.array(2)], constants=(1,), outputs=2, axis=2, mode=mode, sort=sort)
 
@@ -68,7 +67,7 @@ def test_top_k_counts_in_int64_if_told_to():
     check_word("opset11.TopK", [X, np.array(2)], constants=(1,), outputs=2, **flags)
 
 
-@pytest.mark.parametrize("equation", ["abc,cd->abd", "abc->ca", "abc,abc->b", "a...,a...->..."])
+@at_once("equation", ["abc,cd->abd", "abc->ca", "abc,abc->b", "a...,a...->..."])
 def test_einsum(equation):
     operands = {"abc,cd->abd": [X, X[0].T], "abc->ca": [X]}.get(equation, [X, X])
     check_word("opset7.Einsum", operands, tolerance=1e-4, equation=equation)
@@ -88,8 +87,8 @@ REDUCTIONS = [
 ]
 
 
-@every("name", REDUCTIONS)
-@every("keepdims", [0, 1])
+@at_once("name", REDUCTIONS)
+@at_once("keepdims", [0, 1])
 def test_saying_a_reduction(name, keepdims):
     page = registry.pages()[name]
     x = np.abs(X)
@@ -99,39 +98,39 @@ def test_saying_a_reduction(name, keepdims):
         assert check_page(page, [x], tolerance=1e-5, noop_with_empty_axes=1) is not None
 
 
-@pytest.mark.parametrize("name", ["ReduceL1", "ReduceL2", "ReduceSum"])
-@pytest.mark.parametrize("axes", [[], [ints()]], ids=["absent", "empty"])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@at_once("name", ["ReduceL1", "ReduceL2", "ReduceSum"])
+@at_once("axes", [[], [ints()]], ids=["absent", "empty"])
+@at_once("dtype", [np.float16, np.float32])
 def test_saying_a_reduction_over_no_axis(name, axes, dtype):
     page = registry.pages()[name]
     assert check_page(page, [X.astype(dtype), *axes], constants=(1,), noop_with_empty_axes=1) is not None
 
 
-@pytest.mark.parametrize("name", ["ReduceMax", "ReduceMin"])
+@at_once("name", ["ReduceMax", "ReduceMin"])
 def test_saying_a_logical_reduction(name):
     assert check_page(registry.pages()[name], [X > 0, ints(1)], constants=(1,)) is not None
 
 
-@pytest.mark.parametrize("page", [CumSum, CumProd], ids=lambda page: page.name)
-@pytest.mark.parametrize("exclusive", [0, 1])
-@pytest.mark.parametrize("reverse", [0, 1])
+@at_once("page", [CumSum, CumProd], ids=lambda page: page.name)
+@at_once("exclusive", [0, 1])
+@at_once("reverse", [0, 1])
 def test_saying_running_results(page, exclusive, reverse):
     operands = [X, np.array(1)]
     said = check_page(page, operands, constants=(1,), tolerance=1e-5, exclusive=exclusive, reverse=reverse)
     assert said is not None
 
 
-@pytest.mark.parametrize("page", [ArgMax, ArgMin], ids=lambda page: page.name)
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("last", [0, 1])
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("page", [ArgMax, ArgMin], ids=lambda page: page.name)
+@at_once("keepdims", [0, 1])
+@at_once("last", [0, 1])
+@at_once("symbolic", [False, True])
 def test_saying_where_the_largest_is(page, keepdims, last, symbolic):
     x = np.array([[1, 3, 3, 2, 1], [5, 5, 5, 5, 5]], np.float32)
     said = check_page(page, [x], axis=1, keepdims=keepdims, select_last_index=last, symbolic=symbolic)
     assert said is not None
 
 
-@pytest.mark.parametrize("largest", [0, 1])
+@at_once("largest", [0, 1])
 def test_saying_top_k(largest):
     assert check_page(TopK, [X, ints(2)], constants=(1,), outputs=2, largest=largest, axis=1) is not None
 

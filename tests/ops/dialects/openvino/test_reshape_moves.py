@@ -19,7 +19,7 @@ from graphport.ops.pages.reshape import (
     Transpose,
     Unsqueeze,
 )
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 
@@ -34,7 +34,7 @@ def ints(*numbers, dtype=np.int64):
 X = counted(2, 3, 4)
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("symbolic", [False, True])
 def test_transpose_by_an_order_or_in_reverse(symbolic):
     check_word("opset1.Transpose", [X, ints(1, 2, 0, dtype=np.int32)], constants=(1,), symbolic=symbolic)
     check_word("opset1.Transpose", [X, ints()], constants=(1,), symbolic=symbolic)
@@ -49,8 +49,8 @@ def test_squeeze_takes_axes_away():
     check_word("opset15.Squeeze", [x, ints(0, 1)], constants=(1,), allow_axis_skip=True)
 
 
-@pytest.mark.parametrize("axes", [ints(0), ints(-1, 1), np.array(1, np.int32)], ids=["first", "two", "number"])
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("axes", [ints(0), ints(-1, 1), np.array(1, np.int32)], ids=["first", "two", "number"])
+@at_once("symbolic", [False, True])
 def test_unsqueeze(axes, symbolic):
     check_word("opset1.Unsqueeze", [X, axes], constants=(1,), symbolic=symbolic)
 
@@ -66,14 +66,14 @@ def test_split():
         check_word("opset1.Split", [counted(2, 6), np.array(1)], constants=(1,), expected=[X], num_splits=4)
 
 
-@pytest.mark.parametrize("lengths", [(1, 2, 3), (-1, 2, 1), (1, -1, 2), (1, 2, -1)])
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("lengths", [(1, 2, 3), (-1, 2, 1), (1, -1, 2), (1, 2, -1)])
+@at_once("symbolic", [False, True])
 def test_variadic_split(lengths, symbolic):
     operands = [counted(2, 6), np.array(1), ints(*lengths)]
     check_word("opset1.VariadicSplit", operands, constants=(1, 2), outputs=3, symbolic=symbolic)
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
+@at_once("symbolic", [False, True])
 def test_shape_of(symbolic):
     check_word("opset1.ShapeOf", [X], symbolic=symbolic)
     check_word("opset3.ShapeOf", [X], symbolic=symbolic, output_type=DType.INT32)
@@ -88,8 +88,8 @@ BROADCASTS = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "shape", "target", "mapping"), BROADCASTS)
-@pytest.mark.parametrize("constants", [(1, 2), (2,)])
+@at_once(("mode", "shape", "target", "mapping"), BROADCASTS)
+@at_once("constants", [(1, 2), (2,)])
 def test_broadcast(mode, shape, target, mapping, constants):
     operands = [counted(*shape), ints(*target), *([] if mapping is None else [ints(*mapping)])]
     given = tuple(place for place in constants if place < len(operands))
@@ -98,8 +98,8 @@ def test_broadcast(mode, shape, target, mapping, constants):
         check_word("opset1.Broadcast", operands, constants=given, mode=mode)
 
 
-@pytest.mark.parametrize("repeats", [(2,), (1, 3), (2, 1, 3), (2, 1, 1, 2)])
-@pytest.mark.parametrize("constants", [(), (1,)])
+@at_once("repeats", [(2,), (1, 3), (2, 1, 3), (2, 1, 1, 2)])
+@at_once("constants", [(), (1,)])
 def test_tile_aligns_shape_and_counts_at_the_last_axis(repeats, constants):
     check_word("opset1.Tile", [X, ints(*repeats)], constants=constants)
 
@@ -107,19 +107,19 @@ def test_tile_aligns_shape_and_counts_at_the_last_axis(repeats, constants):
 BLOCKS = ["blocks_first", "depth_first"]
 
 
-@pytest.mark.parametrize("mode", BLOCKS)
-@pytest.mark.parametrize("shape", [(1, 8, 2, 3), (2, 4, 3), (1, 16, 2, 1, 3)])
+@at_once("mode", BLOCKS)
+@at_once("shape", [(1, 8, 2, 3), (2, 4, 3), (1, 16, 2, 1, 3)])
 def test_depth_to_space(mode, shape):
     check_word("opset1.DepthToSpace", [counted(*shape)], block_size=2, mode=mode)
 
 
-@pytest.mark.parametrize("mode", BLOCKS)
-@pytest.mark.parametrize("shape", [(1, 2, 4, 6), (2, 3, 4), (1, 2, 2, 4, 2)])
+@at_once("mode", BLOCKS)
+@at_once("shape", [(1, 2, 4, 6), (2, 3, 4), (1, 2, 2, 4, 2)])
 def test_space_to_depth(mode, shape):
     check_word("opset1.SpaceToDepth", [counted(*shape)], block_size=2, mode=mode)
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((2, 6, 3, 2), 1), ((2, 3, 6), -1), ((4, 3), 0)])
+@at_once(("shape", "axis"), [((2, 6, 3, 2), 1), ((2, 3, 6), -1), ((4, 3), 0)])
 def test_shuffle_channels(shape, axis):
     check_word("opset1.ShuffleChannels", [counted(*shape)], axis=axis, group=2)
 
@@ -164,14 +164,14 @@ STATED = [
 ]
 
 
-@every(
+@at_once(
     ("page", "inputs", "constants", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, inputs, constants, attributes):
     assert check_page(page, inputs, constants=constants, **attributes) is not None
 
 
-@pytest.mark.parametrize("page", [Transpose, Shape, Flatten, Identity], ids=lambda page: page.name)
+@at_once("page", [Transpose, Shape, Flatten, Identity], ids=lambda page: page.name)
 def test_saying_a_page_with_open_extents(page):
     assert check_page(page, [X], symbolic=True) is not None
 

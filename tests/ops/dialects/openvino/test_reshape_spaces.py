@@ -1,12 +1,12 @@
 """Batches and channels spread over spaces in OpenVINO."""
 
 import numpy as np
-import pytest
 
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 
-@pytest.mark.parametrize("symbolic", [False, True], ids=["known", "symbolic"])
+@at_once("symbolic", [False, True], ids=["known", "symbolic"])
 def test_spaces_of_any_extent(symbolic):
     random = np.random.default_rng(7)
     reals = [random.normal(size=shape).astype(np.float32) for shape in ((2, 8, 3, 2, 2), (2, 3, 4, 6), (4, 3, 4))]

@@ -2,7 +2,6 @@
 
 import numpy as np
 import openvino as ov
-import pytest
 
 import graphport as gp
 from graphport.backends import openvino, reference
@@ -14,7 +13,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 from tests.passes.cases import info, model, node
 
@@ -24,9 +23,9 @@ LARGER, SMALLER, AXES = np.array([8, 11], np.int64), np.array([3, 4], np.int64),
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
 
 
-@every("coordinates", COORDINATES)
-@every("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"])
-@every("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+@at_once("coordinates", COORDINATES)
+@at_once("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"])
+@at_once("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
 def test_nearest(coordinates, nearest, wanted):
     flags = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest, "mode": "nearest"}
     operands = [X, wanted, AXES]
@@ -36,15 +35,15 @@ def test_nearest(coordinates, nearest, wanted):
 BETWEEN = [(mode, coordinates) for mode in ("linear", "linear_onnx", "cubic") for coordinates in COORDINATES]
 
 
-@every(("mode", "coordinates"), BETWEEN)
-@every("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+@at_once(("mode", "coordinates"), BETWEEN)
+@at_once("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
 def test_between_entries(mode, coordinates, wanted):
     flags = {"coordinate_transformation_mode": coordinates, "mode": mode, "shape_calculation_mode": "sizes"}
     check_word("opset11.Interpolate", [X, wanted, AXES], constants=(1, 2), tolerance=1e-4, **flags)
 
 
-@pytest.mark.parametrize("mode", ["bilinear_pillow", "bicubic_pillow"])
-@pytest.mark.parametrize("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+@at_once("mode", ["bilinear_pillow", "bicubic_pillow"])
+@at_once("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
 def test_as_pillow_does_it(mode, wanted):
     flags = {"mode": mode, "shape_calculation_mode": "sizes", "cube_coeff": -0.5}
     check_word("opset11.Interpolate", [X, wanted, AXES], constants=(1, 2), tolerance=1e-4, **flags)
@@ -59,7 +58,7 @@ def test_antialiased():
 SCALES = np.array([1.5, 0.7], np.float32)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear_onnx", "cubic"])
+@at_once("mode", ["nearest", "linear_onnx", "cubic"])
 def test_by_scales(mode):
     flags = {"mode": mode, "shape_calculation_mode": "scales", "coordinate_transformation_mode": "asymmetric"}
     check_word("opset11.Interpolate", [X, SCALES, AXES], constants=(1, 2), tolerance=1e-4, **flags)
@@ -67,7 +66,7 @@ def test_by_scales(mode):
     check_word("opset4.Interpolate", operands, constants=(1, 2, 3), tolerance=1e-4, **flags)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear_onnx"])
+@at_once("mode", ["nearest", "linear_onnx"])
 def test_of_open_extents(mode):
     flags = {"mode": mode, "shape_calculation_mode": "sizes"}
     check_word("opset11.Interpolate", [X, LARGER, AXES], constants=(1, 2), symbolic=True, tolerance=1e-4, **flags)
@@ -80,9 +79,9 @@ def test_after_padding():
     check_word("opset4.Interpolate", [X, LARGER, np.ones(2, np.float32), AXES], constants=(1, 2, 3), **flags, **pads)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-@pytest.mark.parametrize("corners", [False, True])
-@pytest.mark.parametrize("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+@at_once("mode", ["nearest", "linear"])
+@at_once("corners", [False, True])
+@at_once("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
 def test_first_interpolation(mode, corners, wanted):
     flags = {"axes": (2, 3), "mode": mode, "align_corners": corners}
     check_word("opset1.Interpolate", [X, wanted], constants=(1,), tolerance=1e-4, **flags)
@@ -91,9 +90,9 @@ def test_first_interpolation(mode, corners, wanted):
 GRID = RANDOM.uniform(-1.2, 1.2, (1, 4, 3, 2)).astype(np.float32)
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("corners", [False, True])
+@at_once("mode", ["bilinear", "nearest", "bicubic"])
+@at_once("padding", ["zeros", "border", "reflection"])
+@at_once("corners", [False, True])
 def test_grid_sample(mode, padding, corners):
     flags = {"mode": mode, "padding_mode": padding, "align_corners": corners}
     check_word("opset9.GridSample", [X, GRID], tolerance=1e-4, **flags)
@@ -125,7 +124,7 @@ RESIZED = [
 ]
 
 
-@pytest.mark.parametrize(("attributes", "inputs"), RESIZED, ids=map(str, range(len(RESIZED))))
+@at_once(("attributes", "inputs"), RESIZED, ids=map(str, range(len(RESIZED))))
 def test_saying_a_resizing(attributes, inputs):
     constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
     assert check_page(Resize, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
@@ -138,12 +137,12 @@ def test_saying_a_resizing_of_open_extents():
         assert said == ["opset11.Interpolate"]
 
 
-@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@at_once("mode", ["linear", "nearest", "cubic"])
 def test_saying_a_sampling(mode):
     assert check_page(GridSample, [X, GRID], tolerance=1e-4, mode=mode, padding_mode="border") is not None
 
 
-@pytest.mark.parametrize("corners", [0, 1])
+@at_once("corners", [0, 1])
 def test_saying_affine_grids(corners):
     theta = RANDOM.normal(size=(2, 2, 3)).astype(np.float32)
     said = check_page(AffineGrid, [theta, whole(2, 3, 4, 5)], constants=(1,), tolerance=1e-5, align_corners=corners)
@@ -153,8 +152,8 @@ def test_saying_affine_grids(corners):
     assert said is not None
 
 
-@pytest.mark.parametrize("mode", ["bilinear_pillow", "bicubic_pillow"])
-@pytest.mark.parametrize("scales", [(2.0, 0.7), (0.5, 1.3)])
+@at_once("mode", ["bilinear_pillow", "bicubic_pillow"])
+@at_once("scales", [(2.0, 0.7), (0.5, 1.3)])
 def test_pillow_knows_sizes_whatever_scales_led_to_them(mode, scales):
     x = np.random.default_rng(6).normal(size=(1, 2, 5, 4)).astype(np.float32)
     flags = {"shape_calculation_mode": "scales", "coordinate_transformation_mode": "half_pixel", "mode": mode}
@@ -162,8 +161,8 @@ def test_pillow_knows_sizes_whatever_scales_led_to_them(mode, scales):
     check_word("opset11.Interpolate", operands, constants=(1, 2), tolerance=1e-4, **flags)
 
 
-@pytest.mark.parametrize("how", [{"mode": "cubic"}, {"mode": "linear", "antialias": 1}, {"mode": "nearest"}])
-@pytest.mark.parametrize("by_scales", [False, True], ids=["sizes", "scales"])
+@at_once("how", [{"mode": "cubic"}, {"mode": "linear", "antialias": 1}, {"mode": "nearest"}])
+@at_once("by_scales", [False, True], ids=["sizes", "scales"])
 def test_an_open_batch_need_not_be_known_where_the_rest_is_resized(how, by_scales):
     for batch in (1, 3):
         x = RANDOM.normal(size=(batch, 2, 5, 6)).astype(np.float32)
@@ -183,7 +182,7 @@ def test_an_open_batch_need_not_be_known_where_the_rest_is_resized(how, by_scale
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("mode", "a"), [("linear", -0.75), ("cubic", -0.5)])
+@at_once(("mode", "a"), [("linear", -0.75), ("cubic", -0.5)])
 def test_an_open_extent_is_resampled_without_aliases_as_it_turns_out(mode, a, tmp_path):
     stated = {"mode": mode, "antialias": 1, "exclude_outside": 1, "cubic_coeff_a": a}
     proto = model(
@@ -201,8 +200,8 @@ def test_an_open_extent_is_resampled_without_aliases_as_it_turns_out(mode, a, tm
         np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
+@at_once("mode", ["nearest", "linear", "cubic"])
+@at_once("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
 def test_lengths_that_stay_beside_an_open_batch(mode, coordinates, tmp_path):
     stated = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": "ceil"}
     nodes = [

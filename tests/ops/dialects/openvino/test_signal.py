@@ -1,10 +1,10 @@
 """Fourier transforms and windows in OpenVINO."""
 
 import numpy as np
-import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops.pages.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(13)
@@ -16,14 +16,14 @@ def whole(*numbers):
     return np.array(numbers, np.int64)
 
 
-@pytest.mark.parametrize("word", ["opset7.DFT", "opset7.IDFT"])
-@pytest.mark.parametrize(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2,), (-1,))])
+@at_once("word", ["opset7.DFT", "opset7.IDFT"])
+@at_once(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2,), (-1,))])
 def test_transform(word, axes, lengths):
     operands = [PARTS, whole(*axes), *([] if lengths is None else [whole(*lengths)])]
     check_word(word, operands, constants=range(1, len(operands)), tolerance=1e-4)
 
 
-@pytest.mark.parametrize(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2, 1), (6, 8))])
+@at_once(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2, 1), (6, 8))])
 def test_transform_of_real_numbers(axes, lengths):
     operands = [REAL, whole(*axes), *([] if lengths is None else [whole(*lengths)])]
     # OpenVINO's plugin dies of some of these, or reads beyond the signal.
@@ -35,7 +35,7 @@ def test_transform_of_real_numbers(axes, lengths):
         check_word("opset9.RDFT", operands, constants=given, tolerance=1e-4)
 
 
-@pytest.mark.parametrize(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2, 1), (6, 12))])
+@at_once(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2, 1), (6, 12))])
 def test_transform_to_real_numbers(axes, lengths):
     operands = [PARTS, whole(*axes), *([] if lengths is None else [whole(*lengths)])]
     numbers = PARTS[..., 0] + 1j * PARTS[..., 1]
@@ -46,8 +46,8 @@ def test_transform_to_real_numbers(axes, lengths):
     check_word("opset9.IRDFT", operands, constants=range(1, len(operands)), tolerance=1e-4, expected=[expected])
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("shape", [(20,), (2, 20)])
+@at_once("transposed", [False, True])
+@at_once("shape", [(20,), (2, 20)])
 def test_transform_of_frames(transposed, shape):
     operands = [RANDOM.normal(size=shape).astype(np.float32), np.hanning(6).astype(np.float32)]
     operands += [np.array(8), np.array(3)]
@@ -64,14 +64,14 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(("inputs", "attributes"), STATED, ids=map(str, range(len(STATED))))
+@at_once(("inputs", "attributes"), STATED, ids=map(str, range(len(STATED))))
 def test_saying_a_transform(inputs, attributes):
     constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
     assert check_page(DFT, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
 
 
-@pytest.mark.parametrize("onesided", [0, 1])
-@pytest.mark.parametrize("parts", [1, 2])
+@at_once("onesided", [0, 1])
+@at_once("parts", [1, 2])
 def test_saying_a_transform_of_frames(onesided, parts):
     if onesided and parts == 2:
         onesided = 0
@@ -82,23 +82,23 @@ def test_saying_a_transform_of_frames(onesided, parts):
     assert check_page(STFT, operands, constants=(1, 3), tolerance=1e-4, onesided=onesided) is not None
 
 
-@pytest.mark.parametrize("page", [HannWindow, HammingWindow, BlackmanWindow], ids=lambda page: page.name)
-@pytest.mark.parametrize("periodic", [0, 1])
+@at_once("page", [HannWindow, HammingWindow, BlackmanWindow], ids=lambda page: page.name)
+@at_once("periodic", [0, 1])
 def test_saying_a_window(page, periodic):
     assert check_page(page, [np.array(10)], tolerance=1e-5, periodic=periodic) is not None
     said = check_page(page, [np.array(10)], constants=(0,), periodic=periodic, output_datatype=DType.FLOAT16)
     assert said is not None
 
 
-@pytest.mark.parametrize("word", ["opset7.DFT", "opset7.IDFT"])
-@pytest.mark.parametrize("lengths", [[5, -1], [2, 3]])
+@at_once("word", ["opset7.DFT", "opset7.IDFT"])
+@at_once("lengths", [[5, -1], [2, 3]])
 def test_lengths_of_a_transform_at_run_time(word, lengths):
     x = np.random.default_rng(4).normal(size=(3, 4, 2)).astype(np.float32)
     operands = [x, np.array([0, 1]), np.array(lengths)]
     check_word(word, operands, constants=(1,), symbolic=True, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("lengths", [[], [5], [8], [4]])
+@at_once("lengths", [[], [5], [8], [4]])
 def test_half_a_spectrum_of_any_extent(lengths):
     x = np.random.default_rng(5).normal(size=(2, 4, 2)).astype(np.float32)
     operands = [x, np.array([1]), *([np.array(lengths)] if lengths else [])]
@@ -107,7 +107,7 @@ def test_half_a_spectrum_of_any_extent(lengths):
     check_word("opset9.IRDFT", operands, constants=(1, 2), symbolic=True, tolerance=1e-4, expected=expected)
 
 
-@pytest.mark.parametrize("inverse", [0, 1])
+@at_once("inverse", [0, 1])
 def test_a_transform_of_numbers_of_open_parts(inverse):
     x = np.random.default_rng(6).normal(size=(2, 4, 2)).astype(np.float32)
     for given in (x, x[..., :1]):

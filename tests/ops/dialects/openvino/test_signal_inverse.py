@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import check_word
 
 RANDOM = np.random.default_rng(8)
 
 
-@every(("size", "step", "own"), [(8, 3, 8), (8, 8, 5), (9, 4, 6)])
-@every("length", [None, 9, 40])
-@every("center", [False, True])
-@every("normalized", [False, True])
+@at_once(("size", "step", "own"), [(8, 3, 8), (8, 8, 5), (9, 4, 6)])
+@at_once("length", [None, 9, 40])
+@at_once("center", [False, True])
+@at_once("normalized", [False, True])
 def test_frames_are_added_up(size, step, own, length, center, normalized):
     spectra = RANDOM.normal(size=(2, size // 2 + 1, 4, 2)).astype(np.float32)
     window = RANDOM.uniform(0.1, 1, own).astype(np.float32)
