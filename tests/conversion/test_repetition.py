@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import openvino
 import pytest
 from benchmarks.files import ir_chain, ir_constants, ncnn_chain, nnef_text, onnx_decoder, pnnx_chain
 
@@ -24,6 +25,12 @@ from graphport.ops.dialects.torch_functions import KEYS
 
 def nnef(path, count):
     path.write_text(nnef_text(count))
+
+
+def ir_decoder(path, count):
+    """Layers that differ in their weights alone."""
+    source = onnx_decoder(path.with_suffix(".onnx"), count // 16)
+    openvino.save_model(openvino.convert_model(source), path, compress_to_fp16=False)
 
 
 FILES = {
@@ -51,6 +58,23 @@ def test_what_is_remembered_changes_nothing(name, tmp_path, monkeypatch):
             texts += [told(graph), [str(finding) for finding in findings]]
         found.append(texts)
     assert found[0] == found[1]
+
+
+def test_layers_that_differ_in_weights_alone_are_read_once_and_keep_their_weights(tmp_path, monkeypatch):
+    asked, remember = [], Repetition.remember
+
+    def counted(self, key, node, *rest):
+        asked.append(node.word)
+        remember(self, key, node, *rest)
+
+    monkeypatch.setattr(Repetition, "remember", counted)
+    ir_decoder(tmp_path / "decoder.xml", 48)
+    graph = gp.load(tmp_path / "decoder.xml").graph
+    turned = [node.inputs[0] for node in graph if node.word == "Transpose" and node.inputs[0].is_constant]
+    assert len(turned) == len(set(turned)) == 3 * 7
+    assert 0 < asked.count("opset1.MatMul") < len(turned)
+    monkeypatch.setattr(Repetition, "find", lambda self, key: None)
+    assert told(graph) == told(gp.load(tmp_path / "decoder.xml").graph)
 
 
 def told(graph: Graph) -> list[str]:

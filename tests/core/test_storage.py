@@ -128,6 +128,28 @@ def test_a_file_that_is_written_into_is_noticed(weights):
         file.view(0, 5)
 
 
+@pytest.mark.parametrize("change", [lambda path: os.truncate(path, 5), lambda path: path.write_bytes(bytes(10))])
+def test_of_many_views_in_a_row_one_look_behind_them_notices_a_change(weights, change):
+    file = MappedFile(weights)
+
+    def look():
+        with file.steady():
+            assert bytes(file.view(0, 3)) == bytes(range(3))
+            change(weights)
+            assert len(file.view(0, 3)) == 3
+
+    with pytest.raises(OSError, match=CHANGED):
+        look()
+    with pytest.raises(OSError, match=CHANGED):
+        file.view(0, 3)
+
+
+def test_what_was_not_looked_into_is_not_looked_for(weights):
+    file = MappedFile(weights)
+    with file.steady():
+        weights.unlink()
+
+
 @pytest.mark.parametrize("size", [10, 4096, 100_000])
 def test_numbers_that_are_exchanged_in_place_are_noticed_though_the_time_is_set_back(tmp_path, monkeypatch, size):
     monkeypatch.setattr(storage, "_PATIENCE", 0)

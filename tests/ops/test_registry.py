@@ -20,13 +20,13 @@ from graphport.ops import declare, registry
 
 register, homes = declare._register, {}
 
-def noting(table, dialect, word, until):
+def noting(table, dialect, word, until, **said):
     frame = sys._getframe(1)
     while frame.f_code.co_name != "<module>":
         frame = frame.f_back
     key = ("lowers" if table is declare.LOWERINGS else "lifts", dialect, word)
     homes.setdefault(key, []).append(frame.f_globals["__name__"])
-    return register(table, dialect, word, until)
+    return register(table, dialect, word, until, **said)
 
 declare._register = noting
 for found in walk_packages(graphport.ops.__path__, "graphport.ops."):

@@ -22,7 +22,7 @@ from graphport.ops.infer import Inference, absent_results, is_foreign
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from graphport.core.facts import Fact
     from graphport.core.progress import Stage
@@ -90,8 +90,10 @@ class _Legalizer:
                 step.done += 1
             if not node.dialect:
                 self._settle(node)
-            elif (node.dialect, node.word) not in self._repeated or not self._repeat(graph, node):
+            elif (node.dialect, node.word) not in self._repeated:
                 self._node(graph, node)
+            else:
+                self._repeat(graph, node)
 
     def _settle(self, node: Node) -> None:
         """Infer the facts of a canonical node; behind an opaque one, what the file declared is all that is known."""
@@ -105,7 +107,8 @@ class _Legalizer:
             if isinstance(claim, TensorFact) and isinstance(value.fact, TensorFact) and value.fact.shape is None:
                 value.fact = TensorFact(value.fact.dtype or claim.dtype, claim.shape)
 
-    def _node(self, graph: Graph, node: Node) -> None:
+    def _node(self, graph: Graph, node: Node, key: Hashable = None) -> None:
+        """Legalize a node of a dialect; `key` is what `Repetition` tells it by, if that is known already."""
         version = self._opsets.get(node.dialect)
         if node.dialect in self.keep or (registry.OWN and registry.own(node)) or (self.exact and registry.exact(node)):
             self.inference.settle(node, check_declared=self.check_declared)
@@ -133,26 +136,25 @@ class _Legalizer:
             self._opaque(node, f"its form of opset {version} has no rule yet" if is_older else None)
             return
         self._bodies(node)
-        self._lower(graph, node, rule, version)
+        self._lower(graph, node, rule, version, key or self.repetition.key(node, version))
 
-    def _repeat(self, graph: Graph, node: Node) -> bool:
-        """Whether `node` is like one whose rule was asked, and has become what that became."""
+    def _repeat(self, graph: Graph, node: Node) -> None:
+        """Let `node` become what one like it became, or ask its rule."""
         dialect = node.dialect
         key = self.repetition.key(node, self._opsets.get(dialect))
         template = None if key is None else self.repetition.find(key)
         if template is None:
-            return False
+            self._node(graph, node, key)
+            return
         self.repetition.repeat(graph, node, template)
         self._claim(node, template.last.facts, dialect)
-        return True
 
     def _bodies(self, node: Node) -> None:
         for body in node.bodies():
             with self.inference.in_body():
                 self.graph(body)
 
-    def _lower(self, graph: Graph, node: Node, rule: registry.Lower, version: int | None) -> None:
-        key = self.repetition.key(node, version)
+    def _lower(self, graph: Graph, node: Node, rule: registry.Lower, version: int | None, key: Hashable = None) -> None:
         count = len(node.outputs)
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
@@ -200,6 +202,9 @@ class _Legalizer:
                 # One value that is two results cannot have both names.
                 named.add(self._take_over(builder, node, old, builder(Identity, new) if new in named else new))
         graph.remove(node)
+        # Nobody looks at them again: freed at once, they need not be found as a cycle.
+        for value in node.results:
+            value.producer = None
 
     def _claim(self, node: Node, facts: Sequence[Fact], dialect: str) -> None:
         """Set `facts` of the outputs of a node that has become canonical, completed by what its file claims of them."""

@@ -11,8 +11,10 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node, Value
 from graphport.ir.nodes import PLAIN
+from graphport.ops import registry
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Sequence
@@ -80,7 +82,9 @@ class Repetition:
     def key(self, node: Node, version: int | None) -> Hashable:
         """What nodes of a dialect that are read alike have in common; `None` where a node is like no other."""
         attributes = None if node.has_bodies else self._stated(node.attributes)
-        operands = None if attributes is None else self._operands(node)
+        if attributes is None:
+            return None
+        operands = self._operands(node, are_facts_enough=registry.reads_facts_alone(node.dialect, node.word))
         if operands is None:
             return None
         wanted = tuple([value is not None for value in node.outputs])
@@ -120,7 +124,7 @@ class Repetition:
             found = self._exact[identity] = _exactly(attributes), tuple(attributes.values())
         return found[0]
 
-    def _operands(self, node: Node) -> Hashable:
+    def _operands(self, node: Node, *, are_facts_enough: bool = False) -> Hashable:
         """What a rule may look at of the operands; `None` where one is a constant with many numbers."""
         inputs = node.inputs
         is_double = len(inputs) > 1 and len(set(inputs)) < len(inputs)
@@ -135,16 +139,20 @@ class Repetition:
                 operands.append((id(value.fact),))
             elif (storage := value.storage) is None:
                 operands.append((id(value.fact), "constant" if value.is_constant else value.is_input))
+            elif are_facts_enough:
+                operands.append((id(value.fact), value.is_constant, value.is_literal))
             elif storage.nbytes <= MOST_READ:
-                operands.append((id(value.fact), self._numbers(storage), value.is_literal))
+                operands.append((id(value.fact), self._numbers(value.fact, storage), value.is_literal))
             elif value.is_constant:
                 return None
             else:
                 operands.append((id(value.fact), value.is_input))
         return tuple(operands)
 
-    def _numbers(self, storage: Storage) -> Hashable:
-        """What tells a constant of few numbers from others."""
+    def _numbers(self, fact: Fact, storage: Storage) -> Hashable:
+        """What tells a constant of few numbers from others with the same fact."""
+        if isinstance(fact, TensorFact) and fact.elements is not None:
+            return None  # the fact has all of them
         if not 0 < storage.nbytes <= _MOST_COMPARED:
             return id(storage)
         found = self._compared.get(id(storage))

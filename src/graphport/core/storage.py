@@ -9,6 +9,7 @@ import sys
 import time
 import weakref
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from enum import Enum
 from math import prod
 from pathlib import Path
@@ -23,7 +24,7 @@ from graphport.core.opening import regular
 from graphport.core.system import open_movable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
 CHUNK = 1 << 20
 """Bytes that a stream of numbers holds at once."""
@@ -144,7 +145,7 @@ class MappedFile:
     look.
     """
 
-    __slots__ = ("_changed_at", "_digest", "_due", "_identity", "_map", "_name", "path", "size")
+    __slots__ = ("_changed_at", "_digest", "_due", "_identity", "_is_steady", "_map", "_name", "path", "size")
 
     def __init__(self, path: Path | str) -> None:
         # Absolute: whoever reads it later may stand in another folder.
@@ -157,6 +158,22 @@ class MappedFile:
         self._digest = self._sampled()
         self._due = time.monotonic() + _PATIENCE
         self._map: Pages | Windows | None = None
+        self._is_steady = False
+
+    @contextmanager
+    def steady(self) -> Generator[None]:
+        """Look once for whether somebody wrote into it, behind many views of a few bytes, and not at each of them.
+
+        Raises:
+            OSError: somebody did.
+        """
+        self._is_steady = True
+        try:
+            yield
+        finally:
+            self._is_steady = False
+        if self._map is not None and self._is_there() and self._map.is_cut():
+            raise OSError(self._shortened())
 
     def view(self, start: int, length: int) -> memoryview:
         """Bytes `start` to `start + length`, not copied: the system reads what is touched."""
@@ -166,7 +183,7 @@ class MappedFile:
             return memoryview(b"")
         if self._map is None:
             self._map = self._open()
-        elif self._is_there() and self._map.is_cut():
+        elif not self._is_steady and self._is_there() and self._map.is_cut():
             raise OSError(self._shortened())
         return self._map.view(start, length)
 

@@ -104,7 +104,7 @@ class Keyword:
     is_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signature:
     """Operands, attributes and the types of results, read from a page's function once."""
 
@@ -123,7 +123,7 @@ class Signature:
             return self.operands[index]
         return self.variadic
 
-    @property
+    @cached_property
     def least(self) -> int:
         """Number of leading operands up to the last that must be there."""
         return max((i + 1 for i, o in enumerate(self.operands) if not o.is_optional and not o.is_variadic), default=0)
@@ -218,6 +218,8 @@ class Rule:
     word: str
     function: Callable[..., Any]
     until: int | None = None
+    reads_facts_alone: bool = False
+    """Whether what it makes of operands depends on no number of a constant that is not in its fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,13 +321,21 @@ def op(
     return declare
 
 
-def lower(dialect: str, word: str, *, until: int | None = None) -> Callable[[Lowering], Lowering]:
+def lower(
+    dialect: str, word: str, *, until: int | None = None, reads_facts_alone: bool = False
+) -> Callable[[Lowering], Lowering]:
     """Register a function that says `word` of `dialect` canonically.
 
     It is called as `function(builder, *operands, **attributes)` and returns the results in order. It raises
     `ShapeError` where the node is wrong and `UnsupportedError` where no canonical form has its meaning.
+
+    Args:
+        dialect: whose word it is.
+        word: as the dialect has it.
+        until: the newest opset that it is for, where dialects have such.
+        reads_facts_alone: see `Rule`; layers that differ in weights are read once then.
     """
-    return _register(LOWERINGS, dialect, word, until)
+    return _register(LOWERINGS, dialect, word, until, reads_facts_alone=reads_facts_alone)
 
 
 def lift(dialect: str, name: str, *, until: int | None = None) -> Callable[[Lifting], Lifting]:
@@ -359,14 +369,19 @@ def exact(
 
 
 def _register(
-    registry: dict[tuple[str, str], list[Rule]], dialect: str, word: str, until: int | None
+    registry: dict[tuple[str, str], list[Rule]],
+    dialect: str,
+    word: str,
+    until: int | None,
+    *,
+    reads_facts_alone: bool = False,
 ) -> Callable[[Lowering], Lowering]:
     def register(function: Lowering) -> Lowering:
         rules = registry.setdefault((dialect, word), [])
         if any(rule.until == until for rule in rules):
             message = f"{dialect}.{word} has such a rule already"
             raise ValueError(message)
-        rules.append(Rule(dialect, word, function, until))
+        rules.append(Rule(dialect, word, function, until, reads_facts_alone))
         rules.sort(key=lambda rule: OPSET + 1 if rule.until is None else rule.until)
         return function
 

@@ -190,7 +190,10 @@ def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
 
 @cache
 def reads_facts_alone(dialect: str, word: str) -> bool:
-    """Whether a word is read with patterns in which no number of an operand matters."""
+    """Whether a word is read with a rule, or with patterns, for which no number of an operand matters."""
+    rules = _lowering_rules(dialect, word)
+    if rules:
+        return all(rule.reads_facts_alone for rule in rules)
     stated = patterns(dialect).get(word)
     return bool(stated) and all(
         term.kind in ("name", "rest") and term.value not in page.signature.keywords

@@ -46,9 +46,11 @@ def bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
 
 
 def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> None:
-    if types.form == "any" or fact == UNKNOWN:
+    if types.form == "any":
         return
     if types.form != _FORMS[type(fact)]:
+        if fact == UNKNOWN:
+            return
         message = f"{name} is {fact}, no {types.form}"
         raise ShapeError(message)
     while not isinstance(fact, TensorFact):

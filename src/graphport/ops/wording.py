@@ -28,6 +28,8 @@ class Wording:
         self._version = extents.version
         # By the identity of a fact, which is kept for that.
         self._settled: dict[int, tuple[Fact, Fact]] = {}
+        # Equal facts as one, for much is remembered by their identity.
+        self._shared: dict[TensorFact, TensorFact] = {}
 
     def fact(self, fact: Fact, name: str, claim: Fact = UNKNOWN) -> Fact:
         """`fact` in words; symbols that are new are called as in `claim`, or after the value called `name`."""
@@ -41,6 +43,10 @@ class Wording:
         if not is_own:
             if len(self._settled) >= _MOST_REMEMBERED:
                 self._settled.clear()
+                self._shared.clear()
+            # Numbers that are equal need not be the same: 0.0 and -0.0.
+            if isinstance(found, TensorFact) and found.reals is None:
+                found = self._shared.setdefault(found, found)
             self._settled[id(fact)] = fact, found
             self._settled[id(found)] = found, found
         return found

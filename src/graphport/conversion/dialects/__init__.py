@@ -8,6 +8,7 @@ newer.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -70,6 +71,7 @@ def older(dialect: str, word: str, newest: int) -> Callable[[Builder, Node], tup
     return module.older(word, newest) if module is not None and hasattr(module, "older") else None
 
 
+@cache
 def _module(dialect: str) -> ModuleType | None:
     name = f"{__name__}.{dialect}"
     return import_module(name) if dialect.isidentifier() and find_spec(name) is not None else None

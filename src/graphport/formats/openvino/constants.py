@@ -40,7 +40,7 @@ class Constants:
             return
         (value,) = results
         value.notes[KEY] = layer
-        value.origin = self._findings.place(layer)
+        value.origin = self._findings.later(layer)
         value.storage = self._storage(layer)
         self.count += 1
         if value.storage is not None:

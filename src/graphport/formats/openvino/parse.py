@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.formats.openvino import plain
 from graphport.formats.openvino.limits import DEFAULT, Limits
-from graphport.formats.openvino.plain import BLANK, DATA, EDGE, EDGES, LAYER, LAYER_END, STATED
+from graphport.formats.openvino.plain import BLANK, DATA, EDGE, EDGES, LAYER, LAYER_END, MOST_KNOWN, STATED
 from graphport.formats.openvino.xml import NAMED, Element
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _LONG = 1 << 16
 """Characters from one `<` to the next that are worth a look at their number of attributes."""
 
 _PORTS = re.compile("<(input|output)>")
-_MOST_KNOWN, _LONGEST_KNOWN = 4096, 1 << 14
-"""Spellings that are remembered, and characters of one."""
+_LONGEST_KNOWN = 1 << 14
+"""Characters of a spelling that is remembered."""
 _INSIDE = 4
 """Elements that stand within each other in a layer: itself, a group, a port, a dim."""
 
@@ -156,6 +156,7 @@ class _Tree:
         self._stretch = 0, b""
         self._known_ports: plain.Known = {}
         self._known_groups: plain.Known = {}
+        self._ports: plain.Ports = {}
         self._known_layers: _Known = {}
         self._known_unnamed: _Known = {}
         """By the attributes of `data` and the pieces behind it between names of tensors; without `data`, too."""
@@ -325,7 +326,7 @@ class _Tree:
     def _remember(
         self, known: _Known, key: tuple[int | str, ...], children: list[Element], count: int, length: int
     ) -> None:
-        if length <= _LONGEST_KNOWN and len(known) < _MOST_KNOWN:
+        if length <= _LONGEST_KNOWN and len(known) < MOST_KNOWN:
             known[key] = children, count
 
     def _feed_layer(self, begin: int, inside: int, end: int) -> None:
@@ -343,7 +344,7 @@ class _Tree:
         """The children of a layer that is spelled plainly, remembered."""
         if len(self._stack) >= self._limits.depth - _INSIDE:
             return None
-        found = plain.children(self._text, inside, end, self._known_groups, _MOST_KNOWN)
+        found = plain.children(self._text, inside, end, self._known_groups, self._ports)
         if found is not None:
             self._remember_layer(inside, end, *found)
         return found
@@ -382,7 +383,7 @@ class _Tree:
             children = len(layer.children)
             self._feed_whole(start, stop)
             is_whole = stack[-1] is layer and layer.tag == "layer" and len(layer.children) == children + 1
-            if is_whole and len(group) <= _LONGEST_KNOWN and len(known) < _MOST_KNOWN:
+            if is_whole and len(group) <= _LONGEST_KNOWN and len(known) < MOST_KNOWN:
                 known[group] = layer.children[-1], self._count - before
         self._feed_whole(position, end)
 

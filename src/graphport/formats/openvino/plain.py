@@ -26,14 +26,21 @@ _PORT = re.compile(
 )
 _GROUP = re.compile(rf"[{BLANK}]*+(<(input|output)>((?:[{BLANK}]*+{_PORT.pattern})*+)[{BLANK}]*+</\2>)", re.ASCII)
 
+MOST_KNOWN = 4096
+"""Spellings that are remembered."""
+
 Known = dict[str, tuple[Element, int]]
 """Groups of ports by their text, and the number of elements in each."""
 
 
-def children(text: str, begin: int, end: int, known: Known, most: int) -> tuple[list[Element], int] | None:
+Ports = dict[tuple[str, str, str, str], Element]
+"""Ports by number, precision, names and the text of their dims."""
+
+
+def children(text: str, begin: int, end: int, known: Known, ports: Ports) -> tuple[list[Element], int] | None:
     """What is in a layer, and the number of all elements, if that is `data` and ports alone, in the plainest spelling.
 
-    `known` has groups that are shared; it is added to until it has `most`.
+    `known` and `ports` are shared by all layers; groups are added to until they are `MOST_KNOWN`.
     """
     found: list[Element] = []
     count = 0
@@ -53,20 +60,27 @@ def children(text: str, begin: int, end: int, known: Known, most: int) -> tuple[
         spelled = group[1]
         same = known.get(spelled)
         if same is None:
-            same = _group(group[2], group[3]), spelled.count("<") - spelled.count("</")
-            if len(known) < most:
+            same = _group(group[2], group[3], ports), spelled.count("<") - spelled.count("</")
+            if len(known) < MOST_KNOWN:
                 known[spelled] = same
         found.append(same[0])
         count += same[1]
     return None if text[begin:end].strip(BLANK) else (found, count)
 
 
-def _group(tag: str, ports: str) -> Element:
+def _group(tag: str, spelled: str, ports: Ports) -> Element:
     group = Element(tag)
-    for number, precision, names, dims in _PORT.findall(ports):
-        stated = {"id": number, "precision": precision}
-        port = Element("port", {**stated, "names": names} if names else stated)
-        if dims:
-            port.dims = _DIM.findall(dims)
+    for stated in _PORT.findall(spelled):
+        port = ports.get(stated)
+        if port is None:
+            number, precision, names, dims = stated
+            port = Element("port", {"id": number, "precision": precision})
+            if names:
+                port.attributes["names"] = names
+            else:
+                # Most ports without names are spelled like another one.
+                ports[stated] = port
+            if dims:
+                port.dims = _DIM.findall(dims)
         group.children.append(port)
     return group

@@ -65,6 +65,9 @@ class PortReader:
         self._outputs: dict[Element, tuple[dict[str, int], tuple[Output, ...]]] = {}
         self._ports: dict[tuple[int, ...], Ports] = {}
         self._claims: dict[tuple[str, tuple[str, ...]], Claim] = {}
+        # By port, for ports that are spelled alike are one.
+        self._claimed: dict[Element, Claim] = {}
+        self._numbers: dict[Element, str] = {}
         self._known_dims: set[str] = set()
         self._known_ports: dict[str, str] = {}
 
@@ -108,6 +111,9 @@ class PortReader:
 
     def _number(self, layer: Element, port: Element) -> str:
         """The number of a port, whose dims are numbers, too: nobody looks at them, and the runtime refuses others."""
+        same = self._numbers.get(port)
+        if same is not None:
+            return same
         number = port.attributes.get("id", "")
         known = self._known_ports.get(number)
         if known is None:
@@ -123,6 +129,7 @@ class PortReader:
                 if extent is None or not -1 <= extent <= _LARGEST:
                     message = f"{dim[:60]!r} is no dim"
                     self._findings.error("OV0108", message, layer, "dims are numbers from 0, -1 where open")
+        self._numbers[port] = known
         return known
 
     def _operand(self, layer: Element, port: Element) -> Claim | None:
@@ -135,10 +142,14 @@ class PortReader:
         return Output(names, self._stated_by(layer, port), place)
 
     def _stated_by(self, layer: Element, port: Element) -> Claim:
+        claim = self._claimed.get(port)
+        if claim is not None:
+            return claim
         key = port.attributes.get("precision", ""), () if port.dims is None else tuple(port.dims)
         claim = self._claims.get(key)
         if claim is None:
             claim = self._claims[key] = self._claim(layer, *key)
+        self._claimed[port] = claim
         return claim
 
     def _claim(self, layer: Element, precision: str, dims: tuple[str, ...]) -> Claim:

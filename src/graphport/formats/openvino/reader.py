@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
@@ -69,7 +70,8 @@ def _read(data: bytes, name: str, weights: MappedFile | None, limits: Limits) ->
     findings = Findings(source, limits.findings)
     net = tree.children[0]
     version = _version(net, findings)
-    graph = Networks(findings, weights, names_tensors=version != "10").graph(net)
+    with nullcontext() if weights is None else weights.steady():
+        graph = Networks(findings, weights, names_tensors=version != "10").graph(net)
     graph.origin = Span(source)
     preprocess.note(graph, net, weights, findings)
     raise_errors(findings.found)

@@ -138,7 +138,7 @@ def cropped(b: Builder, x: Value, pads: Sequence[int]) -> Value:
     return b(Pad, x, vector(b, [0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
 
 
-@lower("openvino", "opset1.Convolution")
+@lower("openvino", "opset1.Convolution", reads_facts_alone=True)
 def convolution(
     b: Builder,
     x: Value,

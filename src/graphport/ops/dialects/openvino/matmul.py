@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-@lower("openvino", "opset1.MatMul")
+@lower("openvino", "opset1.MatMul", reads_facts_alone=True)
 def matmul(b: Builder, x: Value, y: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
     """The product of the last two axes, each operand turned first where it is told to; a vector cannot be turned."""
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
