@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from graphport.core.dims.bindings import rebuilt
-from graphport.core.dims.intervals import is_linear
-from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, Undecided, bounds, terms_of
-from graphport.core.dims.terms import Atom, Variable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from graphport.core.dims.symbolic import Dim, Undecided, bounds, terms_of
 
 _MOST_REMEMBERED = 4096
 
@@ -27,7 +20,7 @@ def decide_equal(a: Dim, b: Dim) -> bool | None:
 # The layers of a network ask the same again and again.
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _equal(a: Dim, b: Dim) -> bool | None:
-    return _decided(a - b, _is_zero)
+    return _is_zero(a - b)
 
 
 def settle_equal(a: Dim, b: Dim) -> bool:
@@ -56,17 +49,7 @@ def decide_less(a: Dim, b: Dim) -> bool | None:
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _less(a: Dim, b: Dim) -> bool | None:
-    return _decided(a - b, _is_negative)
-
-
-def _decided(dim: Dim, claim: Callable[[Dim], bool | None]) -> bool | None:
-    answer = claim(dim)
-    if answer is not None or isinstance(dim, int):
-        return answer
-    if is_linear(dim.terms) and not any(atom.depth for monomial, _ in dim.terms for atom in monomial):
-        return None  # the interval is exact, and so is the divisibility
-    # Counted from their bounds all symbols are at least 0, so that a polynomial without a minus sign is, too.
-    return claim(_counted_from_bounds(dim))
+    return _is_negative(a - b)
 
 
 def _is_zero(dim: Dim) -> bool | None:
@@ -85,15 +68,3 @@ def _is_negative(dim: Dim) -> bool | None:
     if upper is not None and upper < 0:
         return True
     return False if lower is not None and lower >= 0 else None
-
-
-def _counted_from_bounds(dim: Symbolic) -> Dim:
-    def replacement(atom: Atom) -> Dim | None:
-        if not isinstance(atom, Variable):
-            return None
-        if atom.lower:
-            (lower,) = atom.lower
-            return lower + Symbol(atom.name, 0, atom.upper[0] - lower if atom.upper else None)
-        return atom.upper[0] - Symbol(atom.name, 0) if atom.upper else None
-
-    return rebuilt(dim.terms, replacement)

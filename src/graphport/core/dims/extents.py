@@ -23,7 +23,17 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from graphport.core.dims.bindings import evaluate, rebuilt, substitute, symbols
 from graphport.core.dims.decisions import decide_equal, decide_less
 from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, TooLong, bounds, dim_from, extreme_of, single, terms_of
-from graphport.core.dims.terms import Atom, Extreme, Monomial, Quotient, Terms, Variable, variables
+from graphport.core.dims.terms import (
+    Atom,
+    Extreme,
+    Monomial,
+    Quotient,
+    Terms,
+    Variable,
+    parts_of,
+    shared_factor,
+    variables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -172,16 +182,22 @@ class Extents:
 
     def _resolve(self, dim: Dim) -> Dim:
         for _ in range(_MOST_TURNS):
-            if isinstance(dim, int):
+            if isinstance(dim, int) or not self._has_equal(dim.terms):
                 break
             try:
-                other = rebuilt(dim.terms, self._equal_to)
+                dim = rebuilt(dim.terms, self._equal_to)
             except TooLong:
                 break
-            if other == dim:
-                break
-            dim = other
         return dim
+
+    def _has_equal(self, terms: Terms) -> bool:
+        """Whether something else stands for a part of the terms; to rebuild them takes far longer."""
+        return any(
+            self._equal_to(atom) is not None
+            or (not isinstance(atom, Variable) and any(map(self._has_equal, parts_of(atom))))
+            for monomial, _ in terms
+            for atom in monomial
+        )
 
     def expanded(self, dim: Dim) -> Dim:
         """The dim with what they stand for in the place of symbols.
@@ -425,23 +441,11 @@ def primitive(dim: Dim) -> Dim:
 def _split_factor(dim: Symbolic) -> tuple[Dim, Dim]:
     """A positive factor of all terms, and what is left."""
     number = math.gcd(*(coefficient for _, coefficient in dim.terms))
-    common = [atom for atom in dim.terms[0][0] if atom.lower and atom.lower[0] > 0]
-    for monomial, _ in dim.terms[1:]:
-        common = _shared(common, monomial)
+    common = tuple([atom for atom in shared_factor(dim.terms) if atom.lower and atom.lower[0] > 0])
     if number == 1 and not common:
         return 1, dim
-    factor = dim_from(((tuple(common), number),))
+    factor = dim_from(((common, number),))
     return factor, dim // factor
-
-
-def _shared(atoms: list[Atom], monomial: Monomial) -> list[Atom]:
-    left = list(monomial)
-    kept: list[Atom] = []
-    for atom in atoms:
-        if atom in left:
-            left.remove(atom)
-            kept.append(atom)
-    return kept
 
 
 def _solutions(terms: Terms) -> Iterator[tuple[Atom, Dim]]:

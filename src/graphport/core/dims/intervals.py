@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,14 +85,7 @@ def _end_quotient(x: float, y: float) -> float:
 
 
 def _monomial_interval(monomial: Monomial) -> Interval:
-    interval: Interval = (1, 1)
-    for atom, repeats in itertools.groupby(monomial):
-        power = sum(1 for _ in repeats)
-        ends = functools.reduce(interval_product, itertools.repeat((lowest(atom), highest(atom)), power))
-        if power % 2 == 0:
-            ends = (max(ends[0], 0), ends[1])
-        interval = interval_product(interval, ends)
-    return interval
+    return functools.reduce(interval_product, ((lowest(atom), highest(atom)) for atom in monomial), (1, 1))
 
 
 def interval_of(terms: Terms) -> Interval:
@@ -101,7 +93,7 @@ def interval_of(terms: Terms) -> Interval:
     lower, upper = _linear_interval(terms) if is_linear(terms) else _interval_sum(_summands(terms))
     if not any(atom.depth for monomial, _ in terms for atom in monomial):
         return lower, upper
-    for low, high in (*_remainder_intervals(terms), *_relaxed_intervals(terms), *_extreme_intervals(terms)):
+    for low, high in (*_relaxed_intervals(terms), *_extreme_intervals(terms)):
         lower, upper = max(lower, low), min(upper, high)
     return lower, upper
 
@@ -127,14 +119,6 @@ def _linear_interval(terms: Terms) -> Interval:
 
 def _summands(terms: Terms) -> list[_Summand]:
     return [(monomial, coefficient, (1, 1)) for monomial, coefficient in terms]
-
-
-def _remainder_intervals(terms: Terms) -> Iterator[Interval]:
-    """`x - n*(x//n)` lies between 0 and `n - 1`."""
-    remainders, others = split_remainders(terms)
-    if remainders:
-        parts = [(part.cofactor, part.scale, part.interval) for part in remainders]
-        yield _interval_sum([*_summands(others), *parts])
 
 
 def _relaxed_intervals(terms: Terms) -> Iterator[Interval]:
@@ -210,14 +194,6 @@ class Remainder(NamedTuple):
     cofactor: Monomial
     numerator: Terms
     denominator: Terms
-
-    @property
-    def interval(self) -> Interval:
-        low, high = interval_of(self.denominator)
-        least, most = interval_of(self.numerator)
-        if low >= 0:
-            return 0, min(high - 1, most) if least >= 0 else high - 1
-        return min(low + 1, 0), max(high - 1, 0)
 
 
 def split_remainders(terms: Terms) -> tuple[list[Remainder], Terms]:

@@ -33,6 +33,7 @@ from graphport.core.dims.terms import (
     new_variable,
     order,
     parts_of,
+    shared_factor,
     sorted_terms,
     times,
     without,
@@ -371,7 +372,7 @@ def _cancelled(rest: Terms, b: Terms) -> tuple[Dim, Dim] | None:
     if not b[0][0]:
         return _cancelled_number(rest, b[0][1])
     common = math.gcd(*(coefficient for _, coefficient in rest), *(coefficient for _, coefficient in b))
-    shared = _shared_factor([monomial for monomial, _ in (*rest, *b)])
+    shared = shared_factor((*rest, *b))
     if common == 1 and not shared:
         return None
     return _reduced(rest, shared, common), _reduced(b, shared, common)
@@ -383,19 +384,6 @@ def _cancelled_number(rest: Terms, divisor: int) -> tuple[Dim, Dim] | None:
         return None
     # (g*x + c)//(g*m) is (x + c//g)//m for all integers x and positive g and m.
     return _collected({monomial: coefficient // common for monomial, coefficient in rest}), divisor // common
-
-
-def _shared_factor(monomials: list[Monomial]) -> Monomial:
-    shared = list(monomials[0])
-    for monomial in monomials[1:]:
-        left = list(monomial)
-        kept: list[Atom] = []
-        for atom in shared:
-            if atom in left:
-                left.remove(atom)
-                kept.append(atom)
-        shared = kept
-    return tuple(shared)
 
 
 def _reduced(terms: Terms, factor: Monomial, divisor: int) -> Dim:

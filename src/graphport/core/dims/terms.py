@@ -118,11 +118,23 @@ def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
     if not factor:
         return monomial
     left = list(monomial)
-    for atom in factor:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
+    return tuple(left) if all(_taken(left, atom) for atom in factor) else None
+
+
+def shared_factor(terms: Terms) -> Monomial:
+    """The factors that all terms have."""
+    first, *others = (list(monomial) for monomial, _ in terms)
+    for left in others:
+        first = [atom for atom in first if _taken(left, atom)]
+    return tuple(first)
+
+
+def _taken(left: list[Atom], atom: Atom) -> bool:
+    """Whether the atom was there, which it is once less now."""
+    if atom not in left:
+        return False
+    left.remove(atom)
+    return True
 
 
 def variables(terms: Terms) -> Iterator[Variable]:

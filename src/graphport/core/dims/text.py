@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from graphport.core.dims.intervals import Remainder, split_remainders
-from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, TooLong, dim_from, maximum, minimum, single, terms_of
+from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, TooLong, dim_from, maximum, minimum, single
 from graphport.core.dims.terms import (
     FARTHEST,
     MAXIMUM,
@@ -14,7 +14,6 @@ from graphport.core.dims.terms import (
     MOST_DEPTH,
     Atom,
     Extreme,
-    Monomial,
     Quotient,
     Terms,
     Variable,
@@ -74,12 +73,8 @@ def text_of(terms: Terms) -> str:
     remainders, others = split_remainders(terms)
     constant = others[-1][1] if others and not others[-1][0] else 0
     body = others[:-1] if constant else others
-    pieces: list[_Piece] = []
-    for part in remainders:
-        piece, added = _remainder_text(part, constant)
-        pieces.append(piece)
-        constant += added
-    pieces += _term_pieces(body)
+    pieces = [_remainder_piece(part) for part in remainders]
+    pieces += [(coefficient, [_atom_text(atom) for atom in monomial]) for monomial, coefficient in body]
     if constant:
         pieces.append((constant, []))
     if pieces[0][0] < 0:
@@ -87,47 +82,9 @@ def text_of(terms: Terms) -> str:
     return "".join(_piece_text(*piece, first=place == 0) for place, piece in enumerate(pieces))
 
 
-def _term_pieces(terms: Terms) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    left = dict(terms)
-    for monomial, coefficient in terms:
-        mirrored = _mirrored(monomial, coefficient, left)
-        if mirrored is None:
-            continue
-        leading, text = mirrored
-        del left[monomial], left[leading]
-        pieces.append((-coefficient, [text]))
-    return pieces + [(coefficient, [_atom_text(atom) for atom in monomial]) for monomial, coefficient in left.items()]
-
-
-def _mirrored(monomial: Monomial, coefficient: int, left: Mapping[Monomial, int]) -> tuple[Monomial, str] | None:
-    """The term that goes with a negative quotient, and the text of both: `H - (H+3)//4` is `(3*H)//4`."""
-    atom = monomial[0] if len(monomial) == 1 else None
-    if not isinstance(atom, Quotient) or atom.denominator[0][0] or monomial not in left:
-        return None
-    (leading, number), *_ = atom.numerator
-    divisor = atom.denominator[0][1]
-    # At 2*number == divisor both forms are canonical, and the text must keep them apart.
-    if coefficient > 0 or left.get(leading) != -coefficient or 2 * number == divisor:
-        return None
-    numerator = divisor * dim_from(((leading, 1),)) + (divisor - 1 - dim_from(atom.numerator))
-    return leading, f"{_operand_text(terms_of(numerator))}//{divisor}"
-
-
-def _remainder_text(part: Remainder, constant: int) -> tuple[_Piece, int]:
-    """Sign and factors of a remainder, and what it adds to the constant."""
-    scale, numerator, divisor = part.scale, part.numerator, dim_from(part.denominator)
-    added = 0
-    # n-1 - x%n is (-x-1)%n: the padding 31-(H+31)%32 reads better as (-H)%32. Where x and -x are the same by n,
-    # as by 2, that text would be read as another form.
-    is_whole = not part.cofactor and scale < 0 and isinstance(divisor, int) and 2 * numerator[0][1] != divisor
-    if is_whole and isinstance(divisor, int) and constant == -scale * (divisor - 1):
-        mirrored = -dim_from(numerator) - 1
-        offset = terms_of(mirrored)[-1][1] if not terms_of(mirrored)[-1][0] else 0
-        numerator = terms_of(mirrored - offset + offset % divisor)
-        scale, added = -scale, -constant
-    text = f"{_operand_text(numerator)}%{_operand_text(part.denominator)}"
-    return (scale, [*map(_atom_text, part.cofactor), text]), added
+def _remainder_piece(part: Remainder) -> _Piece:
+    text = f"{_operand_text(part.numerator)}%{_operand_text(part.denominator)}"
+    return part.scale, [*map(_atom_text, part.cofactor), text]
 
 
 def _piece_text(coefficient: int, factors: list[str], *, first: bool) -> str:
