@@ -20,12 +20,14 @@ for dialect in (*registry.dialects(), *(name.replace("_", ".") for name in regis
     registry.load(dialect)
 pages = registry.pages()
 patterns = sum(len(texts) for page in pages.values() for texts in page.spellings.values())
+apart = sum(bool(getattr(page, "decomposes", "")) for page in pages.values())
 rules = [rule.function for table in (LOWERINGS, LIFTINGS) for found in table.values() for rule in found]
 row = getattr(registry, "row", lambda rule: rule)
 said = [each for each in map(row, rules) if type(each).__module__ == "graphport.ops.rows.rule"]
-print("rules, one for each word or operator of a dialect", patterns + len(rules))
-print(f"of which rows {patterns + len(said)}, {(patterns + len(said)) / (patterns + len(rules)):.1%}: "
-      f"patterns of pages {patterns}, of tables {len(said)} in {len({id(each) for each in said})} rows")
+print("rules, one for each word or operator of a dialect", patterns + apart + len(rules))
+rows = patterns + apart + len(said)
+print(f"of which rows {rows}, {rows / (patterns + apart + len(rules)):.1%}: patterns of pages {patterns}, "
+      f"decompositions on pages {apart}, of tables {len(said)} in {len({id(each) for each in said})} rows")
 print("rules that are functions", len({id(each) for each, own in zip(rules, map(row, rules)) if own not in said}))
 print(" ".join(pages))
 """

@@ -151,6 +151,7 @@ class Page:
     turns: Turns = ""
     homogeneous: bool = False
     bias: str = ""
+    decomposes: str = ""
     spellings: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @cached_property
@@ -206,6 +207,8 @@ class Dialect:
     """Whether ONNX files have its operators as they are, in the domain of its name."""
     records_facts: bool = False
     """Whether its files record what every value is: where inference says otherwise, it is inference that is wrong."""
+    decomposes: bool = False
+    """Whether operators that it has no words for are written as their pages decompose them."""
     rounds: bool = False
     """Whether its runtime rounds integers in its own way: some of its words are `exact`."""
 
@@ -263,6 +266,7 @@ def op(
     turns: Turns = "",
     homogeneous: bool = False,
     bias: str = "",
+    decomposes: str = "",
     **spellings: str | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Page]:
     """Declare the page of an operator; the function below is its meaning.
@@ -284,6 +288,7 @@ def op(
         turns: how else than by their order it tells axes of its first operands apart.
         homogeneous: a positive factor of a channel of its first operand is one of that channel of its result.
         bias: the operand with a number for each channel that is added to what it computes.
+        decomposes: the operator in others, as a row says it behind its arrow, for dialects that have no word for it.
         is_random: two nodes, or two runs, that say the same need not agree: nothing is folded or merged.
         **spellings: call patterns by dialect.
     """
@@ -308,6 +313,7 @@ def op(
             turns=turns,
             homogeneous=homogeneous,
             bias=bias,
+            decomposes=decomposes,
             spellings={
                 dialect: (stated,) if isinstance(stated, str) else stated for dialect, stated in spellings.items()
             },

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.ops import registry
-from graphport.ops.declare import LIFTINGS, LOWERINGS, Page
+from graphport.ops.declare import LOWERINGS, Page
 from graphport.ops.rows.rule import Lowering
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def written_as(dialect: str, page: Page) -> Emitted | None:
     if patterns := page.spellings.get(dialect):
         return Emitted(patterns, frozenset(patterns), "")
     found = _emitted("lift", dialect, page.name)
-    return (found or Emitted((), frozenset(), "")) if (dialect, page.name) in LIFTINGS else None
+    return (found or Emitted((), frozenset(), "")) if registry.is_written(dialect, page) else None
 
 
 @cache

@@ -25,13 +25,16 @@ from graphport.ops.declare import (
     OWN,
     PAGES,
     Dialect,
+    Rule,
     ShapeError,
 )
+from graphport.ops.rows.rule import Lifting
+from graphport.ops.rows.text import row_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page, Rule
+    from graphport.ops.declare import Page
 
 Lower = Callable[..., Any]
 PAGES_ROOT = "graphport.ops.pages."
@@ -259,7 +262,21 @@ def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[V
     if known.parent:
         return [*functions, *(partial(_in_parent, known.parent, rule) for rule in liftings(known.parent, page))]
     own = [*functions, *(partial(pattern.lifted, page, _parsed(text)) for text in page.spellings.get(dialect, ()))]
+    if not own and known.decomposes and page.decomposes:
+        return [partial(_by_function, page, _decomposition(page))]
     return [*own, partial(_written_out, known.formulas, page, bool(own))] if known.formulas else own
+
+
+@cache
+def _decomposition(page: Page) -> Rule:
+    """The operator in others, as its page has it."""
+    return Rule("", page.name, Lifting(row_of(f"{page.name} -> {page.decomposes}"), page, {}))
+
+
+def is_written(dialect: str, page: Page) -> bool:
+    """Whether a dialect says nodes of `page` in any way; rules of all families are known."""
+    is_taken_apart = record(dialect).decomposes and bool(page.decomposes)
+    return (dialect, page.name) in LIFTINGS or dialect in page.spellings or is_taken_apart
 
 
 def also_in(dialect: str, page: Page) -> str | None:

@@ -5,6 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
+from graphport.backends import reference
+from graphport.conversion.lift import lift
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -402,3 +404,50 @@ def test_a_number_beside_nothing_that_says_its_type_is_refused():
         _ = lowering("w(x) -> Where(x, 0, 1)").operators
     assert_points(told.value, "0, 1)")
     assert lowering("w(x) -> Where(x, like(x, 0), 1)").operators == ("Where",)
+
+
+# ── decompositions ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+DECOMPOSED = [page for page in PAGES.values() if page.decomposes]
+OPERANDS = {
+    "x": np.linspace(-7, 7, 24, dtype=np.float32).reshape(2, 3, 4),
+    "input": np.linspace(-3, 3, 24, dtype=np.float32).reshape(2, 3, 4),
+    "scores": np.sin(np.arange(24, dtype=np.float32)).reshape(2, 3, 4),
+    "labels": np.array([[0, 1, 2, 1], [2, 2, 0, 1]], np.int64),
+}
+
+
+@pytest.mark.parametrize("page", DECOMPOSED, ids=lambda page: page.name)
+@pytest.mark.parametrize("attribute", [None, 0.5, 2.0], ids=str)
+def test_a_decomposition_computes_what_its_page_does(page, attribute):
+    given = [OPERANDS[each.name] for each in page.signature.operands if not each.is_optional]
+    attributes = {} if attribute is None or "alpha" not in page.signature.keywords else {"alpha": attribute}
+    graph = Graph()
+    operands = [graph.add_input(f"x{i}", TensorFact(DType.of(x.dtype), x.shape)) for i, x in enumerate(given)]
+    node = graph.append(Node(page.name, operands, [Value("y") for _ in page.outputs], attributes))
+    rule = Lifting(row_of(f"{page.name} -> {page.decomposes}"), page, {})
+    answer = rule(Builder(Inference(), graph, node, count=len(page.outputs)), *operands, **attributes)
+    assert page.name not in rule.operators
+    for value in registry.results(answer):
+        graph.add_output(value)
+    found = reference.prepare(graph).run({value.name: x for value, x in zip(operands, given, strict=True)})
+    expected = registry.results(page(*given, **attributes))
+    for value, array in zip(registry.results(answer), expected, strict=True):
+        np.testing.assert_allclose(found[value.name], array, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "words"),
+    [
+        ("nnef", ["div", "elu", "mul"]),
+        ("tract", ["div", "elu", "mul"]),
+        ("openvino", ["opset1.Divide", "opset1.Elu", "opset1.Multiply"]),
+    ],
+)
+def test_dialects_without_a_word_share_the_decomposition_of_the_page(dialect, words):
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
+    graph.add_output(graph.append(Node("Celu", [x], [Value("y")], {"alpha": 2.0})).output)
+    found, findings = lift(graph, dialect)
+    assert not findings
+    assert [node.word for node in found] == words

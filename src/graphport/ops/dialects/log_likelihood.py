@@ -1,4 +1,4 @@
-"""Losses in canonical operators, for dialects that have no words for them: what stands at each answer is gathered."""
+"""A loss in canonical operators, for dialects that have no words for them: what stands at each answer is gathered."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, vector
-from graphport.ops.pages.activation import LogSoftmax
 from graphport.ops.pages.arithmetic import Div, Mul, Neg
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.reduction.reduce import ReduceMean, ReduceSum
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
-from graphport.ops.views.loss import NegativeLogLikelihoodLossView, SoftmaxCrossEntropyLossView
+from graphport.ops.views.loss import NegativeLogLikelihoodLossView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -23,17 +22,11 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
 def register(dialect: str) -> None:
-    """Let `dialect` write both losses so."""
+    """Let `dialect` write the loss so."""
 
     @NegativeLogLikelihoodLossView.lift(dialect)
     def lifted(b: Builder, op: NegativeLogLikelihoodLossView) -> Lifted:
         return (_negative_log_likelihood(b, op.input, op.target, op.weight, op.ignore_index, op.reduction),)
-
-    @SoftmaxCrossEntropyLossView.lift(dialect)
-    def lifted_cross_entropy(b: Builder, op: SoftmaxCrossEntropyLossView) -> Lifted:
-        logarithms = b(LogSoftmax, op.scores, axis=1)
-        loss = _negative_log_likelihood(b, logarithms, op.labels, op.weights, op.ignore_index, op.reduction)
-        return (loss, logarithms)[: b.count]
 
 
 def _negative_log_likelihood(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.torch_functions import DIALECT, called, emits, length, named_dtype
 from graphport.ops.dialects.torch_promotion import cast, computed, floating, kernel, promoted
-from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

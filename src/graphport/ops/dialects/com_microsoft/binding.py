@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import Lowering, UnsupportedError, lower
+from graphport.ops.dialects.table import Rows
 from graphport.ops.pages.activation import Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.pages.reshape import Transpose
-from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

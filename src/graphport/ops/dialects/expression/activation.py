@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.ops.dialects.table import Rows
 from graphport.ops.pages.activation import (
     Celu,
     Clip,
     Elu,
     Selu,
 )
-from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.table import Rows
 from graphport.ops.pages.arithmetic import (
     Abs,
     Add,
@@ -31,7 +32,6 @@ from graphport.ops.pages.arithmetic import (
     Sum,
 )
 from graphport.ops.pages.comparison import And, Equal, IsInf, Less, Not, Or, Where, Xor
-from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from graphport.ops.dialects.ncnn.binding import DIALECT, emitted, layer
-from graphport.ops.rows.table import Rows
+from graphport.ops.dialects.table import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

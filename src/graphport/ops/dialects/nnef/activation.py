@@ -135,13 +135,8 @@ def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
 
 
 ROWS.lift("""
-# Below 0 `alpha` would turn the sides around.
-Celu -> alpha > 0: mul(elu(div(x, alpha), alpha=1.0), alpha)
 HardSigmoid -> clamp(add(mul(x, alpha), beta), 0.0, 1.0)
 HardSwish -> mul(x, clamp(add(div(x, 6.0), 0.5), 0.0, 1.0))
-Mish -> mul(x, tanh(softplus(x)))
-Softsign -> div(input, add(abs(input), 1.0))
-ThresholdedRelu -> select(gt(x, alpha), x, like(x, 0.0))
 Shrink
     -> dtype(input) in (float32, float64):
        select(lt(input, -lambd), add(input, bias), select(gt(input, lambd), sub(input, bias), like(input, 0.0)))

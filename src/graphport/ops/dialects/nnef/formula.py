@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.dialects.leading_broadcast import chained, emitted, trailed
-from graphport.ops.rows.table import Rows
+from graphport.ops.dialects.table import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

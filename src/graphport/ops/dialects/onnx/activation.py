@@ -202,13 +202,4 @@ Gelu
 """,
     until=19,
 )
-ROWS.lift("HardSwish -> Mul(x, HardSigmoid(x, alpha=1 / 6, beta=0.5))", until=13)
-ROWS.lift("Mish -> Mul(x, Tanh(Softplus(x)))", until=17)
-ROWS.lift(
-    """
-Swish
-    -> alpha == 1: Mul(x, Sigmoid(x))
-    -> Mul(x, Sigmoid(Mul(x, alpha)))
-""",
-    until=23,
-)
+ROWS.take_apart("HardSwish", "Mish", "Swish")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.leading_broadcast import from_axis
-from graphport.ops.rows.table import Rows
+from graphport.ops.dialects.table import Rows
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -99,9 +99,6 @@ Gelu -> opset7.Gelu(x, approximation_mode="tanh" if approximate == "tanh" else "
 Swish
     -> alpha == 1: opset4.Swish(x)
     -> opset4.Swish(x, alpha)
-# Below 0 `alpha` would turn the sides around.
-Celu -> alpha > 0: opset1.Multiply(opset1.Elu(opset1.Divide(x, alpha), alpha=1.0), alpha)
-ThresholdedRelu -> opset1.Select(opset1.Greater(x, alpha), x, like(x, 0))
 # Integers are shrunk as reals, and cut off.
 Shrink
     -> is_floating(input) or (bias % 1 == 0 and lambd % 1 == 0):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.ops.dialects.emitting import emit, numbered
 from graphport.ops.dialects.operands import as_index, as_int64
-from graphport.ops.rows.table import Rows
+from graphport.ops.dialects.table import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

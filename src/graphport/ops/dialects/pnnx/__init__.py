@@ -2,4 +2,4 @@
 
 from graphport.ops.declare import Dialect
 
-RECORD = Dialect(has_complex=True)
+RECORD = Dialect(decomposes=True, has_complex=True)

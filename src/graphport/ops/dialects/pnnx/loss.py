@@ -245,11 +245,3 @@ def lift_nll_loss(b: Builder, op: NegativeLogLikelihoodLossView) -> Value:
         ignore_index=_NEVER if op.ignore_index is None else op.ignore_index,
         reduction=op.reduction,
     )
-
-
-PNNX.lift("""
-# Of logarithms of probabilities, which are a result of their own.
-SoftmaxCrossEntropyLoss
-    -> (NegativeLogLikelihoodLoss(logarithms := LogSoftmax(scores, axis=1), labels, weights,
-                                  ignore_index=ignore_index, reduction=reduction), logarithms)
-""")

@@ -17,10 +17,10 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, LOWERINGS, UnsupportedError, lower
+from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.torch_functions import BY_PLACE, COMPLEX, EXPORTED, LEFT, Function, bound
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
 from graphport.ops.dialects.torch_rows import FUNCTIONS
-from graphport.ops.rows.table import Rows
 
 DIALECT = EXPORTED
 _SPACE = "aten."

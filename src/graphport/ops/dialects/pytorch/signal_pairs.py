@@ -8,9 +8,9 @@ from functools import partial
 from graphport.ops.declare import lower
 from graphport.ops.dialects.pnnx.signal_pairs import FUNCTIONS, of_each_part, of_pairs
 from graphport.ops.dialects.pytorch.overloads import DIALECT, plain
+from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.torch_functions import COMPLEX, Function
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
-from graphport.ops.rows.table import Rows
 
 
 def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:

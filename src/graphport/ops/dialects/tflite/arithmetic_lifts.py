@@ -197,7 +197,6 @@ Elu
     -> is_other_real(x): in_single("Elu", x, alpha=alpha)
     -> alpha == 1: ELU(x)
     -> ADD(RELU(x), MUL(ELU(MINIMUM(x, 0.0)), alpha))
-Selu -> Mul(Elu(x, alpha=alpha), gamma)
 Celu
     -> is_other_real(x): in_single("Celu", x, alpha=alpha)
     -> ADD(RELU(x), MUL(ELU(MINIMUM(MUL(x, 1 / alpha), 0.0)), alpha))

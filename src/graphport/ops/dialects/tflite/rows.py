@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.ops import registry
 from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.tflite.binding import word
 from graphport.ops.dialects.tflite.emitting import in_single, is_other_real
-from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,8 +21,8 @@ from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.leading_broadcast import trailed
 from graphport.ops.dialects.nnef.formula import broadcast_word, emitted_word
+from graphport.ops.dialects.table import Rows
 from graphport.ops.folded import folded
-from graphport.ops.rows.table import Rows
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

@@ -161,7 +161,7 @@ def Elu(x: T, *, alpha: float = 1.0) -> T:
     return np.where(wide > 0, wide, wide.dtype.type(alpha) * np.expm1(np.minimum(wide, 0))).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=6, role="pointwise")
+@op(shape=elementwise("x"), since=6, decomposes="Mul(Elu(x, alpha=alpha), gamma)", role="pointwise")
 def Selu(x: T, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> T:
     """`gamma * x` where positive, `gamma * alpha * (exp(x) - 1)` elsewhere.  Shapes: x [*s] → [*s].
 
@@ -172,14 +172,26 @@ def Selu(x: T, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221
     return (wide.dtype.type(gamma) * np.where(wide > 0, wide, below)).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=12, role="pointwise")
+# Below 0 `alpha` would turn the sides around.
+@op(
+    shape=elementwise("x"),
+    since=12,
+    decomposes="alpha > 0: Mul(Elu(Div(x, alpha), alpha=1.0), alpha)",
+    role="pointwise",
+)
 def Celu(x: Single, *, alpha: float = 1.0) -> Single:
     """`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.  Shapes: x [*s] → [*s].  Source: ONNX Celu-12."""
     a = x.dtype.type(alpha)
     return np.maximum(x, 0) + np.minimum(a * np.expm1(x / a), 0)
 
 
-@op(shape=elementwise("x"), since=10, role="pointwise", exactness="exact")
+@op(
+    shape=elementwise("x"),
+    since=10,
+    decomposes="Where(Greater(x, alpha), x, 0)",
+    role="pointwise",
+    exactness="exact",
+)
 def ThresholdedRelu(x: T, *, alpha: float = 1.0) -> T:
     """`x` where greater than `alpha`, 0 elsewhere.  Shapes: x [*s] → [*s].  Source: ONNX ThresholdedRelu-22."""
     return np.where(x > x.dtype.type(alpha), x, x.dtype.type(0))
@@ -197,6 +209,7 @@ def HardSigmoid(x: T, *, alpha: float = 0.2, beta: float = 0.5) -> T:
     since=14,
     pnnx=("F.hardswish(x)", "nn.Hardswish(x)"),
     openvino="opset4.HSwish(x)",
+    decomposes="Mul(x, HardSigmoid(x, alpha=1 / 6, beta=0.5))",
     role="pointwise",
 )
 def HardSwish(x: T) -> T:
@@ -205,7 +218,14 @@ def HardSwish(x: T) -> T:
     return (wide * np.clip(wide / 6 + wide.dtype.type(0.5), 0, 1)).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=18, pnnx=("F.mish(x)", "nn.Mish(x)"), openvino="opset4.Mish(x)", role="pointwise")
+@op(
+    shape=elementwise("x"),
+    since=18,
+    pnnx=("F.mish(x)", "nn.Mish(x)"),
+    openvino="opset4.Mish(x)",
+    decomposes="Mul(x, Tanh(Softplus(x)))",
+    role="pointwise",
+)
 def Mish(x: T) -> T:
     """`x * tanh(softplus(x))`.  Shapes: x [*s] → [*s].  Source: ONNX Mish-22."""
     wide = widened(x)
@@ -245,7 +265,14 @@ def Softplus(x: T) -> T:
     return np.logaddexp(wide, wide.dtype.type(0)).astype(x.dtype)
 
 
-@op(shape=elementwise("input"), since=1, outputs=("output",), openvino="opset9.SoftSign(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=1,
+    outputs=("output",),
+    openvino="opset9.SoftSign(input)",
+    decomposes="Div(input, Add(Abs(input), 1))",
+    role="pointwise",
+)
 def Softsign(input: T) -> T:
     """`x / (1 + |x|)`.  Shapes: input [*s] → [*s].  Source: ONNX Softsign-22."""
     wide = widened(input)
@@ -267,7 +294,13 @@ def Tanh(input: T) -> T:
     return np.tanh(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("x"), since=24, pnnx=("F.silu(x)", "nn.SiLU(x)"), role="pointwise")
+@op(
+    shape=elementwise("x"),
+    since=24,
+    pnnx=("F.silu(x)", "nn.SiLU(x)"),
+    decomposes="alpha == 1: Mul(x, Sigmoid(x)) -> Mul(x, Sigmoid(Mul(x, alpha)))",
+    role="pointwise",
+)
 def Swish(x: T, *, alpha: float = 1.0) -> T:
     """`x * sigmoid(alpha * x)`.  Shapes: x [*s] → [*s].  Source: ONNX Swish-24."""
     wide = widened(x)

@@ -102,6 +102,9 @@ def _entropy_shape(
     outputs=("output", "log_prob"),
     exactness="accumulation",
     holds={"labels": class_of_score},
+    # Of logarithms of probabilities, which are a result of their own.
+    decomposes="(NegativeLogLikelihoodLoss(logarithms := LogSoftmax(scores, axis=1), labels, weights, "
+    "ignore_index=ignore_index, reduction=reduction), logarithms)",
 )
 def SoftmaxCrossEntropyLoss(
     scores: T, labels: Tind, weights: T | None = None, *, ignore_index: int | None = None, reduction: str = "mean"

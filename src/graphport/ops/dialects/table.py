@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.ops import registry
 from graphport.ops.declare import PAGES, lift, lower
 from graphport.ops.rows.rule import Alias, Lifting, Lowering, Mirror
-from graphport.ops.rows.text import RowError, alias_of, of_each_word, operator_of, rows
+from graphport.ops.rows.text import RowError, alias_of, of_each_word, operator_of, row_of, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,6 +61,13 @@ class Rows:
                     lower(self.dialect, word, **options)(rule)
             if row.is_both:
                 self._lift_back(row)
+
+    def take_apart(self, *operators: str) -> None:
+        """Register operators of ONNX, for opsets that have not got them, as their pages take them apart."""
+        for name in operators:
+            page = PAGES[name]
+            rule = Lifting(row_of(f"{name} -> {page.decomposes}"), page, {})
+            lift(self.dialect, name, until=page.since - 1)(rule)
 
     def _lift_back(self, row: Row) -> None:
         page = self._page(row, operator_of(row), row.alternatives[0].meaning[0])
