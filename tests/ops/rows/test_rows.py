@@ -245,6 +245,8 @@ def test_an_operand_that_the_row_does_not_name_has_to_be_absent():
         pytest.param(
             "gelu(x) <-> Gelu(x, approximate='tanh')", "Gelu -> approximate == 'tanh': gelu(x)", id="constant"
         ),
+        pytest.param("and(x, y) <-> And(true(x), true(y))", "And -> and(a, b)", id="each operand brought to it"),
+        pytest.param("if(c, x, y) <-> Where(c, *wide(x, y))", "Where -> if(condition, x, y)", id="some brought to it"),
         pytest.param("sub(y, x) <-> Sub(x, y)", "Sub -> sub(b, a)", id="other places"),
     ],
 )

@@ -41,4 +41,4 @@ FUNCTIONS = {
     "typed": typed,
 }
 """What PyTorch does to operands of several types (`torch_promotion`), and what rows ask of shapes."""
-PNNX = Rows(DIALECT, FUNCTIONS, emit=_called, register=emits)
+PNNX = Rows(DIALECT, FUNCTIONS, emit=_called, register=emits, by_name=True)

@@ -50,12 +50,17 @@ def mirrored(row: Row, *, by_name: bool) -> Row:
 
 
 def _operands(call: ast.Call) -> list[ast.expr]:
-    """The operands; of those that a small word brings to the operator, what it is given."""
-    match call.args:
-        case [ast.Starred(value=ast.Call(args=arguments))]:
-            return arguments
-        case arguments:
-            return arguments
+    """The operands; of those that small words bring to the operator, what these are given."""
+    found: list[ast.expr] = []
+    for each in call.args:
+        match each:
+            case ast.Starred(value=ast.Call(args=arguments)):
+                found += arguments
+            case ast.Call(func=ast.Name(id=name), args=[argument]) if name not in PAGES:
+                found.append(argument)
+            case _:
+                found.append(each)
+    return found
 
 
 def _parameter(row: Row, begin: int, node: ast.expr, stated: dict[str, Parameter]) -> str | None:

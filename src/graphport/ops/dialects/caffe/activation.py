@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dims import decide_equal
-from graphport.ops.declare import Page, lift
+from graphport.ops.declare import lift
 from graphport.ops.dialects.caffe.binding import Layer, aligned, in_caffe, layer, small_numbers
 from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.activation import (
     Clip,
     PRelu,
-    Relu,
-    Sigmoid,
     Softmax,
-    Tanh,
 )
 
 if TYPE_CHECKING:
@@ -25,12 +22,12 @@ if TYPE_CHECKING:
 
 
 ROWS.lower("""
-BNLL(x) -> Softplus(x)
-Mish(x) -> Mish(x)
-HardSwish, HSwish(x) -> HardSwish(x)
+BNLL(x) <-> Softplus(x)
+Mish(x) <-> Mish(x)
+HardSwish, HSwish(x) <-> HardSwish(x)
 """)
-ROWS.lower("Sigmoid(x) -> Sigmoid(x)", fields=("sigmoid_param",))
-ROWS.lower("TanH(x) -> Tanh(x)", fields=("tanh_param",))
+ROWS.lower("Sigmoid(x) <-> Sigmoid(x)", fields=("sigmoid_param",))
+ROWS.lower("TanH(x) <-> Tanh(x)", fields=("tanh_param",))
 ROWS.lower(
     """
 ReLU(x, *, negative_slope=0.0)
@@ -41,10 +38,10 @@ ReLU6(x) -> Clip(x, 0, 6)
     fields=("relu_param",),
 )
 ROWS.lower("Clip(x, *, min: float, max: float) -> Clip(x, min, max)", fields=("clip_param",))
-ROWS.lower("ELU(x, *, alpha=1.0) -> Elu(x, alpha=alpha)", fields=("elu_param",))
+ROWS.lower("ELU(x, *, alpha=1.0) <-> Elu(x, alpha=alpha)", fields=("elu_param",))
 ROWS.lower("Swish(x, *, beta=1.0) -> Swish(x, alpha=beta)", fields=("swish_param",))
 ROWS.lower(
-    "HardSigmoid(x, *, alpha=0.2, beta=0.5) -> HardSigmoid(x, alpha=alpha, beta=beta)", fields=("hard_sigmoid_param",)
+    "HardSigmoid(x, *, alpha=0.2, beta=0.5) <-> HardSigmoid(x, alpha=alpha, beta=beta)", fields=("hard_sigmoid_param",)
 )
 ROWS.lower(
     """
@@ -72,31 +69,12 @@ def softmax(at: Layer, *, axis: int = 1) -> Value:
     return at.b(Softmax, at.x, axis=at.axis(axis))
 
 
-def _emitted(page: Page, type: str) -> None:
-    """Register a page of one operand and no attributes as a layer without parameters."""
-
-    @lift("caffe", page.name)
-    def lifted(b: Builder, x: Value) -> tuple[Value, ...]:
-        return in_caffe(b, type, [x.fact], x)
-
-    del lifted
-
-
-_emitted(Relu, "ReLU")
-_emitted(Sigmoid, "Sigmoid")
-_emitted(Tanh, "TanH")
-
-
 ROWS.lift("""
-Softplus -> BNLL(x)
-Mish -> Mish(x)
-HardSwish -> HardSwish(x)
+Relu -> ReLU(x)
 LeakyRelu -> ReLU(x, negative_slope=alpha)
-Elu -> ELU(x, alpha=alpha)
 Swish
     -> alpha == 1: Swish(x)
     -> Swish(x, beta=alpha)
-HardSigmoid -> HardSigmoid(x, alpha=alpha, beta=beta)
 """)
 
 

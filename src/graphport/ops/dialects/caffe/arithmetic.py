@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-ROWS.lower("AbsVal(x) -> Abs(x)")
-ROWS.lift("Abs -> AbsVal(x)")
+ROWS.lower("AbsVal(x) <-> Abs(x)")
 
 
 @layer("Eltwise", "eltwise_param", bottoms=None)

@@ -151,7 +151,7 @@ def log(at: Layer) -> Value:
 
 ROWS.lower("""
 AbsVal(x) -> Abs(x)
-Erf(x) -> Erf(x)
+Erf(x) <-> Erf(x)
 # Element types and packing are matters of ncnn's memory: the numbers are the same.
 Cast, DeepCopy, Packing(x) -> x
 """)
@@ -206,7 +206,6 @@ Asinh -> UnaryOp(input, p0=23)
 Cosh -> UnaryOp(input, p0=24)
 Acosh -> UnaryOp(input, p0=25)
 Atanh -> UnaryOp(input, p0=26)
-Erf -> Erf(input)
 """)
 
 

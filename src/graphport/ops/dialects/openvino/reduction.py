@@ -11,9 +11,9 @@ from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lift, lower
 from graphport.ops.dialects.emitting import emit, emits, emitted_reshape, itself
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, integers, sizes, vector
-from graphport.ops.pages.arithmetic import Abs
 from graphport.ops.pages.indexing import GatherElements
 from graphport.ops.pages.reduction import (
     ArgMax,
@@ -21,65 +21,21 @@ from graphport.ops.pages.reduction import (
     CumProd,
     CumSum,
     Einsum,
-    ReduceL1,
-    ReduceL2,
     ReduceLogSum,
     ReduceLogSumExp,
     ReduceMax,
-    ReduceMean,
-    ReduceMin,
-    ReduceProd,
-    ReduceSum,
     ReduceSumSquare,
     TopK,
 )
-from graphport.ops.pages.reshape import Identity
 from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Value
     from graphport.ops.declare import Page
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-
-_NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})
-"""Integers that ONNX does not sum; a sum of int64, cut off, is the same."""
-
-
-def _reduces(page: Page, *words: str) -> None:
-    """A reduction under its words, the first of which says it.
-
-    Where no axis is named every number is summed up by itself: a norm is its magnitude, all else leaves it alone.
-    """
-    exact = page in (ReduceMax, ReduceMin)
-    is_norm = page in (ReduceL1, ReduceL2)
-
-    def lowered(b: Builder, x: Value, axes: Value, *, keep_dims: bool = False) -> Value:
-        if integers(axes) == ():
-            return b(Abs if is_norm else Identity, x)
-        dtype = dtype_of(x)
-        if dtype in _NARROW and (not exact or dtype.bits == 16):
-            x = cast(b, x, DType.INT64)
-        y = b(page, x, as_vector(b, axes), keepdims=int(keep_dims), noop_with_empty_axes=1)
-        return cast(b, y, dtype)
-
-    for word in words:
-        lower("openvino", word)(lowered)
-
-    @lift("openvino", page.name)
-    def lifted(
-        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Lifted:
-        places = _places(b, data, axes, noop_with_empty_axes)
-        if places is None:
-            return b.word("opset1.Abs", data) if is_norm else (itself(b, data),)
-        is_logical = dtype_of(data) is DType.BOOL
-        if exact and 0 in b.dims(data):
-            return None if is_logical else (_of_nothing(b, data, places, page is ReduceMax, keepdims=keepdims),)
-        y = b.word(words[1] if is_logical else words[0], data, places, keep_dims=bool(keepdims))
-        if not exact:
-            return y
-        return (with_infinities(b, y[0], data, places, largest=page is ReduceMax, keepdims=keepdims),)
 
 
 def _of_nothing(b: Builder, data: Value, places: Value, largest: bool, *, keepdims: int) -> Value:
@@ -108,13 +64,75 @@ def _places(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: i
     return axes
 
 
-_reduces(ReduceSum, "opset1.ReduceSum")
-_reduces(ReduceMean, "opset1.ReduceMean")
-_reduces(ReduceProd, "opset1.ReduceProd")
-_reduces(ReduceL1, "opset4.ReduceL1")
-_reduces(ReduceL2, "opset4.ReduceL2")
-_reduces(ReduceMax, "opset1.ReduceMax", "opset1.ReduceLogicalOr")
-_reduces(ReduceMin, "opset1.ReduceMin", "opset1.ReduceLogicalAnd")
+_NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})
+"""Integers that ONNX does not sum; a sum of int64, cut off, is the same."""
+_SHORT = frozenset({DType.INT16, DType.UINT16})
+"""Integers of which ONNX Runtime has no extremes."""
+
+
+def _without(b: Builder, x: Value, types: frozenset[DType]) -> Value:
+    return cast(b, x, DType.INT64) if dtype_of(x) in types else x
+
+
+def _emitted(
+    b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
+) -> Value:
+    """A word over the axes that are meant, the second one of truths; over none a norm is the magnitude."""
+    places = _places(b, data, axes, noop_with_empty_axes)
+    if places is None:
+        return b.word("opset1.Abs", data)[0] if words[0] in _NORMS else itself(b, data)
+    word = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
+    return b.word(word, data, places, keep_dims=bool(keepdims))[0]
+
+
+_NORMS = frozenset({"opset4.ReduceL1", "opset4.ReduceL2"})
+
+
+def _extreme(
+    b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
+) -> Value | None:
+    """As `_emitted`, of numbers of which some may be infinite, or of none."""
+    is_largest = "Max" in words[0]
+    places = _places(b, data, axes, noop_with_empty_axes)
+    if places is not None and 0 in b.dims(data):
+        is_logical = dtype_of(data) is DType.BOOL
+        return None if is_logical else _of_nothing(b, data, places, is_largest, keepdims=keepdims)
+    y = _emitted(b, words, data, axes, keepdims, noop_with_empty_axes)
+    return y if places is None else with_infinities(b, y, data, places, largest=is_largest, keepdims=keepdims)
+
+
+_REDUCED = ROWS.having(
+    names_none=lambda _b, axes: integers(axes) == (),
+    vector=as_vector,
+    summed=lambda b, x: _without(b, x, _NARROW),
+    compared=lambda b, x: _without(b, x, _SHORT),
+    reduced=_emitted,
+    extreme=_extreme,
+)
+_REDUCED.lower("""
+# Where no axis is named every number is summed up by itself: a norm is its magnitude, all else leaves it alone.
+opset1.ReduceSum, opset1.ReduceMean, opset1.ReduceProd(x, axes, *, keep_dims=False)
+    -> names_none(axes): Identity(x)
+    -> cast(_(summed(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+opset4.ReduceL1, opset4.ReduceL2(x, axes, *, keep_dims=False)
+    -> names_none(axes): Abs(x)
+    -> cast(_(summed(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+opset1.ReduceMax, opset1.ReduceLogicalOr(x, axes, *, keep_dims=False)
+    -> names_none(axes): Identity(x)
+    -> cast(ReduceMax(compared(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+opset1.ReduceMin, opset1.ReduceLogicalAnd(x, axes, *, keep_dims=False)
+    -> names_none(axes): Identity(x)
+    -> cast(ReduceMin(compared(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+""")
+_REDUCED.lift("""
+ReduceSum -> reduced(["opset1.ReduceSum"], data, axes, keepdims, noop_with_empty_axes)
+ReduceMean -> reduced(["opset1.ReduceMean"], data, axes, keepdims, noop_with_empty_axes)
+ReduceProd -> reduced(["opset1.ReduceProd"], data, axes, keepdims, noop_with_empty_axes)
+ReduceL1 -> reduced(["opset4.ReduceL1"], data, axes, keepdims, noop_with_empty_axes)
+ReduceL2 -> reduced(["opset4.ReduceL2"], data, axes, keepdims, noop_with_empty_axes)
+ReduceMax -> extreme(["opset1.ReduceMax", "opset1.ReduceLogicalOr"], data, axes, keepdims, noop_with_empty_axes)
+ReduceMin -> extreme(["opset1.ReduceMin", "opset1.ReduceLogicalAnd"], data, axes, keepdims, noop_with_empty_axes)
+""")
 
 
 @ReduceSumSquare.lift("openvino")

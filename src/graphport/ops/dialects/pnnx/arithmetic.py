@@ -172,7 +172,7 @@ torch.addcmul, aten::addcmul(input, tensor1, tensor2, value=1)
     -> computed("add", input, times(computed("mul", tensor1, tensor2), value))
 torch.addcdiv, aten::addcdiv(input, tensor1, tensor2, value=1)
     -> computed("add", input, times(computed("div", tensor1, tensor2), value))
-torch.where, aten::where(condition, input, other) -> Where(condition, *promoted(input, other))
+torch.where, aten::where(condition, input, other) <-> Where(condition, *promoted(input, other))
 """)
 
 

@@ -25,11 +25,11 @@ def _ordered(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
 
 
 PNNX.having(ordered=_ordered, reals=_reals).lower("""
-torch.eq, aten::eq(input, other) -> Equal(*promoted(input, other))
-torch.lt, aten::lt(input, other) -> Less(*ordered(input, other))
-torch.gt, aten::gt(input, other) -> Greater(*ordered(input, other))
-torch.le, aten::le(input, other) -> LessOrEqual(*ordered(input, other))
-torch.ge, aten::ge(input, other) -> GreaterOrEqual(*ordered(input, other))
+torch.eq, aten::eq(input, other) <-> Equal(*promoted(input, other))
+torch.lt, aten::lt(input, other) <-> Less(*ordered(input, other))
+torch.gt, aten::gt(input, other) <-> Greater(*ordered(input, other))
+torch.le, aten::le(input, other) <-> LessOrEqual(*ordered(input, other))
+torch.ge, aten::ge(input, other) <-> GreaterOrEqual(*ordered(input, other))
 # `|x - y| <= atol + rtol |y|`, or both are the same infinity.
 torch.isclose, aten::isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False)
     -> x, y = reals(input, other); gap = Abs(Sub(x, y));
@@ -44,9 +44,9 @@ def _is_true(b: Builder, x: Tensor) -> Value:
 
 
 PNNX.having(is_true=_is_true).lower("""
-torch.logical_and, aten::logical_and(input, other) -> And(is_true(input), is_true(other))
-torch.logical_or, aten::logical_or(input, other) -> Or(is_true(input), is_true(other))
-torch.logical_xor, aten::logical_xor(input, other) -> Xor(is_true(input), is_true(other))
+torch.logical_and, aten::logical_and(input, other) <-> And(is_true(input), is_true(other))
+torch.logical_or, aten::logical_or(input, other) <-> Or(is_true(input), is_true(other))
+torch.logical_xor, aten::logical_xor(input, other) <-> Xor(is_true(input), is_true(other))
 torch.bitwise_and, aten::bitwise_and, aten::__and__(input, other) -> computed("and", input, other)
 torch.bitwise_or, aten::bitwise_or, aten::__or__(input, other) -> computed("or", input, other)
 torch.bitwise_xor, aten::bitwise_xor, aten::__xor__(input, other) -> computed("xor", input, other)
@@ -60,7 +60,7 @@ def _never(b: Builder, x: Value) -> Value:
 
 PNNX.having(is_true=_is_true, never=_never).lower("""
 torch.ne, aten::ne(input, other) -> Not(torch.eq(input, other))
-torch.logical_not, aten::logical_not(input) -> Not(is_true(input))
+torch.logical_not, aten::logical_not(input) <-> Not(is_true(input))
 torch.bitwise_not, aten::bitwise_not(input)
     -> dtype(input) is bool: Not(input)
     -> BitwiseNot(input)

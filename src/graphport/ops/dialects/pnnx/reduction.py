@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, lift
+from graphport.ops.declare import Page
 from graphport.ops.dialects.pnnx.reduction_reduced import named, reduced
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
@@ -35,9 +35,6 @@ from graphport.ops.pages.reduction import (
     ArgMin,
     CumSum,
     Einsum,
-    ReduceL1,
-    ReduceL2,
-    ReduceLogSumExp,
     ReduceMax,
     ReduceMean,
     ReduceMin,
@@ -234,26 +231,10 @@ def einsum(b: Builder, *operands: Value, equation: str) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _register_reductions() -> None:
-    for page, word in ((ReduceSum, "sum"), (ReduceMean, "mean"), (ReduceMax, "amax"), (ReduceMin, "amin")):
-        lift(DIALECT, page.name)(partial(_lifted, f"torch.{word}", {}))
-    lift(DIALECT, ReduceLogSumExp.name)(partial(_lifted, "torch.logsumexp", {}))
-    for page, power in ((ReduceL1, 1), (ReduceL2, 2)):
-        lift(DIALECT, page.name)(partial(_lifted, "torch.norm", {"p": power}))
-    for page, word in ((ArgMax, "argmax"), (ArgMin, "argmin")):
-        lift(DIALECT, page.name)(partial(_placed, f"torch.{word}"))
-
-
-def _lifted(
-    word: str,
-    more: dict[str, Any],
-    b: Builder,
-    data: Value,
-    axes: Value | None = None,
-    *,
-    keepdims: int = 1,
-    noop_with_empty_axes: int = 0,
+def _emitted(
+    b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int, **more: Any
 ) -> Value | None:
+    """A word over the axes that are meant."""
     chosen = static(axes)
     rank = len(b.dims(data))
     if (axes is not None and not chosen) or (axes is None and noop_with_empty_axes):
@@ -264,14 +245,22 @@ def _lifted(
     return called(b, word, TensorFact(dtype_of(data), None), input=data, dim=dim, keepdim=bool(keepdims), **more)
 
 
-def _placed(
-    word: str, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
-) -> Value | None:
-    fact = TensorFact(DType.INT64, None)
-    return None if select_last_index else called(b, word, fact, input=data, dim=axis, keepdim=bool(keepdims))
+def _placed(b: Builder, word: str, data: Value, axis: int, keepdims: int) -> Value:
+    return called(b, word, TensorFact(DType.INT64, None), input=data, dim=axis, keepdim=bool(keepdims))
 
 
-_register_reductions()
+PNNX.having(reduced=_emitted, place=_placed).lift("""
+ReduceSum -> reduced("torch.sum", data, axes, keepdims, noop_with_empty_axes)
+ReduceMean -> reduced("torch.mean", data, axes, keepdims, noop_with_empty_axes)
+ReduceMax -> reduced("torch.amax", data, axes, keepdims, noop_with_empty_axes)
+ReduceMin -> reduced("torch.amin", data, axes, keepdims, noop_with_empty_axes)
+ReduceLogSumExp -> reduced("torch.logsumexp", data, axes, keepdims, noop_with_empty_axes)
+ReduceL1 -> reduced("torch.norm", data, axes, keepdims, noop_with_empty_axes, p=1)
+ReduceL2 -> reduced("torch.norm", data, axes, keepdims, noop_with_empty_axes, p=2)
+# The first of equal entries.
+ArgMax -> place("torch.argmax", data, axis, keepdims)
+ArgMin -> place("torch.argmin", data, axis, keepdims)
+""")
 
 
 @ReduceProd.lift(DIALECT)
