@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import pattern
-from graphport.ops.declare import Page, UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer, reshaped_in_caffe
 from graphport.ops.dialects.caffe.pooling import global_pooling
+from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.reduction import ArgMax, ReduceL1, ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare, TopK
@@ -57,34 +58,31 @@ def _largest(at: Layer, x: Value, axis: int, count: int) -> tuple[Value, Value]:
     return at.b(Cast, places, to=DType.FLOAT32), largest
 
 
-def _reduced(page: Page, operation: str, pool: str | None = None) -> None:
-    """Register a reduction of the last axes; over pictures' places it may be pooling."""
-
-    @lift("caffe", page.name)
-    def lifted(
-        b: Builder, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> tuple[Value, ...] | None:
-        dims = b.dims(x)
-        numbers = tuple(range(len(dims))) if axes is None else pattern.constant_numbers(axes)
-        if numbers is None or (noop_with_empty_axes and not numbers):
-            return None
-        places = sorted(axis % len(dims) for axis in numbers or range(len(dims)))
-        if pool is not None and places == [2, 3] and len(dims) == 4:
-            y = global_pooling(b, x, pool)
-            reduced = TensorFact(DType.FLOAT32, dims[:2])
-            return y if keepdims or y is None else reshaped_in_caffe(b, y[0], reduced)
-        if not operation or places != list(range(places[0], len(dims))):
-            return None
-        reduced = TensorFact(DType.FLOAT32, dims[: places[0]])
-        y = in_caffe(b, "Reduction", [reduced], x, operation=operation, axis=places[0])
-        kept = TensorFact(DType.FLOAT32, (*dims[: places[0]], *[1] * len(places)))
-        return reshaped_in_caffe(b, y[0], kept) if keepdims else y
-
-    del lifted
+def _emitted(
+    b: Builder, operation: str, pool: str, x: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
+) -> Value | None:
+    """A reduction of the last axes; over pictures' places it may be pooling."""
+    dims = b.dims(x)
+    numbers = tuple(range(len(dims))) if axes is None else pattern.constant_numbers(axes)
+    if numbers is None or (noop_with_empty_axes and not numbers):
+        return None
+    places = sorted(axis % len(dims) for axis in numbers or range(len(dims)))
+    if pool and places == [2, 3] and len(dims) == 4:
+        y = global_pooling(b, x, pool)
+        reduced = TensorFact(DType.FLOAT32, dims[:2])
+        return None if y is None else y[0] if keepdims else reshaped_in_caffe(b, y[0], reduced)[0]
+    if not operation or places != list(range(places[0], len(dims))):
+        return None
+    reduced = TensorFact(DType.FLOAT32, dims[: places[0]])
+    (y, *_) = in_caffe(b, "Reduction", [reduced], x, operation=operation, axis=places[0])
+    kept = TensorFact(DType.FLOAT32, (*dims[: places[0]], *[1] * len(places)))
+    return reshaped_in_caffe(b, y, kept)[0] if keepdims else y
 
 
-_reduced(ReduceSum, "SUM")
-_reduced(ReduceMean, "MEAN", "AVE")
-_reduced(ReduceL1, "ASUM")
-_reduced(ReduceSumSquare, "SUMSQ")
-_reduced(ReduceMax, "", "MAX")
+ROWS.having(reduced=_emitted).lift("""
+ReduceSum -> reduced("SUM", "", data, axes, keepdims, noop_with_empty_axes)
+ReduceMean -> reduced("MEAN", "AVE", data, axes, keepdims, noop_with_empty_axes)
+ReduceL1 -> reduced("ASUM", "", data, axes, keepdims, noop_with_empty_axes)
+ReduceSumSquare -> reduced("SUMSQ", "", data, axes, keepdims, noop_with_empty_axes)
+ReduceMax -> reduced("", "MAX", data, axes, keepdims, noop_with_empty_axes)
+""")

@@ -15,9 +15,6 @@ from graphport.ops.pages.arithmetic import (
     Abs,
     Add,
     Atan,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
     Div,
     Exp,
     Log,
@@ -36,7 +33,6 @@ from graphport.ops.pages.comparison import And, Equal, IsInf, Less, Not, Or, Whe
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 
 def _kind(x: Value) -> str:
@@ -147,17 +143,17 @@ def _is_negative(b: Builder, x: Value) -> Value:
     return b(Or, b(Less, x, zero), b(And, b(Equal, x, zero), b(Less, b(Reciprocal, x), zero)))
 
 
-def _bitwise(word: str, logical: Page, integer: Page) -> None:
-    @lower("expression", word)
-    def bitwise(b: Builder, x: Value, y: Value) -> Value:
-        return b(logical if _kind(x) == "b" else integer, x, y)
-
-    del bitwise  # the registry has it
-
-
-_bitwise("and", And, BitwiseAnd)
-_bitwise("or", Or, BitwiseOr)
-_bitwise("xor", Xor, BitwiseXor)
+Rows("expression", {"is_logical": lambda _b, x: _kind(x) == "b"}).lower("""
+and(x, y)
+    -> is_logical(x): And(x, y)
+    -> BitwiseAnd(x, y)
+or(x, y)
+    -> is_logical(x): Or(x, y)
+    -> BitwiseOr(x, y)
+xor(x, y)
+    -> is_logical(x): Xor(x, y)
+    -> BitwiseXor(x, y)
+""")
 
 
 # How operators are said whose function takes another number of arguments, or is made of several

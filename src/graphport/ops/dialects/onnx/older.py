@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 ROWS = Rows("onnx")
+OLD_WORDS = Rows("onnx", emit=lambda b, word, _is_last, x, given: b.word(word, *x, **given)[0], has_pages=False)
+"""Rows of older forms on the way back, which are called as the operators."""
 OLD_BROADCAST = ROWS.having(from_axis=from_axis)
 """Rows of operators that broadcast where they were told to, from an axis on."""
 

@@ -5,25 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import UNKNOWN
-from graphport.ops.dialects.onnx.older import ROWS, from_front, integers, unsupported
-from graphport.ops.pages.reduction import (
-    ReduceL1,
-    ReduceL2,
-    ReduceLogSum,
-    ReduceLogSumExp,
-    ReduceMax,
-    ReduceMean,
-    ReduceMin,
-    ReduceProd,
-    ReduceSum,
-    ReduceSumSquare,
-)
+from graphport.ops.dialects.onnx.older import OLD_WORDS, ROWS, from_front, integers, unsupported
 from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 
 ROWS.lower("ReduceSum(data, *, axes=None, keepdims=1) -> ReduceSum(data, axes, keepdims=keepdims)", until=12)
@@ -38,31 +25,30 @@ ROWS.lower("TopK(x, *, k, axis=-1) -> TopK(x, [k], axis=axis)", until=9)
 ROWS.lower("TopK(x, k, *, axis=-1) -> TopK(x, k, axis=axis)", until=10)
 
 
-def _emitted_with_attribute(page: Page, until: int) -> None:
-    @page.lift("onnx", until=until)
-    def lifted(
-        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Value:
-        places = () if axes is None else from_front(b, integers(axes, "axes"), data)
-        if places:
-            return b.word(page.name, data, axes=places, keepdims=keepdims)[0]
-        unsupported((noop_with_empty_axes != 0, "without axes it was over all of them"))
-        return b.word(page.name, data, keepdims=keepdims)[0]
+def _named(b: Builder, axes: Value | None, data: Value) -> tuple[int, ...]:
+    """The axes that an operand names; none where there is none."""
+    return () if axes is None else from_front(b, integers(axes, "axes"), data)
 
 
-_emitted_with_attribute(ReduceSum, 12)
-for _page in (
-    ReduceMean,
-    ReduceMax,
-    ReduceMin,
-    ReduceProd,
-    ReduceL1,
-    ReduceL2,
-    ReduceLogSum,
-    ReduceLogSumExp,
-    ReduceSumSquare,
-):
-    _emitted_with_attribute(_page, 17)
+_WITH_AXES = OLD_WORDS.having(named=_named)
+_WITH_AXES.lift(
+    """
+ReduceSum
+    -> places = named(axes, data); places: ReduceSum(data, axes=places, keepdims=keepdims)
+    -> noop_with_empty_axes: unsupported("without axes it was over all of them")
+    -> ReduceSum(data, keepdims=keepdims)
+""",
+    until=12,
+)
+_WITH_AXES.lift(
+    """
+ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare
+    -> places = named(axes, data); places: _(data, axes=places, keepdims=keepdims)
+    -> noop_with_empty_axes: unsupported("without axes it was over all of them")
+    -> _(data, keepdims=keepdims)
+""",
+    until=17,
+)
 
 
 @TopKView.lift("onnx", until=10)

@@ -12,20 +12,22 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import as_int64, as_scalar, dtype_of, integers, needed, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Shape, Squeeze, Unsqueeze
-from graphport.ops.pages.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
+from graphport.ops.pages.signal import DFT, STFT
 from graphport.ops.views.signal import DFTView, STFTView
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
@@ -242,27 +244,26 @@ def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | N
     )
 
 
-def _sums_of_cosines(page: Page, *factors: float) -> None:
+def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:
     """A window that is a sum of cosines of the place and its multiples."""
-
-    @page.lift("openvino")
-    def lifted(b: Builder, size: Value, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Lifted:
-        if not output_datatype.is_floating:
-            message = f"a window of {output_datatype}"
-            raise UnsupportedError(message)
-        count = emitted_cast(b, size, DType.FLOAT32)
-        zero, one = (b.constant(np.array(n, np.float32)) for n in (0, 1))
-        steps = emit(b, "opset4.Range", zero, count, one, output_type=DType.FLOAT32)
-        last = count if periodic else emit(b, "opset1.Subtract", count, 1.0)
-        angles = emit(b, "opset1.Multiply", emit(b, "opset1.Divide", steps, last), 2 * np.pi)
-        total: Any = None
-        for multiple, factor in enumerate(factors):
-            waves = emit(b, "opset1.Cos", emit(b, "opset1.Multiply", angles, float(multiple)))
-            part = emit(b, "opset1.Multiply", waves, factor)
-            total = part if total is None else emit(b, "opset1.Add", total, part)
-        return (emitted_cast(b, total, output_datatype),)
+    if not dtype.is_floating:
+        message = f"a window of {dtype}"
+        raise UnsupportedError(message)
+    count = emitted_cast(b, size, DType.FLOAT32)
+    zero, one = (b.constant(np.array(n, np.float32)) for n in (0, 1))
+    steps = emit(b, "opset4.Range", zero, count, one, output_type=DType.FLOAT32)
+    last = count if periodic else emit(b, "opset1.Subtract", count, 1.0)
+    angles = emit(b, "opset1.Multiply", emit(b, "opset1.Divide", steps, last), 2 * np.pi)
+    total: Any = None
+    for multiple, factor in enumerate(factors):
+        waves = emit(b, "opset1.Cos", emit(b, "opset1.Multiply", angles, float(multiple)))
+        part = emit(b, "opset1.Multiply", waves, factor)
+        total = part if total is None else emit(b, "opset1.Add", total, part)
+    return emitted_cast(b, total, dtype)
 
 
-_sums_of_cosines(HannWindow, 0.5, -0.5)
-_sums_of_cosines(HammingWindow, 25 / 46, -21 / 46)
-_sums_of_cosines(BlackmanWindow, 0.42, -0.5, 0.08)
+ROWS.having(cosines=_sum_of_cosines).lift("""
+HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
+HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
+BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)
+""")

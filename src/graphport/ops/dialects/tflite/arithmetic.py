@@ -82,23 +82,25 @@ SQUARED_DIFFERENCE(x, y) -> computed("Mul", gap := computed("Sub", x, y), gap)
 )
 
 
-def _of_truth_too(name: str, page: Page, logic: Page) -> None:
-    # These kernels compute on integers as they are, whatever they stand for.
-    @word(name, is_raw=True, layout="any")
-    def rule(op: Operator) -> Value:
-        chosen = logic if dtype_of(op.raw(0)) is DType.BOOL else page
-        return computed(op.b, chosen, op.raw(0), op.raw(1))
-
-    del rule
-
-
-for _name, _page, _logic in (
-    ("STABLEHLO_ADD", Add, Or),
-    ("STABLEHLO_MULTIPLY", Mul, And),
-    ("STABLEHLO_MAXIMUM", Max, Or),
-    ("STABLEHLO_MINIMUM", Min, And),
-):
-    _of_truth_too(_name, _page, _logic)
+ROWS.having(computed=_named).lower(
+    """
+# These kernels compute on integers as they are, whatever they stand for.
+STABLEHLO_ADD(x, y)
+    -> dtype(x) is bool: computed("Or", x, y)
+    -> computed("Add", x, y)
+STABLEHLO_MULTIPLY(x, y)
+    -> dtype(x) is bool: computed("And", x, y)
+    -> computed("Mul", x, y)
+STABLEHLO_MAXIMUM(x, y)
+    -> dtype(x) is bool: computed("Or", x, y)
+    -> computed("Max", x, y)
+STABLEHLO_MINIMUM(x, y)
+    -> dtype(x) is bool: computed("And", x, y)
+    -> computed("Min", x, y)
+""",
+    is_raw=True,
+    layout="any",
+)
 
 
 @word("EXP", layout="any")

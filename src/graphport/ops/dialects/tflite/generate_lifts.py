@@ -14,12 +14,12 @@ from graphport.ops.dialects.tflite.emitting import cast_to, in_int32, shaped
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.generate import ConstantOfShape, EyeLike
 from graphport.ops.pages.reshape import Identity
-from graphport.ops.pages.signal import BlackmanWindow, HammingWindow, HannWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
@@ -41,23 +41,20 @@ def lift_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: in
     return (b(Identity, b.constant(np.eye(rows, columns, k).astype(own.numpy), own)),)
 
 
-def _window(page: Page, *factors: float) -> None:
+def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:
     """A sum of cosines of once, twice... the angle."""
-
-    @page.lift("tflite")
-    def lifted(b: Builder, size: Value, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Lifted:
-        count = cast_to(b, shaped(b, size, ()), DType.FLOAT32)
-        numbers = emit(b, "RANGE", b.like(count, 0), count, b.like(count, 1))
-        whole = count if periodic else emit(b, "MAXIMUM", emit(b, "SUB", count, 1.0), 1.0)
-        angle = emit(b, "DIV", emit(b, "MUL", numbers, 2 * np.pi), whole)
-        total = emit(b, "ADD", emit(b, "MUL", angle, 0.0), factors[0])
-        for times, factor in enumerate(factors[1:], 1):
-            total = emit(b, "ADD", total, emit(b, "MUL", emit(b, "COS", emit(b, "MUL", angle, float(times))), factor))
-        return (cast_to(b, total, output_datatype),)
-
-    del lifted
+    count = cast_to(b, shaped(b, size, ()), DType.FLOAT32)
+    numbers = emit(b, "RANGE", b.like(count, 0), count, b.like(count, 1))
+    whole = count if periodic else emit(b, "MAXIMUM", emit(b, "SUB", count, 1.0), 1.0)
+    angle = emit(b, "DIV", emit(b, "MUL", numbers, 2 * np.pi), whole)
+    total = emit(b, "ADD", emit(b, "MUL", angle, 0.0), factors[0])
+    for times, factor in enumerate(factors[1:], 1):
+        total = emit(b, "ADD", total, emit(b, "MUL", emit(b, "COS", emit(b, "MUL", angle, float(times))), factor))
+    return cast_to(b, total, dtype)
 
 
-_window(HannWindow, 0.5, -0.5)
-_window(HammingWindow, 25 / 46, -21 / 46)
-_window(BlackmanWindow, 0.42, -0.5, 0.08)
+ROWS.having(cosines=_sum_of_cosines).lift("""
+HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
+HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
+BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)
+""")
