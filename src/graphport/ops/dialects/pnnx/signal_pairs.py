@@ -27,6 +27,7 @@ from graphport.ops.dialects.torch_functions import COMPLEX, DIALECT, Function, b
 from graphport.ops.dialects.torch_promotion import cast, computed, kernel
 from graphport.ops.pages.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
 from graphport.ops.pages.reshape import Concat, Split, Squeeze, Unsqueeze
+from graphport.ops.rows.rule import Lowering
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ def in_pairs(function: Function, b: Builder, /, *operands: Value | None, **attri
 def of_pairs(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
     """A rule for nodes of a word that take or give complex tensors."""
     rule = partial(in_pairs, bound(word, function, ignores))
-    vars(rule)["__wrapped__"] = function
+    if isinstance(function, Lowering):
+        # A function may be the rule of real tensors, too; a row is that of these words alone.
+        vars(rule)["__wrapped__"] = function
     return rule
 
 
