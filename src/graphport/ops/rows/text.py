@@ -15,10 +15,10 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ARROW = "->"
 BOTH = "<->"
@@ -96,22 +96,25 @@ def row_of(text: str) -> Row:
     Raises:
         RowError: as `rows`.
     """
-    is_both = BOTH in text and len(_parts(text, BOTH)) > 1
-    head, *meanings = _parts(text, BOTH if is_both else ARROW)
-    if not meanings:
+    marks = list(_outer(text))
+    arrows = [each for each in marks if each[2] == BOTH] or [each for each in marks if each[2] == ARROW]
+    if not arrows:
         raise RowError(text, f"there is no {ARROW} behind the word", len(text))
-    words, opened, rest = head[1].partition("(")
+    words, opened, rest = text[: arrows[0][0]].partition("(")
     names = tuple(word.strip() for word in words.split(","))
     for name in names:
         if not _WORD.fullmatch(name):
             raise RowError(text, f"{name!r} is no word", max(text.find(name), 0))
     if opened and not rest.rstrip().endswith(")"):
-        raise RowError(text, "the parameters are not closed", len(head[1].rstrip()))
+        raise RowError(text, "the parameters are not closed", len(text[: arrows[0][0]].rstrip()))
     parameters = (len(words) + 1, rest.rstrip()[:-1]) if opened else None
-    found = Row(text, names, parameters, tuple(_alternative(text, *meaning) for meaning in meanings), is_both)
-    if is_both and (len(meanings) > 1 or found.alternatives[0].guard or found.alternatives[0].bindings):
-        raise RowError(text, f"a row that is read in both directions has one {BOTH} and no guard", meanings[0][0])
-    return found
+    ends = [each[0] for each in arrows[1:]] + [len(text)]
+    spans = [(begin, end) for (_, begin, _), end in zip(arrows, ends, strict=True)]
+    alternatives = tuple(_alternative(text, *span, marks) for span in spans)
+    is_both = arrows[0][2] == BOTH
+    if is_both and (len(arrows) > 1 or alternatives[0].guard or alternatives[0].bindings):
+        raise RowError(text, f"a row that is read in both directions has one {BOTH} and no guard", spans[0][0])
+    return Row(text, names, parameters, alternatives, is_both)
 
 
 _SAME = re.compile(r"(?<![\w.])_(?=\()")
@@ -143,39 +146,50 @@ def alias_of(row: Row) -> str:
     return first.meaning[1] if is_alias and _WORD.fullmatch(first.meaning[1]) else ""
 
 
-def _alternative(text: str, at: int, whole: str) -> Alternative:
-    *stated, (behind, meaning) = _parts(whole, ";")
-    bindings = tuple(_stripped(at + place, binding) for place, binding in stated)
-    at += behind
-    guard, *rest = _parts(meaning, ":")
-    if not (rest[-1][1] if rest else guard[1]).strip():
-        raise RowError(text, f"nothing is behind the {ARROW if not rest else ':'}", _stripped(at, meaning)[0])
-    if not rest:
-        return Alternative(None, _stripped(at, meaning), bindings)
-    if len(rest) > 1:
-        raise RowError(text, "a second guard", at + rest[1][0] - 1)
-    return Alternative(_stripped(at, guard[1]), _stripped(at + rest[0][0], rest[0][1]), bindings)
+def _alternative(text: str, begin: int, end: int, marks: Sequence[Mark]) -> Alternative:
+    """What is between two arrows: bindings, a guard, and the meaning."""
+    inside = [each for each in marks if begin <= each[0] < end and each[2] in (";", ":")]
+    bindings: list[tuple[int, str]] = []
+    while inside and any(each[2] == ";" for each in inside):
+        at, behind, mark = inside.pop(0)
+        if mark == ";":
+            bindings.append(_stripped(text, begin, at))
+            begin = behind
+    if not inside:
+        return Alternative(None, _meaning(text, ARROW, begin, end, begin), tuple(bindings))
+    if len(inside) > 1:
+        raise RowError(text, "a second guard", inside[1][0])
+    at, behind, mark = inside[0]
+    return Alternative(_stripped(text, begin, at), _meaning(text, mark, behind, end, begin), tuple(bindings))
 
 
-def _stripped(at: int, text: str) -> tuple[int, str]:
-    return at + len(text) - len(text.lstrip()), text.strip()
+def _meaning(text: str, mark: str, begin: int, end: int, told: int) -> tuple[int, str]:
+    found = _stripped(text, begin, end)
+    if not found[1]:
+        raise RowError(text, f"nothing is behind the {mark}", _stripped(text, told, end)[0])
+    return found
+
+
+def _stripped(text: str, begin: int, end: int) -> tuple[int, str]:
+    """What is between two places, and where it begins."""
+    part = text[begin:end]
+    return begin + len(part) - len(part.lstrip()), part.strip()
 
 
 _MARKS = re.compile(r"""'[^']*'|"[^"]*"|[(\[]|[)\]]|<->|->|:=|::|:|;""")
 _DEPTHS = {"(": 1, "[": 1, ")": -1, "]": -1}
+_OUTER = frozenset((BOTH, ARROW, ":", ";"))
+Mark: TypeAlias = "tuple[int, int, str]"
+"""Where a mark begins and ends, and the mark."""
 
 
-def _parts(text: str, mark: str) -> list[tuple[int, str]]:
-    """What is between the marks outside of brackets and quotes, each with its place; `:=` and `::` are no `:`."""
-    found: list[tuple[int, str]] = []
-    depth, begin = 0, 0
+def _outer(text: str) -> Iterator[Mark]:
+    """The marks outside of brackets and quotes; `:=` and `::` are none."""
+    depth = 0
     for match in _MARKS.finditer(text):
         depth += _DEPTHS.get(match[0], 0)
-        if not depth and match[0] == mark:
-            found.append((begin, text[begin : match.start()]))
-            begin = match.end()
-    found.append((begin, text[begin:]))
-    return found
+        if not depth and match[0] in _OUTER:
+            yield match.start(), match.end(), match[0]
 
 
 def parameters(row: Row) -> tuple[Parameter, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -40,13 +40,16 @@ def word(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a lowering of these words; an attribute that only a run knows is handed over as a tensor."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = inspect.signature(function).parameters.values()
-        stated = {each.name for each in parameters if each.annotation in _STATED}
+        @cache
+        def stated() -> frozenset[str]:
+            # Asked for when a word is met: what a row takes is read from its text.
+            parameters = inspect.signature(function).parameters.values()
+            return frozenset(each.name for each in parameters if each.annotation in _STATED)
 
         @wraps(function)
         def lowered(b: Builder, *operands: Value | None, wires: tuple[str, ...] = (), **attributes: Any) -> Any:
             tensors, given = apart(operands, wires)
-            computed = next((name for name in given if name in stated), None)
+            computed = next((name for name in given if name in stated()), None)
             if computed is not None:
                 message = f"{computed} is computed"
                 raise UnsupportedError(message)
