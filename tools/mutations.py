@@ -2,12 +2,14 @@
 
 A module has a list of faults that is the same as long as its text is; `faulty(text, n)` is its tree with the nth one.
 What changes no result is left out: annotations, decorators, docstrings, texts put together for people, `strict=`,
-a `return None` that ends a function, a `continue` that ends a round.
+a `return None` that ends a function, a `continue` that ends a round, and one more or less of a bound (`MOST_…`) that
+is 64 or larger: it says about how much is done, and whoever asks for it asks by its name.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -44,6 +46,8 @@ _EXACT = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _REMOVED = (ast.AugAssign, ast.Return, ast.Raise, ast.Continue, ast.Break, ast.Delete)
 _SYMMETRIC = frozenset(("min", "max"))
 """Functions to which the order of two operands is nothing."""
+_BOUND, _LARGE = re.compile(r"_?MOST(_[A-Z0-9_]+)?"), 64
+"""Names of bounds, and from where on one more or less of them is nothing."""
 _WITHOUT_RESULT = frozenset(("annotation", "returns", "decorator_list", "type_params"))
 
 T = TypeVar("T")
@@ -117,6 +121,8 @@ def _is_left_out(node: ast.AST) -> bool:
             return True
         case ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() as number)):
+            return number >= _LARGE and _BOUND.fullmatch(name) is not None
         case _:
             return _is_text(node)
 

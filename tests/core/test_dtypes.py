@@ -25,6 +25,10 @@ def test_kind_and_width_are_those_of_numpy(dtype):
         assert info(dtype.numpy).bits == dtype.bits
 
 
+def test_only_texts_have_no_width():
+    assert {dtype: dtype.bits for dtype in DType if dtype.bits < 2} == {DType.STRING: 0}
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

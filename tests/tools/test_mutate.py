@@ -73,6 +73,23 @@ def test_what_changes_no_result_is_left_out():
         assert all(kept in text for text in texts), kept
 
 
+@every(
+    "text, count",
+    [
+        ("MOST_ELEMENTS = 256", 0),
+        ("_MOST = 64", 0),
+        ("MOST_RANK = 63", 2),
+        ("MOST_BYTES = 1 << 30", 5),
+        ("MOSTLY = 256", 2),
+        ("LIMIT = 256", 2),
+        ("MOST_ELEMENTS = -256", 3),
+        ("if n > 256: pass", 4),
+    ],
+)
+def test_bounds_that_are_large_are_not_made_another_by_one(text, count):
+    assert len(faults(text)) == count
+
+
 def test_to_return_nothing_at_the_end_of_a_function_is_left_out():
     text = "def f(x):\n    if x:\n        return None\n    {}\n    return {}\n"
     for returned in ("None", ""):
