@@ -23,6 +23,9 @@ VERBS = {
     "report": ("report", "{}", "-o", "{}.html"),
     "simplify": ("simplify", "{}", "{}.s.onnx", "--no-verify"),
     "prepare": ("prepare", "{}", "{}.p.onnx", "--no-verify"),
+    "cut": ("cut", "{}", "{}.t.onnx", "--to", "v30", "--no-verify"),
+    "run": ("run", "{}", "--backend", "reference"),
+    "compare": ("compare", "{}", "{}", "--backend", "reference"),
     "to ONNX": ("convert", "{}", "{}.c.onnx", "--no-verify"),
     "to IR": ("convert", "{}", "{}.xml", "--no-verify"),
     "to NNEF": ("convert", "{}", "{}.nnef.tar", "--no-verify"),
@@ -31,7 +34,7 @@ VERBS = {
     "to TFLite": ("convert", "{}", "{}.tflite", "--no-verify"),
     "to an archive": ("convert", "{}", "{}.graphport", "--no-verify"),
 }
-"""What does not run a model: a runtime holds what it computes with."""
+"""Without what a runtime holds: of those that compute, the reference does."""
 
 
 @pytest.fixture(scope="module")

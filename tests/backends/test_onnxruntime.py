@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from graphport.backends import onnxruntime, reference
 from graphport.conversion.legalize import legalize
-from graphport.core.diagnostics import DiagnosticError
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.onnx import from_proto
@@ -124,6 +124,21 @@ def test_large_models_are_handed_over_as_files(monkeypatch):
     x = np.ones((1, 4), np.float32)
     expected = reference.prepare(graph).run({"x": x})["y"]
     np.testing.assert_allclose(onnxruntime.prepare(graph).run({"x": x})["y"], expected, rtol=1e-5)
+
+
+def test_large_models_are_handed_over_in_memory_where_there_is_no_room_for_a_file(monkeypatch):
+    def full(*_args, **_options):
+        raise DiagnosticError(Diagnostic("ONNX0406", "no space left on device"))
+
+    monkeypatch.setattr(onnxruntime, "IN_MEMORY", 100)
+    monkeypatch.setattr("graphport.formats.onnx.write", full)
+    graph, _ = legalize(from_proto(perceptron()))
+    x = np.ones((1, 4), np.float32)
+    expected = reference.prepare(graph).run({"x": x})["y"]
+    np.testing.assert_allclose(onnxruntime.prepare(graph).run({"x": x})["y"], expected, rtol=1e-5)
+    monkeypatch.setattr(onnxruntime, "_MOST_IN_MEMORY", 100)
+    with pytest.raises(DiagnosticError, match="no space left"):
+        onnxruntime.prepare(graph)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph, Node, Value
 
-IN_MEMORY = 1 << 30
-"""Models with more bytes of weights are handed over as a file beside its weights: protobuf ends at 2 GiB."""
+IN_MEMORY = 1 << 26
+"""Models with more bytes of weights are handed over as a file beside its weights, which ONNX Runtime maps: as one text
+in memory it holds them three times, and takes three times as long."""
+_MOST_IN_MEMORY = 1 << 30
+"""Up to so many are handed over in memory where no file can be written: protobuf ends at 2 GiB."""
 
 _MANY = 2_000
 """Nodes from which on expressions that occur twice are not looked for."""
@@ -264,19 +267,19 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None, 
 
     Equal expressions become one if it `merges`, where that does not leave it two constants of one name.
     """
-    from graphport.formats.onnx import to_proto, write
+    from graphport.formats.onnx import to_proto
 
     weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
     unwanted = [*(_QUADRATIC if not merges or _is_large(graph) else ()), *(_FATAL if _has_halves(graph) else ())]
     left_out = {"disabled_optimizers": unwanted} if unwanted else {}
     try:
-        if weights <= IN_MEMORY:
-            model = to_proto(graph, opset=opset).SerializeToString()
-            return runtime.InferenceSession(model, options, ["CPUExecutionProvider"], **left_out)
-        with TemporaryDirectory(prefix="graphport-") as folder:
-            path = Path(folder) / "model.onnx"
-            write(graph, path, external_data=True, opset=opset)
-            return runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"], **left_out)
+        if weights > IN_MEMORY:
+            with TemporaryDirectory(prefix="graphport-", ignore_cleanup_errors=True) as folder:
+                path = Path(folder) / "model.onnx"
+                if _is_written(graph, path, opset, must_be=weights > _MOST_IN_MEMORY):
+                    return runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"], **left_out)
+        model = to_proto(graph, opset=opset).SerializeToString()
+        return runtime.InferenceSession(model, options, ["CPUExecutionProvider"], **left_out)
     except DiagnosticError:
         raise
     except Exception as error:
@@ -292,6 +295,19 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None, 
         message = f"ONNX Runtime {runtime.__version__} knows at most opset {known}, in which the model cannot be said: "
         remedy = "install a newer ONNX Runtime, or choose another backend"
         raise DiagnosticError(Diagnostic("RUN0003", message + stated.message, stated.span, remedy)) from error
+
+
+def _is_written(graph: Graph, path: Path, opset: int | None, *, must_be: bool) -> bool:
+    """Whether there is a file now; there may be no room for it, which matters where it `must_be`."""
+    from graphport.formats.onnx import write
+
+    try:
+        write(graph, path, external_data=True, opset=opset)
+    except DiagnosticError:
+        if must_be:
+            raise
+        return False
+    return True
 
 
 def _has_halves(graph: Graph) -> bool:
