@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 
+_HEAD = 1024
+"""Bytes at the beginning that tell most tensors apart; those that begin alike are read once more for a digest."""
+_CHUNK = 1 << 20
+
+
 class Piece(NamedTuple):
     """Where the bytes of a tensor are."""
 
@@ -53,7 +58,9 @@ class Blobs:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._size = 0
-        self._known: dict[tuple[int, bytes], Piece] = {}
+        self._small: dict[bytes, Piece] = {}
+        self._large: dict[tuple[int, bytes], Piece | dict[bytes, Piece]] = {}
+        """By size and first bytes; where several have the same ones, by digest."""
         self._placed: dict[int, Piece] = {}
 
     def place(self, storage: Storage) -> Piece:
@@ -64,17 +71,37 @@ class Blobs:
         unit = max(1, storage.dtype.bits // 8)
         start = -(-self._size // unit) * unit
         self._file.seek(start)
-        digest, length = blake2b(digest_size=16), 0
+        head, length = b"", 0
         for chunk in encoded(storage):
-            digest.update(chunk)
+            head += chunk[: _HEAD - len(head)]
             self._file.write(chunk)
             length += len(chunk)
-        key = length, digest.digest()
-        piece = self._known.setdefault(key, Piece(start, length))
+        piece = self._first(head, Piece(start, length))
         if piece.offset == start:
             self._size = start + length
         self._placed[id(storage)] = piece
         return piece
+
+    def _first(self, head: bytes, piece: Piece) -> Piece:
+        """The first piece with the bytes of `piece`, which begin with `head`."""
+        if piece.size == len(head):
+            return self._small.setdefault(head, piece)
+        alike = piece.size, head
+        known = self._large.setdefault(alike, piece)
+        if known is piece:
+            return piece
+        if isinstance(known, Piece):
+            known = self._large[alike] = {self._digest(known): known}
+        return known.setdefault(self._digest(piece), piece)
+
+    def _digest(self, piece: Piece) -> bytes:
+        self._file.seek(piece.offset)
+        digest, left = blake2b(digest_size=16), piece.size
+        while left:
+            chunk = self._file.read(min(left, _CHUNK))
+            digest.update(chunk)
+            left -= len(chunk)
+        return digest.digest()
 
     def finish(self) -> None:
         """Cut off what was written twice."""
