@@ -55,6 +55,31 @@ def test_a_refusal_names_the_extents_to_bind(tmp_path, format):
     assert other == ("--flavour tract, which has words for it" if format == "nnef" else "")
 
 
+def counted():
+    """The places of columns added to them, for which ncnn has no word while their number is open, and a choice by data."""
+    numbers = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64), "first": np.array([0], np.int64)}
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "one"], ["wide"]),
+        node("Range", ["zero", "wide", "one"], ["places"]),
+        node("Unsqueeze", ["places", "first"], ["row"]),
+        node("Cast", ["row"], ["real"], to=onnx.TensorProto.FLOAT),
+        node("Add", ["x", "real"], ["y"]),
+        node("NonZero", ["x"], ["found"]),
+        node("Cast", ["found"], ["z"], to=onnx.TensorProto.FLOAT),
+    ]
+    return model(nodes, [("x", ["N", "W"])], [("y", ["N", "W"]), ("z", [2, "K"])], numbers)
+
+
+def test_what_is_counted_out_of_extents_waits_for_them_and_what_data_decide_does_not(tmp_path):
+    onnx.save(counted(), tmp_path / "m.onnx")
+    helps = {
+        finding.message.split()[3]: finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "ncnn")
+    }
+    assert helps["Range"] == "bind the extents that are open, for instance --input x=1x224"
+    assert "bind" not in helps["NonZero"]
+
+
 def test_one_symbol_has_one_length_in_all_inputs(tmp_path):
     nodes = [node("Shape", ["x"], ["shape"]), node("Expand", ["y", "shape"], ["z"])]
     proto = model(nodes, [("x", ["N", "T"]), ("y", ["T"])], [("z", ["N", "T"])])

@@ -59,7 +59,12 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
     failed = [each for each in failed if each.error is None]
     failed = [each for each in failed if not each.is_secondary] or failed
     binding = _binding(graph)
-    waiting = {(each.op, each.key) for each in failed if binding and _may_wait_for_extents(each.whole, dialect)}
+    computed = _computed_from_extents(graph) if failed and binding else set[str]()
+    waiting = {
+        (each.op, each.key)
+        for each in failed
+        if binding and (_may_wait_for_extents(each.whole, dialect) or _names(each.whole) & computed)
+    }
     shared = [each for each in failed if each.cause]
     alone = [each for each in failed if not each.cause]
     findings = [*_of_causes(shared, dialect, waiting, binding), *_of_nodes(alone, dialect, waiting, binding)]
@@ -146,6 +151,25 @@ def _may_wait_for_extents(node: Node, dialect: str) -> bool:
         return True
     page = None if node.dialect else registry.pages().get(node.word)
     return page is not None and bool(registry.liftings(dialect, page))
+
+
+def _names(node: Node) -> set[str]:
+    return {value.name for value in node.results}
+
+
+def _computed_from_extents(graph: Graph) -> set[str]:
+    """The names of all values that are computed from extents and constants alone: constant once inputs have numbers."""
+    found: set[Value] = set()
+    for node in graph:
+        operands = node.operands
+        if operands and not node.has_bodies and all(x in found or _is_told(x) for x in operands):
+            found.update(node.results)
+    return {value.name for value in found}
+
+
+def _is_told(value: Value) -> bool:
+    """Whether the fact has the numbers of a value, or it is a constant."""
+    return value.is_constant or (isinstance(value.fact, TensorFact) and value.fact.elements is not None)
 
 
 def _binding(graph: Graph) -> str:
