@@ -15,6 +15,7 @@ from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import results_of
+from graphport.proof.faults import ends_in_halves
 from graphport.quantization.record import note_checks
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         note_checks(stated.graph, None, reason)
     with staged(target, kind) as place:
         is_wide = kind.wide_flavour is not None and stated.options.get("flavour") == kind.wide_flavour
-        findings = [*(() if is_wide else _narrowed(source.graph, kind)), *stated.findings]
+        findings = [*(() if is_wide else _narrowed(source.graph, kind)), *_fatal(source.graph, kind), *stated.findings]
         findings += place.write(stated.graph, kind, stated.options)
         if beside is not None:
             beside(place.path)
@@ -182,3 +183,19 @@ def _narrowed(graph: Graph, kind: Format) -> list[Diagnostic]:
     message = f"{wide[0].name} is float64 ({len(wide)} values are), for which {kind.title} has no type"
     remedy = "readers compute it in single precision"
     return [Diagnostic("LEG0006", message, wide[0].origin, remedy, Severity.WARNING)]
+
+
+def _fatal(graph: Graph, kind: Format) -> list[Diagnostic]:
+    """A warning where the file that is written ends the process of a runtime that loads it as it is."""
+    nodes = ends_in_halves(graph) if kind.name == "onnx" else []
+    if not nodes:
+        return []
+    message = (
+        f"ONNX Runtime 1.31 ends its process when it loads this file: {nodes[0].output.name} moves the first axis of "
+        f"float16 numbers behind others for a product with constants ({len(nodes)} nodes do)"
+    )
+    remedy = (
+        "graphport cast --to float32, and the result --to float16, which leaves such nodes in float32; or load it with "
+        "disabled_optimizers=['MatmulTransposeFusion']"
+    )
+    return [Diagnostic("ONNX0611", message, nodes[0].origin, remedy, Severity.WARNING)]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -82,6 +84,34 @@ def habits(runtime: str, graph: Graph) -> list[str]:
         count = sum(habit.is_met(node) for inner in walk(graph) for node in inner) if habit.runtime == runtime else 0
         found += [f"{habit.what} ({count} here)"] if count else []
     return found
+
+
+def ends_onnx_runtime(node: Node) -> bool:
+    """Whether it lets the first axis go behind others, for a product (with a constant, or what becomes one).
+
+    In half precision that ends a process: ONNX Runtime 1.31 and 1.32 fuse the two into a product they have no kernel
+    for in halves, and follow nothing while they look for casts around it.
+    """
+    perm = node.attributes.get("perm")
+    if node.dialect or node.word != "Transpose" or not isinstance(perm, tuple) or len(perm) < 3:
+        return False
+    rank = len(perm)
+    if perm not in ((*range(1, rank - 1), 0, rank - 1), (*range(1, rank), 0)):
+        return False
+    return any(user.op == "MatMul" for user in node.output.users)
+
+
+def ends_in_halves(graph: Graph) -> list[Node]:
+    """The nodes of a graph in half precision that end ONNX Runtime's process while it loads them."""
+    return [
+        node
+        for inner in walk(graph)
+        for node in inner
+        if ends_onnx_runtime(node)
+        and isinstance(node.output.fact, TensorFact)
+        and node.output.fact.dtype is DType.FLOAT16
+        and any(user.op == "MatMul" and any(x.is_constant for x in user.operands) for user in node.output.users)
+    ]
 
 
 def known_fault(runtime: str, graph: Graph) -> Fault | None:

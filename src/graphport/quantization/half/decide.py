@@ -17,6 +17,7 @@ from graphport.formats.onnx import domains, schema
 from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.declare import OPSET
+from graphport.proof.faults import ends_onnx_runtime
 from graphport.quantization.dispatch import Place, dispatch
 from graphport.quantization.placement import is_real, moves
 
@@ -170,7 +171,7 @@ class _Decider:
             return Reason.SMALL
         if any(self._loses(value) for value in reads if value.is_constant):
             return Reason.CONSTANT
-        if _ends_onnx_runtime(node):
+        if ends_onnx_runtime(node):
             return Reason.RUNTIME
         return Reason.GOAL if node in self.goal else None
 
@@ -309,21 +310,6 @@ def _value_at(page: Page, node: Node, value: Value, number: float) -> float | No
     except Exception:  # noqa: BLE001  whatever a meaning says of operands that are not its own: then nothing is known
         return None
     return float(found.reshape(-1)[0]) if isinstance(found, np.ndarray) and found.size == 1 else None
-
-
-def _ends_onnx_runtime(node: Node) -> bool:
-    """Whether it lets the first axis go behind others, for a product (with a constant, or what becomes one).
-
-    ONNX Runtime 1.32 fuses the two into a product that it has no kernel for in halves, and its process ends while it
-    looks for casts around it.
-    """
-    perm = node.attributes.get("perm")
-    if node.dialect or node.word != "Transpose" or not isinstance(perm, tuple) or len(perm) < 3:
-        return False
-    rank = len(perm)
-    if perm not in ((*range(1, rank - 1), 0, rank - 1), (*range(1, rank), 0)):
-        return False
-    return any(user.op == "MatMul" for user in node.output.users)
 
 
 def _entries(value: Value) -> int:
