@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import floor
+from math import floor, inf
 from typing import Annotated
 
 import numpy as np
@@ -103,13 +103,18 @@ def scaled_length(n: Dim, scale: float) -> Dim:
     """`floor(n * scale)`, computed in float32 as every runtime does.
 
     Raises:
-        ShapeError: the scale is not positive.
+        ShapeError: the scale is not positive, or the product past all numbers.
     """
-    if not scale > 0:
+    if not 0 < scale < inf:
         message = f"a scale is {scale}"
-        raise ShapeError(message, "scales are positive")
+        raise ShapeError(message, "scales are positive, and finite")
     if isinstance(n, int):
-        return floor(np.float32(n) * np.float32(scale))
+        with np.errstate(over="ignore"):
+            length = np.float32(n) * np.float32(scale)
+        if not np.isfinite(length):
+            message = f"a length of {n} times {scale} is past what float32 holds"
+            raise ShapeError(message, "correct the scale")
+        return floor(length)
     ratio = Fraction(scale)
     # Only with few binary digits is the product exact for every length, and the float the same as the fraction.
     return n * ratio.numerator // ratio.denominator if ratio.numerator < 256 and ratio.denominator <= 64 else OPEN
