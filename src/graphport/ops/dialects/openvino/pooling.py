@@ -15,6 +15,7 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
 from graphport.ops.dialects.emitting import emit, emits, emitted_reshape
 from graphport.ops.dialects.openvino.pooling_roi import pooled_between
+from graphport.ops.dialects.openvino.reduction_rows import reduced
 from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector
 from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.convolution.window import Window
@@ -145,20 +146,20 @@ def _spatial(b: Builder, x: Value) -> Value:
 
 @GlobalAveragePool.lift("openvino")
 def lift_global_average_pool(b: Builder, x: Value) -> Lifted:
-    return b.word("opset1.ReduceMean", x, _spatial(b, x), keep_dims=True)
+    return (reduced(b, "opset1.ReduceMean", x, _spatial(b, x), 1),)
 
 
 @GlobalMaxPool.lift("openvino")
 def lift_global_max_pool(b: Builder, x: Value) -> Lifted:
-    return b.word("opset1.ReduceMax", x, _spatial(b, x), keep_dims=True)
+    return (reduced(b, "opset1.ReduceMax", x, _spatial(b, x), 1),)
 
 
 @GlobalLpPool.lift("openvino")
 def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Lifted:
     if p in (1, 2):
-        return b.word(f"opset4.ReduceL{p}", x, _spatial(b, x), keep_dims=True)
+        return (reduced(b, f"opset4.ReduceL{p}", x, _spatial(b, x), 1),)
     powers = emit(b, "opset1.Power", emit(b, "opset1.Abs", x), float(p))
-    total = emit(b, "opset1.ReduceSum", powers, _spatial(b, x), keep_dims=True)
+    total = reduced(b, "opset1.ReduceSum", powers, _spatial(b, x), 1)
     return b.word("opset1.Power", total, b.like(x, 1 / p))
 
 

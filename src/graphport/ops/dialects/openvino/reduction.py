@@ -13,6 +13,7 @@ from graphport.ops.declare import UnsupportedError, lift, lower
 from graphport.ops.dialects.emitting import emit, emits, emitted_reshape, itself
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
+from graphport.ops.dialects.openvino.reduction_rows import reduced
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, integers, sizes, vector
 from graphport.ops.pages.indexing import GatherElements
 from graphport.ops.pages.reduction import (
@@ -82,7 +83,7 @@ def _emitted(
     if places is None:
         return b.word("opset1.Abs", data)[0] if words[0] in _NORMS else itself(b, data)
     word = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
-    return b.word(word, data, places, keep_dims=bool(keepdims))[0]
+    return reduced(b, word, data, places, keepdims)
 
 
 _NORMS = frozenset({"opset4.ReduceL1", "opset4.ReduceL2"})
@@ -143,7 +144,7 @@ def lift_sum_square(
     places = _places(b, data, axes, noop_with_empty_axes)
     if places is None:
         return (squares,)
-    return b.word("opset1.ReduceSum", squares, places, keep_dims=bool(keepdims))
+    return (reduced(b, "opset1.ReduceSum", squares, places, keepdims),)
 
 
 @ReduceLogSum.lift("openvino")
@@ -151,7 +152,7 @@ def lift_log_sum(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
     places = _places(b, data, axes, noop_with_empty_axes)
-    total = data if places is None else emit(b, "opset1.ReduceSum", data, places, keep_dims=bool(keepdims))
+    total = data if places is None else reduced(b, "opset1.ReduceSum", data, places, keepdims)
     return b.word("opset1.Log", total)
 
 
@@ -169,7 +170,7 @@ def lift_log_sum_exp(
     limit = float(np.finfo(np.float16 if dtype_of(data) is DType.FLOAT16 else np.float32).max)
     safe = emit(b, "opset1.Clamp", top, min=-limit, max=limit)
     powers = emit(b, "opset1.Exp", emit(b, "opset1.Subtract", data, safe))
-    total = emit(b, "opset1.Log", emit(b, "opset1.ReduceSum", powers, places, keep_dims=bool(keepdims)))
+    total = emit(b, "opset1.Log", reduced(b, "opset1.ReduceSum", powers, places, keepdims))
     kept = safe if keepdims else emit(b, "opset1.ReduceMax", safe, places, keep_dims=False)
     return b.word("opset1.Add", total, kept)
 

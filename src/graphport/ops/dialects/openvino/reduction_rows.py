@@ -1,0 +1,50 @@
+"""Rows of three axes that are reduced, in a form that OpenVINO's plugin computes right.
+
+The plugin (2026.4.1) lets a reduction take in the arithmetic behind it. Along the last of three axes it then reads one
+number of a constant for all rows: `ReduceMean(x: f32[2, 5, 6], -1) + c: f32[5]` adds the last entry of `c` to each.
+The same with an axis of length 1 before the last, which is reduced too, is right, and the plugin moves nothing for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ir.graph import Node
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import integers, vector
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_FARTHEST = 32
+"""Operators behind a reduction that are looked at, of those that a plugin might take in."""
+
+
+def reduced(b: Builder, word: str, data: Value, places: Value, keepdims: int) -> Value:
+    """`data` along the axes `places`, by the reduction `word`."""
+    dims = b.dims(data)
+    along = integers(places)
+    is_last = len(dims) == 3 and along is not None and {axis % 3 for axis in along} == {2}
+    if not is_last or dims[0] == 1 or not _meets_constants(b):
+        return emit(b, word, data, places, keep_dims=bool(keepdims))
+    apart = emit(b, "opset1.Unsqueeze", data, vector(b, [2]))
+    y = emit(b, word, apart, vector(b, [2, 3]), keep_dims=False)
+    return emit(b, "opset1.Unsqueeze", y, vector(b, [2])) if keepdims else y
+
+
+def _meets_constants(b: Builder) -> bool:
+    """Whether what is computed behind the operator that is said, each number by itself, reads constants of several."""
+    b.looks_around = True
+    pending = [] if b.before is None else list(b.before.results)
+    seen = 0
+    while pending and seen < _FARTHEST:
+        value = pending.pop()
+        for user, _ in value.uses:
+            if not isinstance(user, Node):
+                continue
+            seen += 1
+            if any(each.storage is not None and each.storage.count > 1 for each in user.operands):
+                return True
+            pending += [result for result in user.results if result.fact == value.fact]
+    return False
