@@ -114,3 +114,59 @@ def test_a_transposed_convolution_of_an_open_batch(case: str, tmp_path: Path) ->
             np.testing.assert_allclose(found, expected, atol=1e-5)
             again = gp.run(gp.load(tmp_path / "m.tflite"), {ports[0].name: given})["y"]
             np.testing.assert_allclose(again, expected, atol=1e-5)
+
+
+BEHIND_A_BATCH = {
+    "a resize by scales": (
+        helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear"),
+        {"scales": np.array([1, 1, 2, 3], np.float32)},
+        "RESIZE_BILINEAR",
+    ),
+    "a resize by scales of two axes": (
+        helper.make_node(
+            "Resize",
+            ["x", "", "scales"],
+            ["y"],
+            axes=[2, 3],
+            coordinate_transformation_mode="align_corners",
+            mode="linear",
+        ),
+        {"scales": np.array([2, 2], np.float32)},
+        "RESIZE_BILINEAR",
+    ),
+    "a cubic resize by scales": (
+        helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="cubic"),
+        {"scales": np.array([1, 1, 2, 1], np.float32)},
+        "FULLY_CONNECTED",
+    ),
+    "groups": (
+        helper.make_node("GroupNormalization", ["x", "scale", "bias"], ["y"], num_groups=2),
+        {"scale": np.arange(4, dtype=np.float32), "bias": np.ones(4, np.float32)},
+        "MEAN",
+    ),
+    "more of an axis of length 1": (
+        helper.make_node("Expand", ["x", "shape"], ["y"]),
+        {"shape": np.array([2, 1, 4, 1, 1])},
+        "BROADCAST_TO",
+    ),
+    "the shape that it has": (helper.make_node("Expand", ["x", "shape"], ["y"]), {"shape": np.array([1, 1, 5])}, None),
+}
+
+
+@pytest.mark.parametrize("case", BEHIND_A_BATCH)
+def test_what_leaves_an_open_batch_alone(case: str, tmp_path: Path) -> None:
+    node, constants, word = BEHIND_A_BATCH[case]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4, 4, 5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    stored = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph([node], "g", [x], [y], stored)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    assert word in words if word else "BROADCAST_TO" not in words
+    with LiteRT() as runtime:
+        for n in (1, 3):
+            given = np.random.default_rng(n).normal(size=(n, 4, 4, 5)).astype(np.float32)
+            (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {"x": given})
+            (found,) = runtime(tmp_path / "m.tflite", [given])
+            np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -19,7 +19,7 @@ from graphport.ops.pages.normalization.groups import (
 )
 from graphport.ops.pages.normalization.norms import LpNormalization
 from graphport.ops.pages.reduction import reduce as reductions
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.pages.reshape import Concat, Reshape, Shape
 from graphport.ops.views.normalization import (
     BatchNormalizationView,
     GroupNormalizationView,
@@ -76,12 +76,12 @@ def lift_instance_normalization(
 
 @GroupNormalizationView.lift("tflite")
 def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> Lifted:
-    dims = [n for n in b.dims(op.x) if isinstance(n, int)]
-    rank = len(b.dims(op.x))
-    if len(dims) != rank:
-        return None
-    parts = b(Reshape, op.x, vector(b, [dims[0], op.num_groups, -1]))
-    y = b(Reshape, _standardized(b, parts, [2], op.epsilon)[0], vector(b, dims))
+    dims, rank = b.dims(op.x), len(b.dims(op.x))
+    known = [n for n in dims if isinstance(n, int)]
+    whole = vector(b, known) if len(known) == rank else b(Shape, op.x)
+    batch = vector(b, known[:1]) if len(known) == rank else b(Shape, op.x, end=1)
+    parts = b(Reshape, op.x, b(Concat, batch, vector(b, [op.num_groups, -1]), axis=0))
+    y = b(Reshape, _standardized(b, parts, [2], op.epsilon)[0], whole)
     return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, op.scale, rank)), _by_channel(b, op.bias, rank)),)
 
 

@@ -275,11 +275,14 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
 @pieces.Expand.lift("tflite")
 def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     told = integers(shape)
-    if told is None:
-        lengths = lengths_of(b, input)
-        return (emit(b, "BROADCAST_TO", input, emit(b, "BROADCAST_ARGS", lengths, in_int32(b, shape))),)
-    dims = sizes(broadcast(b.dims(input), told), "the shape")
-    return (emit(b, "BROADCAST_TO", input, ints(b, list(dims))),)
+    own = b.dims(input)
+    dims = None if told is None else broadcast(own, told)
+    if dims == own:
+        return (b(reshape.Identity, input),)
+    if dims is None or _open(dims):
+        lengths = emit(b, "BROADCAST_ARGS", lengths_of(b, input), in_int32(b, shape))
+        return (emit(b, "BROADCAST_TO", input, lengths),)
+    return (emit(b, "BROADCAST_TO", input, ints(b, list(sizes(dims, "the shape")))),)
 
 
 def _pairs_later(b: Builder, pads: Value, axes: Sequence[int] | None, rank: int) -> Value:

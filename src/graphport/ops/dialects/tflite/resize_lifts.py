@@ -35,7 +35,7 @@ _NEAREST = {"asymmetric": "floor", "half_pixel": "round_prefer_ceil", "align_cor
 @ResizeView.lift("tflite")
 def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     """Along the two axes of an image, where the places are those that LiteRT computes; else by a matrix an axis."""
-    wanted, axes = op.sizes, op.axes
+    scales, wanted, axes = op.scales, op.sizes, op.axes
     stated = Sampling(
         op.coordinate_transformation_mode,
         op.mode,
@@ -44,15 +44,18 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
         bool(op.exclude_outside),
         bool(op.antialias),
     )
-    if not is_there(op.scales) and wanted is not None:
-        axes, wanted = _changed(b, op.x, axes, wanted)
-    given = op.scales if is_there(op.scales) else wanted
+    if op.keep_aspect_ratio_policy == "stretch" and not is_there(op.roi):
+        if scales is not None and is_there(scales):
+            axes, scales = _scaled(b, op.x, axes, scales)
+        elif wanted is not None:
+            axes, wanted = _changed(b, op.x, axes, wanted)
+    given = scales if is_there(scales) else wanted
     if given is not None and reals(given) is None:
         if op.keep_aspect_ratio_policy != "stretch" or op.antialias:
             message = "how lengths go together must be known"
             raise UnsupportedError(message)
-        return (_resized_later(b, op.x, given, axes, stated, is_scale=given is op.scales),)
-    plain = _by_word(b, op.x, (op.scales, wanted), stated, axes, op.keep_aspect_ratio_policy)
+        return (_resized_later(b, op.x, given, axes, stated, is_scale=given is scales),)
+    plain = _by_word(b, op.x, (scales, wanted), stated, axes, op.keep_aspect_ratio_policy)
     if plain is not None:
         return plain
     if op.roi is not None and is_there(op.roi) and op.coordinate_transformation_mode == "tf_crop_and_resize":
@@ -61,7 +64,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
             raise UnsupportedError(message)
     elif op.coordinate_transformation_mode == "tf_crop_and_resize":
         return None
-    return (resized_by_axes(b, op.x, (op.roi, op.scales, wanted), stated, axes, op.keep_aspect_ratio_policy),)
+    return (resized_by_axes(b, op.x, (op.roi, scales, wanted), stated, axes, op.keep_aspect_ratio_policy),)
 
 
 def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:
@@ -75,6 +78,18 @@ def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) 
     if not told or len(changed) == len(told) or len(numbers) < len(changed):
         return axes, wanted
     return tuple([axis for axis, _ in changed]), b.constant(np.array(numbers, np.int64))
+
+
+def _scaled(b: Builder, x: Value, axes: tuple[int, ...] | None, scales: Value) -> tuple[tuple[int, ...] | None, Value]:
+    """The axes that may get another length and their scales, where others are open and have the scale 1."""
+    dims, told = b.dims(x), reals(scales)
+    if told is None:
+        return axes, scales
+    chosen = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
+    kept = {axis: scale for axis, scale in zip(chosen, told, strict=True) if scale != 1 or isinstance(dims[axis], int)}
+    if len(kept) in (0, len(told)):
+        return axes, scales
+    return tuple(kept), b.constant(np.array([*kept.values()], np.float32))
 
 
 def _resized_later(
@@ -186,13 +201,12 @@ def _by_word(
     axes: tuple[int, ...] | None,
     keep_aspect_ratio_policy: str,
 ) -> Lifted:
-    (scales, wanted), mode, nearest_mode, antialias = given, stated.mode, stated.nearest, stated.antialias
-    coordinate_transformation_mode = stated.coordinates
-    coordinates = coordinate_transformation_mode
+    (scales, wanted), mode, nearest_mode = given, stated.mode, stated.nearest
+    coordinates = stated.coordinates
     if (
         dtype_of(x) is not DType.FLOAT32
         or len(b.dims(x)) != _IMAGE
-        or antialias
+        or stated.antialias
         or coordinates not in _COORDINATES
         or mode == "cubic"
     ):
