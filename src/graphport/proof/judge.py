@@ -14,7 +14,7 @@ from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
-from graphport.proof import ties
+from graphport.proof import rounding, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.declared import contradiction
 from graphport.proof.document import OutputProof, Proof, Seen
@@ -302,7 +302,8 @@ def _again_modestly(case: _Case, mains: tuple[Witness, Witness], thirds: list[Wi
     if not all(main in answers for main in mains):
         return
     case.draws.append(modest)
-    case.notes.append(f"{draw.label}: something overflows or is equal for one side only: smaller numbers are compared")
+    what = "something overflows, is equal, or is rounded otherwise for one side only"
+    case.notes.append(f"{draw.label}: {what}: smaller numbers are compared")
     _hold(case, mains, thirds, modest, answers, is_last=True)
 
 
@@ -373,7 +374,8 @@ def _hold(
     if wrong and draw.kind == "edges":
         tied = ties.found_by_place(case.a.graph)
         places = [position for position, each in enumerate(found) if not each.passed]
-        if not is_last and all(found[place].reason is Reason.UNLIKE or place in tied for place in places):
+        blurred = frozenset[int]() if is_last else _blurred(case, a, draw, outputs, found)
+        if not is_last and all(found[at].reason is Reason.UNLIKE or at in tied or at in blurred for at in places):
             return False
         found = ties.without(found, tied, draw, case.notes)
         wrong = [each for each in found if not each.passed]
@@ -423,6 +425,13 @@ def _within(each: Difference, tolerance: Tolerance) -> Difference:
     if tolerance.least_snr is None:
         return each
     return Comparison((each,)).within(tolerance.least_snr).outputs[0]
+
+
+def _blurred(case: _Case, a: Witness, draw: Draw, outputs: list[Any], found: list[Difference]) -> frozenset[int]:
+    """The outputs that differ by no more than what the first side makes of the last places of its inputs."""
+    moved = rounding.nudged(draw)
+    again = None if moved is None else _answers(case, [a], moved).get(a)
+    return rounding.explained(found, outputs, again) if again and len(again) == len(outputs) else frozenset()
 
 
 def _is_random(case: _Case, a: Witness, draw: Draw, outputs: list[Any]) -> bool:
