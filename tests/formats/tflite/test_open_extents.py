@@ -170,3 +170,26 @@ def test_what_leaves_an_open_batch_alone(case: str, tmp_path: Path) -> None:
             (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {"x": given})
             (found,) = runtime(tmp_path / "m.tflite", [given])
             np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("word", ["GRU", "LSTM"])
+def test_recurrent_layers_over_an_open_batch(word: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    gates, draw = {"GRU": 3, "LSTM": 4}[word], np.random.default_rng(8)
+    constants = {"w": (2, gates * 3, 5), "r": (2, gates * 3, 3), "b": (2, 2 * gates * 3)}
+    stored = [
+        onnx.numpy_helper.from_array(draw.normal(size=shape).astype(np.float32), name)
+        for name, shape in constants.items()
+    ]
+    node = helper.make_node(word, ["x", *constants], ["y"], hidden_size=3, direction="bidirectional")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, "n", 5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", [x], [y], stored)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    with LiteRT() as runtime:
+        for n in (1, 3):
+            given = draw.normal(size=(4, n, 5)).astype(np.float32)
+            expected = gp.run(gp.load(tmp_path / "m.onnx"), {"x": given}, backend="onnxruntime")["y"]
+            (found,) = runtime(tmp_path / "m.tflite", [given])
+            np.testing.assert_allclose(found, expected, atol=1e-5)

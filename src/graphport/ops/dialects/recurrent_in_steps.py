@@ -137,8 +137,9 @@ def _unrolled(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, 
     b = layer.b
     if b.dialect in _SCANNING:
         return _scanned(layer, cell, kept, count)
-    dims = sizes(b.dims(layer.x), "the steps, which stand one behind the other,")
-    steps, batch = (dims[1], dims[0]) if layer.layout else dims[:2]
+    dims = b.dims(layer.x)
+    (steps,) = sizes(dims[layer.layout : layer.layout + 1], "the steps, which stand one behind the other,")
+    batch = dims[1 - layer.layout]
     if not 0 < steps <= MOST_STEPS:
         message = f"its {steps} steps would stand one behind the other, and {MOST_STEPS} are the most"
         raise UnsupportedError(message)
