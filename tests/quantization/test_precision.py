@@ -75,3 +75,16 @@ def test_a_goal_is_met_with_what_other_samples_may_lack(monkeypatch):
     assert len(report.floating) == len(NAMES) - 1
     assert not report.passed
     assert f"the goal of {goal:g} dB is not sure" in report.findings[-1].message
+
+
+def test_fewer_layers_are_taken_where_more_are_less_sure(monkeypatch):
+    """Three real layers have more signal than one, and may have 200 dB less on other samples: the goal is met with one."""
+    found = _chain(0)
+    inputs = nets.samples(found, 16, 0)
+    alone = gp.quantize(found, inputs, preset="fast").report.snr_db
+    monkeypatch.setattr(
+        Noise, "margin", property(lambda noise: 200.0 if noise.snr > alone + 8 or noise.snr < alone + 1e-6 else 0.0)
+    )
+    report = gp.quantize(found, inputs, preset="fast", min_snr=alone + 0.5).report
+    assert report.goal_met
+    assert report.snr_db < alone + 8

@@ -57,8 +57,13 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
         return trial.noise is not None and trial.noise.snr - trial.noise.margin >= goal
 
     if least is not None and not meets(found):
-        work.steps.append(Step(f"{limit} layers floating", least.snr, is_kept=True))
-        return found
+        # What is told of others need not grow with layers that float: few samples tell it.
+        fewer = {count: _with_floating(work, best, order[:count]) for count in _few(limit)}
+        high = next((count for count, trial in fewer.items() if meets(trial)), 0)
+        if not high:
+            work.steps.append(Step(f"{limit} layers floating", least.snr, is_kept=True))
+            return found
+        found = fewer[high]
 
     while low < high:
         middle = (low + high) // 2
@@ -76,6 +81,11 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
     if found.noise is not None:
         work.steps.append(Step(f"{len(kept)} layers floating", found.noise.snr, is_kept=True))
     return found
+
+
+def _few(limit: int) -> list[int]:
+    """Powers of two below `limit`."""
+    return [1 << power for power in range(limit.bit_length()) if 1 << power < limit]
 
 
 def _all_wide(work: Work, best: Candidate) -> Candidate:
