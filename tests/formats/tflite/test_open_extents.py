@@ -193,3 +193,19 @@ def test_recurrent_layers_over_an_open_batch(word: str, tmp_path: Path) -> None:
             expected = gp.run(gp.load(tmp_path / "m.onnx"), {"x": given}, backend="onnxruntime")["y"]
             (found,) = runtime(tmp_path / "m.tflite", [given])
             np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [[0, 0, 2, 3], [0, -1, 3, 2], [0, 0, -1]])
+def test_a_reshape_that_keeps_two_open_extents(shape: list[int], tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m", 6])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    stored = onnx.numpy_helper.from_array(np.array(shape), "shape")
+    graph = helper.make_graph([helper.make_node("Reshape", ["x", "shape"], ["y"])], "g", [x], [y], [stored])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    with LiteRT() as runtime:
+        for n, m in ((1, 4), (3, 2)):
+            given = np.random.default_rng(n).normal(size=(n, m, 6)).astype(np.float32)
+            (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {"x": given})
+            (found,) = runtime(tmp_path / "m.tflite", [given])
+            np.testing.assert_array_equal(found, expected)

@@ -43,6 +43,11 @@ def resize():
     return simple(nodes, {"two": ints(2)})
 
 
+def copies():
+    nodes = [length(2), node("Concat", ["one", "two", "s2", "one"], ["t"], axis=0), node("Tile", ["x", "t"], ["y"])]
+    return simple(nodes, {"one": ints(1), "two": ints(2)})
+
+
 def fill():
     nodes = [
         node("Shape", ["x"], ["s"], start=2),
@@ -100,8 +105,20 @@ def told_twice():
 
 @pytest.mark.parametrize(
     "proto",
-    [reshape(), slices(), resize(), fill(), count(), pad(), expand(), running(), transposed(), told_twice()],
-    ids=["reshape", "slice", "resize", "fill", "range", "pad", "expand", "running sum", "transposed", "told twice"],
+    [reshape(), slices(), resize(), copies(), fill(), count(), pad(), expand(), running(), transposed(), told_twice()],
+    ids=[
+        "reshape",
+        "slice",
+        "resize",
+        "copies",
+        "fill",
+        "range",
+        "pad",
+        "expand",
+        "running sum",
+        "transposed",
+        "told twice",
+    ],
 )
 def test_what_is_computed_is_computed_there(tmp_path, proto):
     first = gp.from_onnx(proto)

@@ -72,11 +72,11 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
     told = integers(shape)
     if told is not None and (0 not in told or allowzero):
         return (emit(b, "RESHAPE", data, ints(b, list(told))),)
-    if told is None:
-        if not allowzero:
-            shape = _without_zeros(b, data, in_int32(b, shape))
-        return (emit(b, "RESHAPE", data, in_int32(b, shape)),)
-    return _as(b, data, reshape.Reshape, shape)
+    if told is not None and _open(b.dims(data)) <= 1:
+        return _as(b, data, reshape.Reshape, shape)
+    if not allowzero:
+        shape = _without_zeros(b, data, in_int32(b, shape))
+    return (emit(b, "RESHAPE", data, in_int32(b, shape)),)
 
 
 def _without_zeros(b: Builder, data: Value, shape: Value) -> Value:
