@@ -39,7 +39,7 @@ def thrice(path: Path, x: np.ndarray, place: Path) -> np.ndarray:
 
 
 def test_states_are_kept_here_and_in_a_file_that_is_written_anew(tmp_path: Path) -> None:
-    for name in ("accumulates", "svdf", "sequence_lstm", "coupled_lstm"):
+    for name in ("accumulates", "reads_before_and_after", "svdf", "sequence_lstm", "coupled_lstm"):
         source, place = CASES / f"{name}.tflite", tmp_path / f"{name}.tflite"
         x = recorded(name)[0][0]
         expected = thrice(source, x, tmp_path / "x.npy")
@@ -56,6 +56,14 @@ def test_states_are_kept_here_and_in_a_file_that_is_written_anew(tmp_path: Path)
 def test_a_variable_that_nobody_sets_is_a_constant() -> None:
     assert list(gp.load(CASES / "accumulates.tflite").outputs) == ["after"]
     assert list(gp.load(CASES / "accumulates.tflite").inputs) == ["x0", "total"]
+
+
+def test_what_is_returned_as_it_is_read_keeps_its_name() -> None:
+    model = gp.load(CASES / "reads_before_and_after.tflite")
+    assert list(model.inputs) == ["x0", "total"]
+    assert list(model.outputs) == ["after", "before"]
+    found = gp.run(model, {"x0": np.ones((2, 3), np.float32)})
+    assert [float(each.max()) for each in found.ordered] == [3, 2]
 
 
 def test_a_hash_table_is_a_constant_that_is_searched() -> None:

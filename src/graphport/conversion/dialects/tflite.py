@@ -17,6 +17,7 @@ from graphport.conversion.dialects.tflite_views import drop_identities, own_resu
 from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_filled, turn_stored
 from graphport.conversion.dialects.tflite_wholes import fuse_gelus
 from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
 from graphport.ops.layout import settle
@@ -57,8 +58,8 @@ def before(graph: Graph) -> None:
         if node.word == _READ:
             if name not in held:
                 held[name] = inputs[name] = _state(graph, name, begins[name], node.output)
-            # What is read is the same value under another name, which outputs keep.
-            node.output.replace_uses(held[name])
+            # What is read is the same value; a name by which it is returned stays.
+            rewrite.replace(node.output, held[name])
         else:
             if name not in inputs:
                 inputs[name] = _state(graph, name, begins[name], node.operands[1])
