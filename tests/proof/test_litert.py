@@ -77,3 +77,34 @@ def test_the_backend_says_why_it_computes_nothing(tmp_path: Path) -> None:
     )
     with pytest.raises(gp.DiagnosticError, match="LiteRT is handed TFLite"):
         gp.run(gp.load(tmp_path / "net.onnx"), {"x": np.eye(5, dtype=np.float32)}, backend="litert")
+
+
+def test_layers_whose_operands_litert_rounds_itself_pass_and_fail_where_weights_are_others(tmp_path: Path) -> None:
+    """A file of integer weights and reals (dynamic range): what it computes is said, how it rounds on the way is not."""
+    random = np.random.default_rng(8)
+    stored = {name: random.normal(size=size).astype(np.float32) for name, size in (("v", (24, 32)), ("w", (32, 8)))}
+    nodes = [
+        helper.make_node("MatMul", ["x", "v"], ["h"]),
+        helper.make_node("Relu", ["h"], ["k"]),
+        helper.make_node("MatMul", ["k", "w"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [5, n]) for name, n in (("x", 24), ("y", 8))]
+    constants = [onnx.numpy_helper.from_array(array, name) for name, array in stored.items()]
+    graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx"
+    )
+    made = gp.quantize(gp.load(tmp_path / "net.onnx"), target="tflite", dynamic=True, preset="fast")
+    gp.save(made, tmp_path / "net.tflite")
+    gp.save(gp.load(tmp_path / "net.tflite"), tmp_path / "again.onnx")
+    proof = gp.verify(tmp_path / "net.tflite", tmp_path / "again.onnx")
+    assert proof.passed, str(proof)
+    assert any("LiteRT rounds the reals that FULLY_CONNECTED" in note for note in proof.notes)
+    told = onnx.load(tmp_path / "again.onnx")
+    for constant in told.graph.initializer:
+        if constant.data_type == onnx.TensorProto.INT8:
+            codes = onnx.numpy_helper.to_array(constant).copy()
+            codes[:2] = -codes[:2]
+            constant.CopyFrom(onnx.numpy_helper.from_array(codes, constant.name))
+    onnx.save(told, tmp_path / "wrong.onnx")
+    assert not gp.verify(tmp_path / "net.tflite", tmp_path / "wrong.onnx").passed

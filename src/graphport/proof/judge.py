@@ -10,10 +10,11 @@ import numpy as np
 from graphport.backends import is_installed, memory, preferred
 from graphport.backends.inputs import no_array
 from graphport.comparison.metrics import RELATIVE, Comparison, Difference, Reason, difference
-from graphport.comparison.precision import quantized_snr
+from graphport.comparison.precision import QUANTIZED, quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
+from graphport.ir import own_rounding
 from graphport.proof import rounding, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.declared import contradiction
@@ -108,6 +109,11 @@ def _of_steps(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
     if own is None and least is not None:
         own, least = next((each for each in runtimes if each.sums_otherwise), None), max(least, _BETWEEN_STEPS)
         reason = "adds sums in another order, which rounds one in the middle of two steps to the other"
+    for side in (a, b):
+        words = own_rounding.words(side.graph)
+        if words and side.runtime in runtimes and side.runtime is not None and side.runtime.rounds_to_steps:
+            own, least = side.runtime, QUANTIZED
+            reason = f"rounds the reals that {', '.join(words)} of {side.label} read to bytes"
     if own is None or least is None:
         return tolerance
     if tolerance.least_snr is not None:

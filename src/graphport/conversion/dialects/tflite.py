@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.conversion.dialects.tflite_dilations import dilate
 from graphport.conversion.dialects.tflite_hash import fill_tables
-from graphport.conversion.dialects.tflite_hybrid import products_of_rows
+from graphport.conversion.dialects.tflite_hybrid import is_hybrid, products_of_rows
 from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
 from graphport.conversion.dialects.tflite_resources import is_whole
@@ -17,7 +17,7 @@ from graphport.conversion.dialects.tflite_views import drop_identities, own_resu
 from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_filled, turn_stored
 from graphport.conversion.dialects.tflite_wholes import fuse_gelus
 from graphport.core.facts import TensorFact
-from graphport.ir import rewrite
+from graphport.ir import own_rounding, rewrite
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
 from graphport.ops.layout import settle
@@ -34,6 +34,9 @@ _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE
 def before(graph: Graph) -> None:
     """Make variables inputs that are given back as outputs, and begin as the subgraph that runs once sets them."""
     fill_tables(graph)
+    hybrid = [node.word for inner in walk(graph) for node in inner if is_hybrid(node)]
+    if hybrid:
+        own_rounding.mark(graph, hybrid)
     for inner in walk(graph):
         part_spectra(inner)
         dilate(inner)

@@ -25,6 +25,24 @@ _TINY = 2.0**-100
 """The step of a row of zeros, whose codes are all that of zero."""
 
 
+_HYBRID = frozenset(
+    (
+        *("FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "BATCH_MATMUL", "SVDF", "RNN", "LSTM"),
+        *("UNIDIRECTIONAL_SEQUENCE_RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN"),
+        "BIDIRECTIONAL_SEQUENCE_LSTM",
+    )
+)
+_WEIGHTS = frozenset((DType.INT4, DType.INT8, DType.UINT8))
+
+
+def is_hybrid(node: Node) -> bool:
+    """Whether LiteRT rounds the reals that an operator of a file reads, as its weights are integers."""
+    if node.dialect != "tflite" or node.word not in _HYBRID:
+        return False
+    kinds = [value.fact.dtype if value and isinstance(value.fact, TensorFact) else None for value in node.inputs]
+    return kinds[0] is DType.FLOAT32 and not _WEIGHTS.isdisjoint(kinds[1:])
+
+
 def rounded_rows(put: Callable[..., Any], x: Any) -> tuple[Any, Any]:
     """Integers of eight bits, less their zero point, for each row of `x`, and how much one of them is.
 

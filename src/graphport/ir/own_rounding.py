@@ -1,0 +1,31 @@
+"""What a format's runtime rounds by itself on the way, which the graph that was read of a file does not say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphport.ir.graph import Graph
+
+_NOTE = "own_rounding"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounding:
+    """A note that files have no room for: it is of the file that was read."""
+
+    words: tuple[str, ...]
+
+
+def mark(graph: Graph, words: Iterable[str]) -> None:
+    """Note the operators whose operands the runtime rounds to bytes before it computes."""
+    graph.notes[_NOTE] = _Rounding(tuple(dict.fromkeys(words)))
+
+
+def words(graph: Graph) -> tuple[str, ...]:
+    """These operators; none where nothing is noted."""
+    note = graph.notes.get(_NOTE) if graph.has_notes else None
+    return note.words if isinstance(note, _Rounding) else ()
