@@ -31,6 +31,16 @@ def test_quotients_of_long_integers_are_rounded_towards_zero(tmp_path: Path) -> 
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_signs_of_long_integers(tmp_path: Path) -> None:
+    x = np.array([-(2**63), -(2**40), -1, 0, 1, 2**31, 2**63 - 1])
+    told = [helper.make_tensor_value_info(name, TensorProto.INT64, [len(x)]) for name in "xy"]
+    onnx.save(model([node("Sign", ["x"], ["y"])], told[:1], told[1:]), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    with LiteRT() as run:
+        (found,) = run(tmp_path / "m.tflite", [x])
+    np.testing.assert_array_equal(found, np.sign(x))
+
+
 def test_integers_of_32_bits_that_are_fed_stand_for_reals(tmp_path: Path) -> None:
     x = np.array([[-(2**20), 5], [77, 2**21]], np.int32)
     told = helper.make_tensor_value_info("x", TensorProto.INT32, [2, 2])
