@@ -40,7 +40,7 @@ def is_hybrid(node: Node) -> bool:
     if node.dialect != "tflite" or node.word not in _HYBRID:
         return False
     kinds = [value.fact.dtype if value and isinstance(value.fact, TensorFact) else None for value in node.inputs]
-    return kinds[0] is DType.FLOAT32 and not _WEIGHTS.isdisjoint(kinds[1:])
+    return kinds[:1] == [DType.FLOAT32] and not _WEIGHTS.isdisjoint(kinds[1:])
 
 
 def rounded_rows(put: Callable[..., Any], x: Any) -> tuple[Any, Any]:
