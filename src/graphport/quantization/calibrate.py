@@ -44,11 +44,12 @@ def calibrate(
     is_symmetric: bool = False,
     percentile: float = PERCENTILE,
     power_of_two: bool = False,
+    within: tuple[float, float] = (-np.inf, np.inf),
 ) -> Grid:
     """The grid of a value that was seen as `state`.
 
     `auto` takes the method whose grid has the least squared error over the histogram and on samples that were not seen,
-    and makes room for these where that lessens it.
+    and makes room for these where that lessens it, but not beyond the numbers that the value can have, `within`.
     """
     names = _AUTOMATIC if method == "auto" else (method,)
     grids = grids_of(state, dtype, names, is_symmetric=is_symmetric, percentile=percentile, power_of_two=power_of_two)
@@ -61,8 +62,15 @@ def calibrate(
     best = min(grids, key=error)
     if dtype.is_floating:
         return best
+    least, most = min(within[0], best.low), max(within[1], best.high)
     wider = [
-        between(best.low * part, best.high * part, dtype, is_symmetric=is_symmetric, power_of_two=power_of_two)
+        between(
+            max(best.low * part, least),
+            min(best.high * part, most),
+            dtype,
+            is_symmetric=is_symmetric,
+            power_of_two=power_of_two,
+        )
         for part in _ROOM
     ]
     return min([best, *wider], key=error)

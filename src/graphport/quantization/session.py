@@ -109,7 +109,7 @@ class Work:
         for value, state in by_value.items():
             fixed = self.fixed(value)
             others = [states[other.name] for other in placement.shared.get(value, ()) if other.name in states]
-            quantization.grids[value] = self.common_grid([state, *others]) if fixed is None else fixed
+            quantization.grids[value] = self.common_grid([state, *others], _within(value)) if fixed is None else fixed
             if fixed is not None or others:
                 quantization.fixed.add(value)
         for node, layer in placement.layers.items():
@@ -166,9 +166,9 @@ class Work:
         is_whole = settings.full_integer
         return place(graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole)
 
-    def common_grid(self, states: Sequence[Statistics]) -> Grid:
+    def common_grid(self, states: Sequence[Statistics], within: tuple[float, float] = (-np.inf, np.inf)) -> Grid:
         """The grid of values that have one: from the least to the largest number that any of theirs holds."""
-        grids, choices = [self.grid(state) for state in states], self.choices
+        grids, choices = [self.grid(state, within=within) for state in states], self.choices
         if len(grids) == 1 or choices.activation.is_floating:
             return max(grids, key=lambda grid: grid.high)
         low, high = min(grid.low for grid in grids), max(grid.high for grid in grids)
@@ -184,7 +184,12 @@ class Work:
         scale, zero = told
         return Grid(dtype, np.asarray(scale, np.float32), np.asarray(zero, dtype.numpy), *limits(dtype))
 
-    def grid(self, state: Statistics, method: Calibration | None = None) -> Grid:
+    def grid(
+        self,
+        state: Statistics,
+        method: Calibration | None = None,
+        within: tuple[float, float] = (-np.inf, np.inf),
+    ) -> Grid:
         """The grid of a value, by the method that was chosen if no other is given."""
         choices = self.choices
         return calibrate(
@@ -194,6 +199,7 @@ class Work:
             is_symmetric=choices.is_symmetric,
             percentile=choices.settings.percentile,
             power_of_two=choices.power_of_two,
+            within=within,
         )
 
     def observe(
@@ -475,3 +481,14 @@ def fitting_batch(settings: Settings, each: int) -> int:
 
 def _copy(quantization: Quantization) -> Quantization:
     return replace(quantization, grids=dict(quantization.grids), weights=dict(quantization.weights))
+
+
+def _within(value: Value) -> tuple[float, float]:
+    """The ends of what a clipping gives: kernels swallow it only where the grid does not reach beyond."""
+    node = value.producer
+    if node is None or node.op != "Clip":
+        return -np.inf, np.inf
+    ends = [
+        None if x is None or x.storage is None else float(x.storage.numpy()) for x in (node.operand(1), node.operand(2))
+    ]
+    return -np.inf if ends[0] is None else ends[0], np.inf if ends[1] is None else ends[1]
