@@ -233,7 +233,8 @@ def test_unknown_names_are_told():
 
 def test_a_goal_is_met_with_the_fewest_floating_layers():
     found = nets.depthwise(imbalance=2)
-    data = nets.samples(found, 48)
+    # Of fewer samples it is not sure what others are.
+    data = nets.samples(found, 192)
     base = gp.quantize(found, data).report.snr_db
     quantized = gp.quantize(found, data, min_snr=base + 2)
     assert quantized.report.goal_met
