@@ -155,7 +155,7 @@ def test_the_newest_opset_is_read_where_nothing_but_its_number_changed(tmp_path)
     assert {step for step, end in journey.found.items() if end != RIGHT} <= {"ncnn", "nnef", "pnnx"}, journey.found
 
 
-def test_a_node_with_a_newer_attribute_stays_as_it_is(tmp_path):
+def test_a_node_with_a_newer_attribute_is_made_of_operators_without_it(tmp_path):
     path = written(
         tmp_path,
         [node("SpaceToDepth", ["x"], ["y"], blocksize=2, mode="CRD")],
@@ -164,7 +164,11 @@ def test_a_node_with_a_newer_attribute_stays_as_it_is(tmp_path):
         opset=28,
         ir=13,
     )
-    assert [each.op for each in gp.load(path).graph] == ["onnx.future.SpaceToDepth"]
+    loaded = gp.load(path)
+    assert [each.op for each in loaded.graph] == ["SpaceToDepth", "Gather"]
+    x = np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
+    wanted = x.reshape(1, 2, 2, 2, 2, 2).transpose(0, 1, 3, 5, 2, 4).reshape(1, 8, 2, 2)
+    np.testing.assert_array_equal(gp.run(loaded, {"x": x}, backend="reference")["y"], wanted)
 
 
 def test_prepare_writes_the_opset_of_its_source(tmp_path):
