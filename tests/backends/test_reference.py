@@ -132,3 +132,29 @@ def test_all_operators_without_page_are_told_those_in_bodies_too():
     assert caught.value.diagnostics[0].code == "RUN0003"
     assert "madeup.outer (1)" in str(caught.value)
     assert "madeup.inner" in str(caught.value)
+
+
+LISTS = [
+    *(("Slice", ["x", *("i" if place == which else "one" for place in range(4))]) for which in range(4)),
+    *(
+        (word, ["x", "i"])
+        for word in ("Tile", "Expand", "Reshape", "Squeeze", "Unsqueeze", "ReduceSum", "Split", "TopK")
+    ),
+    ("Pad", ["x", "i"]),
+    ("Resize", ["x", "", "", "i"]),
+    ("CumSum", ["x", "i"]),
+    ("ConstantOfShape", ["i"]),
+]
+
+
+@pytest.mark.parametrize(("word", "operands"), LISTS, ids=[f"{word} {operands.index('i')}" for word, operands in LISTS])
+def test_a_list_that_has_more_axes_when_it_is_given_is_told(word, operands):
+    """Its rank is not known before; that is no fault of the rule that takes its numbers."""
+    results = ["y", "z"] if word in ("Split", "TopK") else ["y"]
+    inputs = [("x", [2, 3]), typed("i", None, TensorProto.INT64)]
+    session = ready([node(word, operands, results)], inputs, [("y", None)], {"one": np.array([1])})
+    for table in (np.array([[1, 1]]), np.array([[1], [1]]), np.ones((1, 1, 2), np.int64)):
+        try:
+            session.run({"x": X, "i": table})
+        except DiagnosticError as error:
+            assert [finding.code for finding in error.diagnostics] == ["RUN0005"]  # noqa: PT017  some take any shape

@@ -106,6 +106,8 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     except (ShapeError, ValueError, IndexError, ZeroDivisionError, MemoryError) as error:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
     except FOUND as error:
+        if isinstance(error, TypeError) and (wide := _wide(node, operands)):
+            raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {wide}", node.origin)) from error
         if registry.own(node) is not None:
             message = f"{node.op} {node.name}: its meaning raises {type(error).__name__}: {error}"
             raise DiagnosticError(Diagnostic("RUN0005", message, node.origin)) from error
@@ -113,6 +115,16 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     # A list is one result, a sequence; several results are a tuple.
     answers: tuple[Any, ...] = tuple(answer) if is_sequence(answer) and not isinstance(answer, list) else (answer,)
     return tuple(_array(answer, value) for answer, value in zip(answers, node.outputs, strict=False))
+
+
+def _wide(node: Node, operands: list[Any]) -> str:
+    """Which operand has more axes than the list of axes, lengths or positions that it should be, if one has."""
+    page = registry.pages().get(node.op)
+    if page is None:
+        return ""
+    stated = zip(page.signature.operands, operands, strict=False)
+    found = [(each.name, np.ndim(array)) for each, array in stated if each.name in page.index_operands]
+    return ", ".join(f"{name} has rank {rank}, at most 1 is meant" for name, rank in found if rank > 1)
 
 
 def _argument(attribute: Any, values: Mapping[Value, Any], work: _Work) -> Any:
