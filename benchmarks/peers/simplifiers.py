@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import sys
 import zipfile
@@ -17,12 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXPORTS = Path(__file__).parent.parent.parent / "tests" / "world" / "torch.zip"
+_ADDRESSES = 8 << 30
+"""Bytes of addresses that a tool, or a run that judges it, may have."""
 LARGE = 300
 """Nodes from which on the processor time of the work counts, and not that of the imports."""
 
 
 def compared(models: Path | None, folder: Path) -> str:
     """Tables of all models of a folder, or of those that PyTorch's two exporters have written for the tests."""
+    # Lengths are tried from the largest on: of a model with caches that would be all memory there is.
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     if models is None:
         models = folder / "exports"
         with zipfile.ZipFile(EXPORTS) as archive:
