@@ -68,16 +68,20 @@ def _constant(graph: Graph, value: Value, elements: Sequence[int]) -> Value:
 def _target(node: Node) -> str | None:
     """A constant target for a Reshape that has none, if its facts allow one."""
     data, target = node.operand(0), node.operand(1)
-    if data is None or target is None or target.is_constant or node.attributes.get("allowzero"):
+    if data is None or target is None or target.is_constant:
         return None
     fact = target.fact
     if not isinstance(fact, TensorFact) or fact.elements is None:
+        return None
+    if node.attributes.get("allowzero") and 0 in fact.elements:
         return None
     shape = data.fact.shape if isinstance(data.fact, TensorFact) else None
     elements = target_shape(fact.elements, shape or ())
     if elements is None:
         return None
     node.set_input(1, add_constant(graph_of(node), np.array(elements, np.int64), f"{target.name}.known"))
+    # No length is a stated 0, and what PyTorch's exporter says for that case would forbid one that stays.
+    node.remove_attribute("allowzero")
     return f"its target is {list(elements)}"
 
 
