@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 
 import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ops import folded as module
 from graphport.ops.folded import Computed, folded
 from tests.models import model, node, typed
@@ -66,3 +69,23 @@ def test_asking_for_all_values_of_a_chain_that_is_no_constant_looks_at_each_once
     known = {}
     assert not any(folded(each.output, known) for each in graph)
     assert len(looks) <= 2 * len(graph)
+
+
+@pytest.mark.parametrize(
+    "places", [np.arange(300) % 5, np.ones((300, 1, 1), np.int64)], ids=["beyond the axis", "a table"]
+)
+def test_what_cannot_be_computed_is_told_by_who_wants_its_numbers(tmp_path, places):
+    """More numbers than facts hold are looked at when they are written; nothing is left of the file then."""
+    word, operands = ("Gather", ["c", "i"]) if places.ndim == 1 else ("Tile", ["c", "i"])
+    nodes = [node(word, operands, ["w"], name="picks"), node("MatMul", ["x", "w"], ["y"])]
+    constants = {"c": np.ones((4, 300) if places.ndim == 1 else (1,) * 3, np.float32), "i": places}
+    found = gp.from_onnx(model(nodes, [("x", [2, "n"])], [("y", None)], constants))
+    (made,) = [each for each in found.graph if each.op == word]
+    fact = TensorFact(DType.FLOAT32, (300, 300))
+    made.output.fact = fact
+    storage = folded(made.output)
+    assert storage is not None
+    with pytest.raises(gp.DiagnosticError, match="picks") as caught:
+        storage.numpy()
+    assert [finding.code for finding in caught.value.diagnostics] == ["SHAPE0001"]
+    assert isinstance(caught.value, ValueError)  # who folds catches it as what a page raises

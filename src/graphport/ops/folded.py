@@ -10,15 +10,21 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import most_made
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import CHUNK, Bytes, Storage, storage_of
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
+from graphport.ops.declare import ShapeError
 
 _MADE_OF_NOTHING = frozenset({"Constant"})
 _DEEPEST = 16
 """Operators between a constant and what is made of it: changes of layout and element type."""
+
+
+class UncomputedError(DiagnosticError, ValueError):
+    """Numbers of constants that their operator does not take, found out when somebody wants the result."""
 
 
 class Computed(Storage):
@@ -133,7 +139,10 @@ def _meaning(node: Node, is_there: list[bool], index: int) -> Callable[..., Any]
     def compute(*arrays: Any) -> Any:
         given = iter(arrays)
         numbers = {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
-        answer = page.function(*(next(given) if there else None for there in is_there), **numbers)
+        try:
+            answer = page.function(*(next(given) if there else None for there in is_there), **numbers)
+        except (ShapeError, ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+            raise UncomputedError(Diagnostic("SHAPE0001", f"{node.op}: {error}", node.origin)) from error
         return answer[index] if isinstance(answer, tuple | list) else answer
 
     return compute
