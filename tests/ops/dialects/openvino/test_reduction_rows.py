@@ -65,6 +65,17 @@ def test_pools_of_signals_before_constants(tmp_path, pool):
     np.testing.assert_allclose(found, gp.run(loaded, x, backend="onnxruntime")["y"], rtol=1e-5, atol=1e-6)
 
 
+def test_constants_that_are_stored_as_codes_are_read_entry_by_entry(tmp_path):
+    nodes = [node("ReduceMean", ["x", "a"], ["r"], keepdims=0), node("DequantizeLinear", ["q", "s"], ["c"])]
+    nodes += [node("Add", ["r", "c"], ["y"])]
+    constants = {"a": np.array([2]), "q": np.arange(5, dtype=np.int8) * 20, "s": np.float32(0.1)}
+    loaded = gp.from_onnx(model(nodes, [("x", [2, 5, 6])], [("y", None)], constants, opset=20))
+    gp.save(loaded, tmp_path / "net.xml")
+    x = {"x": RANDOM.normal(size=(2, 5, 6)).astype(np.float32)}
+    found = gp.run(gp.load(tmp_path / "net.xml"), x, backend="openvino")["y"]
+    np.testing.assert_allclose(found, gp.run(loaded, x, backend="onnxruntime")["y"], rtol=1e-5, atol=1e-5)
+
+
 def test_a_reduction_without_constants_behind_it_is_one_layer(tmp_path):
     made = model(
         [node("ReduceMean", ["x", "a"], ["y"])], [("x", [2, 5, 6])], [("y", None)], {"a": np.array([2])}, opset=20

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from graphport.ir.graph import Node
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import integers, vector
+from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -44,7 +45,9 @@ def _meets_constants(b: Builder) -> bool:
             if not isinstance(user, Node):
                 continue
             seen += 1
-            if any(each.storage is not None and each.storage.count > 1 for each in user.operands):
+            # Also what is made of constants, such as codes and their scale: the plugin folds it.
+            numbers = [folded(each) for each in user.operands if each is not value]
+            if any(each is not None and each.count > 1 for each in numbers):
                 return True
             pending += [result for result in user.results if result.fact == value.fact]
     return False
