@@ -134,6 +134,16 @@ BEHIND_A_BATCH = {
         {"scales": np.array([2, 2], np.float32)},
         "RESIZE_BILINEAR",
     ),
+    "a resize with a region that counts for nothing": (
+        helper.make_node("Resize", ["x", "roi", "scales"], ["y"], mode="linear"),
+        {"roi": np.arange(8, dtype=np.float32) / 9, "scales": np.array([1, 1, 2, 3], np.float32)},
+        "RESIZE_BILINEAR",
+    ),
+    "a cubic resize with such a region": (
+        helper.make_node("Resize", ["x", "roi", "scales"], ["y"], mode="cubic"),
+        {"roi": np.arange(8, dtype=np.float32) / 9, "scales": np.array([1, 1, 2, 1], np.float32)},
+        "FULLY_CONNECTED",
+    ),
     "a cubic resize by scales": (
         helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="cubic"),
         {"scales": np.array([1, 1, 2, 1], np.float32)},

@@ -44,7 +44,9 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
         bool(op.exclude_outside),
         bool(op.antialias),
     )
-    if op.keep_aspect_ratio_policy == "stretch" and not is_there(op.roi):
+    # Every other way pays no heed to a region, which older exporters write all the same.
+    roi = op.roi if op.coordinate_transformation_mode == "tf_crop_and_resize" else None
+    if op.keep_aspect_ratio_policy == "stretch" and not is_there(roi):
         if scales is not None and is_there(scales):
             axes, scales = _scaled(b, op.x, axes, scales)
         elif wanted is not None:
@@ -58,13 +60,13 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     plain = _by_word(b, op.x, (scales, wanted), stated, axes, op.keep_aspect_ratio_policy)
     if plain is not None:
         return plain
-    if op.roi is not None and is_there(op.roi) and op.coordinate_transformation_mode == "tf_crop_and_resize":
-        if op.extrapolation_value or reals(op.roi) is None:
+    if roi is not None and is_there(roi):
+        if op.extrapolation_value or reals(roi) is None:
             message = "what stands beyond the ends"
             raise UnsupportedError(message)
     elif op.coordinate_transformation_mode == "tf_crop_and_resize":
         return None
-    return (resized_by_axes(b, op.x, (op.roi, scales, wanted), stated, axes, op.keep_aspect_ratio_policy),)
+    return (resized_by_axes(b, op.x, (roi, scales, wanted), stated, axes, op.keep_aspect_ratio_policy),)
 
 
 def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:
