@@ -145,10 +145,7 @@ def broadcast_tensors(b: Builder, *tensors: Value) -> tuple[Value, ...]:
 @emits("Tensor.repeat", "torch.tile", "aten::repeat", "aten::tile", "Tensor.tile")
 def repeat(b: Builder, input: Value, sizes: Any = None, dims: Any = None, repeats: Any = None) -> Value:
     stated = next(each for each in (sizes, dims, repeats) if each is not None)
-    if not isinstance(stated, Value) and not (is_sequence(stated) and any(isinstance(each, Value) for each in stated)):
-        times = vector(b, integers(stated))
-    else:
-        times = stated if isinstance(stated, Value) else lengths(b, stated)
+    times = stated if isinstance(stated, Value) else lengths(b, stated if is_sequence(stated) else (stated,))
     rank, count = len(b.dims(input)), length(b.dims(times), 0)
     more = vector(b, [1] * (rank - count))
     return b(Tile, atleast(b, input, count), b(Concat, more, times, axis=0) if rank > count else times)
