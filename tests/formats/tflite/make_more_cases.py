@@ -220,8 +220,8 @@ def hash_table(m):
     m.op("HASHTABLE_FIND", [handle, asked, default], m.graph.outputs, "HashtableFindOptions")
 
 
-@case
-def accumulates(m):
+def begun(m):
+    """An input, and a variable that begins with numbers of its shape."""
     x, told = m.input("f4", (2, 3)), {"sharedName": "total", "container": ""}
     m.subgraph("begin")
     first = m.tensor("first", "f4", data=np.full((2, 3), 2))
@@ -229,6 +229,12 @@ def accumulates(m):
     m.graph = m.model.subgraphs[0]
     m.op("CALL_ONCE", [], [], "CallOnceOptions", initSubgraphIndex=1)
     handle = named(m, "VAR_HANDLE", "VarHandleOptions", **told)
+    return x, handle
+
+
+@case
+def accumulates(m):
+    x, handle = begun(m)
     before, after = m.tensor("before", "f4", (2, 3)), m.tensor("after", "f4", (2, 3))
     m.op("READ_VARIABLE", [handle], [before], "ReadVariableOptions")
     m.op("ADD", [before, x], [after], "AddOptions")

@@ -9,7 +9,7 @@ import make_cases as base
 import numpy as np
 from flatbuffers import flexbuffers
 from make_cases import CASES, case, main
-from make_more_cases import named, second
+from make_more_cases import begun, second
 
 base.TYPES |= {"c8": 8}
 CASES.clear()
@@ -344,13 +344,7 @@ def cut_in_parts(m):
 @case
 def reads_before_and_after(m):
     """What a variable holds is returned as it is read: before it is set, and then."""
-    x, told = m.input("f4", (2, 3)), {"sharedName": "total", "container": ""}
-    m.subgraph("begin")
-    first = m.tensor("first", "f4", data=np.full((2, 3), 2))
-    m.op("ASSIGN_VARIABLE", [named(m, "VAR_HANDLE", "VarHandleOptions", **told), first], [])
-    m.graph = m.model.subgraphs[0]
-    m.op("CALL_ONCE", [], [], "CallOnceOptions", initSubgraphIndex=1)
-    handle = named(m, "VAR_HANDLE", "VarHandleOptions", **told)
+    x, handle = begun(m)
     before, sum_, after = (m.tensor(name, "f4", (2, 3)) for name in ("before", "sum", "after"))
     m.op("READ_VARIABLE", [handle], [before], "ReadVariableOptions")
     m.op("ADD", [before, x], [sum_], "AddOptions")
