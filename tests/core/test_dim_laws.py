@@ -25,9 +25,9 @@ from graphport.core.dims import (
 )
 from graphport.core.dims import symbolic as arithmetic
 from graphport.core.dims.decisions import settle_equal
-from graphport.core.dims.symbolic import Dim, Undecided, terms_of
-from graphport.core.dims.terms import FARTHEST, extent
-from graphport.core.dims.text import dim_name, expression_of
+from graphport.core.dims.names import dim_name, expression_of
+from graphport.core.dims.symbolic import Dim, terms_of
+from graphport.core.dims.terms import FARTHEST, Undecided, extent
 from tests.core.dim_samples import C, H, N, W
 from tests.every import every
 

@@ -38,20 +38,19 @@ from graphport.core.dims.decisions import decide_equal, decide_less, settle_equa
 from graphport.core.dims.elements import Element, dim_of, element
 from graphport.core.dims.example import example, examples
 from graphport.core.dims.extents import MOST_TEXT, Constraint, Contradiction, Extents, Relation
+from graphport.core.dims.names import dim_name, expression_of, parse_dim
 from graphport.core.dims.prefix import Functions, prefixed
 from graphport.core.dims.symbolic import (
     Dim,
     Symbol,
     Symbolic,
-    TooLong,
-    Undecided,
     bounds,
     ceil_div,
     maximum,
     minimum,
     product,
 )
-from graphport.core.dims.text import dim_name, expression_of, parse_dim
+from graphport.core.dims.terms import TooLong, Undecided
 
 __all__ = [
     "MOST_TEXT",

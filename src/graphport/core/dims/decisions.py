@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from graphport.core.dims.symbolic import Dim, Undecided, bounds, terms_of
+from graphport.core.dims.symbolic import Dim, bounds, terms_of
+from graphport.core.dims.terms import Undecided
 
 _MOST_REMEMBERED = 4096
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from graphport.core.dims.decisions import decide_equal, decide_less
-from graphport.core.dims.symbolic import Dim, Symbolic, Undecided, as_dim, maximum
+from graphport.core.dims.symbolic import Dim, Symbolic, as_dim, maximum
+from graphport.core.dims.terms import Undecided
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from graphport.core.dims.bindings import evaluate, rebuilt, substitute, symbols
 from graphport.core.dims.decisions import decide_equal, decide_less
-from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, TooLong, bounds, dim_from, extreme_of, single, terms_of
+from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, bounds, dim_from, extreme_of, single, terms_of
 from graphport.core.dims.terms import (
     Atom,
     Extreme,
     Monomial,
     Quotient,
     Terms,
+    TooLong,
     Variable,
     parts_of,
     shared_factor,

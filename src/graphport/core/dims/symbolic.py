@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from graphport.core.dims.grammar import Arithmetic, value_of
 from graphport.core.dims.intervals import end_of, interval_of, interval_quotient
 from graphport.core.dims.terms import (
     FARTHEST,
@@ -27,9 +29,11 @@ from graphport.core.dims.terms import (
     Monomial,
     Quotient,
     Terms,
+    TooLong,
     Variable,
     extent,
     extent_of_all,
+    lone_atom,
     new_variable,
     order,
     parts_of,
@@ -38,20 +42,13 @@ from graphport.core.dims.terms import (
     times,
     without,
 )
+from graphport.core.dims.text import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _DIVISION_STEPS = 64
 _PAST_THE_LIMITS = "the expression is longer than any extent of a network"
-
-
-class Undecided(Exception):  # noqa: N818  not a fault: the answer depends on numbers that are known at run time only
-    """A comparison or conversion of symbolic values is true for some admissible numbers and false for others."""
-
-
-class TooLong(Undecided):
-    """The result of an operation on dims is past the limits of `terms`: a file that makes such is made to be slow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -89,9 +86,7 @@ class Symbolic:
         return self._bounds
 
     def __str__(self) -> str:
-        from graphport.core.dims.text import text_of
-
-        return text_of(self.terms)
+        return text_of(self.terms, is_expression)
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -435,10 +430,7 @@ def _flattened(kind: int, dims: Iterable[Dim]) -> list[Dim]:
 
 def single(dim: Dim) -> Atom | None:
     """The atom that the dim is, `None` where it is more or less than one."""
-    terms = terms_of(dim)
-    if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
-        return terms[0][0][0]
-    return None
+    return lone_atom(terms_of(dim))
 
 
 def _dominates(kind: int, dim: Dim, other: Dim) -> bool:
@@ -453,3 +445,29 @@ def _dominates(kind: int, dim: Dim, other: Dim) -> bool:
 def _at_least(dim: Dim, number: int) -> bool:
     lower, _ = bounds(dim)
     return lower is not None and lower >= number
+
+
+def read_dim(text: str, named: Callable[[str], Symbolic]) -> Dim | None:
+    """The dim that a text says as an expression, `None` where it says none; `named` gives the symbol of a name."""
+    try:
+        dim = value_of(text, Arithmetic(int, named, operator.neg, _OPERATIONS))
+    except (TooLong, ZeroDivisionError):  # what divides by 0 is no extent
+        return None
+    return None if isinstance(dim, int) and dim < 0 else dim
+
+
+_OPERATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "max": maximum,
+    "min": minimum,
+}
+
+
+def is_expression(name: str) -> bool:
+    """Whether a name is also the text of an expression, in the spelling that this has itself."""
+    dim = read_dim(name, lambda inner: Symbol(inner, None))
+    return dim is not None and str(dim) == name

@@ -33,6 +33,14 @@ End = tuple[int, ...]
 Interval = tuple[float, float]  # exact integers, or an infinity
 
 
+class Undecided(Exception):  # noqa: N818  not a fault: the answer depends on numbers that are known at run time only
+    """A comparison or conversion of symbolic values is true for some admissible numbers and false for others."""
+
+
+class TooLong(Undecided):
+    """The result of an operation on dims is past the limits above: a file that makes such is made to be slow."""
+
+
 class Variable(NamedTuple):
     """A symbol with its bounds."""
 
@@ -135,6 +143,13 @@ def _taken(left: list[Atom], atom: Atom) -> bool:
         return False
     left.remove(atom)
     return True
+
+
+def lone_atom(terms: Terms) -> Atom | None:
+    """The atom that the terms are, `None` where they are more or less than one."""
+    if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
+        return terms[0][0][0]
+    return None
 
 
 def variables(terms: Terms) -> Iterator[Variable]:

@@ -1,0 +1,131 @@
+"""The grammar of dims as text, read with any arithmetic."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from graphport.core.dims.terms import FARTHEST, MOST_CHARACTERS, MOST_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+TOKEN = re.compile(r"(?P<number>[0-9]+)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>//|[-+*%(),])")
+FUNCTIONS = frozenset({"max", "min"})
+"""Names that are functions of two operands or more."""
+_DIGITS = len(str(FARTHEST))
+_MOST_BRACKETS = 3 * MOST_DEPTH  # a nested atom is written in at most three pairs of them
+
+N = TypeVar("N")
+
+
+class Arithmetic(NamedTuple, Generic[N]):
+    """How numbers, names and signs become values."""
+
+    number: Callable[[int], N]
+    named: Callable[[str], N]
+    negative: Callable[[N], N]
+    operations: Mapping[str, Callable[[N, N], N]]
+    """By sign (`+`, `-`, `*`, `//`, `%`) and by name of a function."""
+
+
+def value_of(text: str, arithmetic: Arithmetic[N]) -> N | None:
+    """What an expression comes to, `None` where the text is none or too long; errors of the arithmetic go through."""
+    if len(text) > MOST_CHARACTERS:
+        return None
+    try:
+        return _Reader(text, arithmetic).whole()
+    except _Refused:
+        return None
+
+
+class _Refused(Exception):  # noqa: N818  not a fault: the text is a name
+    """The text is not an expression."""
+
+
+class _Reader(Generic[N]):
+    """Reads sums, products and brackets by descent, no deeper than `_MOST_BRACKETS`."""
+
+    def __init__(self, text: str, arithmetic: Arithmetic[N]) -> None:
+        self._by = arithmetic
+        self._tokens: list[tuple[str, str]] = []
+        self._place = 0
+        self._brackets = 0
+        start = 0
+        while start < len(text):
+            token = TOKEN.match(text, start)
+            if token is None:
+                raise _Refused
+            kind = token.lastgroup or ""
+            self._tokens.append((kind, token[kind]))
+            start = token.end()
+
+    def whole(self) -> N:
+        dim = self._sum()
+        if self._place < len(self._tokens):
+            raise _Refused
+        return dim
+
+    def _next(self) -> tuple[str, str]:
+        if self._place == len(self._tokens):
+            raise _Refused
+        self._place += 1
+        return self._tokens[self._place - 1]
+
+    def _sign(self, *signs: str) -> str | None:
+        """The next sign if it is one of these; `None` and no step otherwise."""
+        if self._place < len(self._tokens):
+            kind, text = self._tokens[self._place]
+            if kind == "sign" and text in signs:
+                self._place += 1
+                return text
+        return None
+
+    def _demand(self, sign: str) -> None:
+        if self._sign(sign) is None:
+            raise _Refused
+
+    def _sum(self) -> N:
+        total = self._by.negative(self._product()) if self._sign("-") else self._product()
+        while sign := self._sign("+", "-"):
+            total = self._by.operations[sign](total, self._product())
+        return total
+
+    def _product(self) -> N:
+        total = self._factor()
+        while sign := self._sign("*", "//", "%"):
+            total = self._by.operations[sign](total, self._factor())
+        return total
+
+    def _factor(self) -> N:
+        kind, text = self._next()
+        if kind == "number" and len(text) <= _DIGITS:
+            return self._by.number(int(text))
+        if kind == "name":
+            return self._call(self._by.operations[text]) if text in FUNCTIONS else self._by.named(text)
+        if kind == "quoted":
+            return self._by.named(text.replace("``", "`"))
+        if text != "(":
+            raise _Refused
+        return self._bracketed()
+
+    def _bracketed(self) -> N:
+        if self._brackets == _MOST_BRACKETS:
+            raise _Refused
+        self._brackets += 1
+        dim = self._sum()
+        self._demand(")")
+        self._brackets -= 1
+        return dim
+
+    def _call(self, function: Callable[[N, N], N]) -> N:
+        self._demand("(")
+        if self._brackets == _MOST_BRACKETS:
+            raise _Refused
+        self._brackets += 1
+        dim = self._sum()
+        while self._sign(","):
+            dim = function(dim, self._sum())
+        self._demand(")")
+        self._brackets -= 1
+        return dim
