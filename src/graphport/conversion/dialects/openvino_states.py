@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.conversion.dialects.openvino_starts import choose
-from graphport.conversion.legalize import legalize
+from graphport.conversion.legalizer import Legalizer
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
@@ -208,5 +208,7 @@ def _computed(value: Value) -> Storage | None:
         made = alone.append(rewrite.copy_node(node, twins))
         twins |= {old: new for old, new in zip(node.outputs, made.outputs, strict=True) if old and new}
     alone.add_output(twins[value])
-    stated, _ = legalize(alone)
-    return folded(stated.outputs[0])
+    legalizer = Legalizer(alone)
+    legalizer.inference.meet(alone)
+    legalizer.graph(alone)
+    return folded(alone.outputs[0])
