@@ -11,7 +11,8 @@ from graphport.core.storage import storage_of
 from graphport.ir import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference, infer, one_memory
+from graphport.ops.infer import Inference, infer
+from graphport.ops.operator_facts import one_memory
 
 N, H = Symbol("N"), Symbol("H")
 FLOAT, INT = DType.FLOAT32, DType.INT64

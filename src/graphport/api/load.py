@@ -18,7 +18,8 @@ from graphport.core.progress import stage
 from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.bind import bind_inputs
-from graphport.ops.infer import Inference, one_memory
+from graphport.ops.infer import Inference
+from graphport.ops.operator_facts import one_memory
 
 if TYPE_CHECKING:
     from graphport.api.model import Shapes

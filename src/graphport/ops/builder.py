@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph
     from graphport.ir.nodes import Places
     from graphport.ops.declare import Page
-    from graphport.ops.infer import Inference
+    from graphport.ops.operator_facts import OperatorFacts
 
 
 class Builder:
@@ -31,7 +31,7 @@ class Builder:
 
     def __init__(
         self,
-        inference: Inference,
+        inference: OperatorFacts,
         graph: Graph | None = None,
         before: Node | None = None,
         *,

@@ -1,68 +1,28 @@
-"""Facts of values: the one place that asks pages for shapes and sets what they answer."""
+"""Facts of values: what pages and rules answer is set here."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graphport.core.diagnostics import Diagnostic, Severity
-from graphport.core.dims import Extents, Symbolic, Undecided, symbols
-from graphport.core.facts import (
-    MOST_ELEMENTS,
-    UNKNOWN,
-    OptionalFact,
-    SequenceFact,
-    TensorFact,
-    Unknown,
-)
+from graphport.core.dims import Symbolic, Undecided
+from graphport.core.facts import MOST_ELEMENTS, UNKNOWN, TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled
-from graphport.core.storage import ArrayStorage
 from graphport.ir.graph import Graph, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
-from graphport.ops.propagation import with_elements
-from graphport.ops.requirements import collected
-from graphport.ops.type_variables import bind, result_dtype, result_types
-from graphport.ops.wording import Wording
+from graphport.ops.operator_facts import MOST_REMEMBERED, OperatorFacts, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from graphport.core.dims import Constraint, Contradiction
-    from graphport.core.dtypes import DType
+    from graphport.core.dims import Contradiction
     from graphport.core.facts import Fact
-    from graphport.core.storage import Storage
-    from graphport.ir.graph import Attribute, Node
-    from graphport.ops.declare import Page
+    from graphport.ir.graph import Node
 
-
-_MOST_EXTENT = (1 << 63) - 1
-_MOST_ALIKE = 16
-"""Elements of a constant that rules make anew for every node."""
 _NONE = frozenset[int]()
-_MOST_REMEMBERED = 1 << 14
-"""So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
-
-
-_MEMORY: ContextVar[dict[Any, tuple[Fact, ...]] | None] = ContextVar("_MEMORY", default=None)
-
-
-@contextmanager
-def one_memory() -> Generator[None]:
-    """Let everybody inside remember together what pages answer that require nothing.
-
-    A reader asks for shapes as it checks what stands in a file, and legalizing asks for the same again.
-    """
-    token = _MEMORY.set({})
-    try:
-        yield
-    finally:
-        _MEMORY.reset(token)
 
 
 def is_foreign(error: ShapeError, dialect: str) -> bool:
@@ -73,60 +33,16 @@ def is_foreign(error: ShapeError, dialect: str) -> bool:
     return record.infers_anew or (record.has_complex and error.dtype is not None and error.dtype.kind == "c")
 
 
-class Inference:
-    """Facts of operations, remembered by operator, operands' facts and attributes; findings are collected.
-
-    Facts are told in the symbols of one graph, the first that is met.
-    """
+class Inference(OperatorFacts):
+    """Facts of graphs, nodes and words of dialects; findings are collected."""
 
     def __init__(self) -> None:
-        self._words: Wording | None = None
-        self._depth = 0
-        self.required: list[Constraint] = []
-        """What rules have found that must hold, until the node is settled that they were asked for."""
-        self.findings: list[Diagnostic] = []
+        super().__init__()
         self._dialect: dict[Any, tuple[Fact, ...]] = {}
-        self._pages: dict[Any, tuple[Fact, ...]] = {}
-        self._memory = _MEMORY.get()
-        # The same once more by the identity of the operands' facts, which are kept so that nothing else gets it:
-        # answers are handed on from node to node, and need not be looked into each time.
-        self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...]]] = {}
-        # Equal facts as one, so that what is remembered by identity is found.
-        self._shared: dict[TensorFact, TensorFact] = {}
         # By the identity of a fact and a claim, which are kept for that, and of a dialect: what agrees.
         self._agreed: dict[tuple[int, int, str], tuple[Fact, Fact, Fact]] = {}
-        # Axes, pads and targets of shapes come again and again.
-        self._constants: dict[Any, tuple[Storage, TensorFact]] = {}
-
-    @contextmanager
-    def in_body(self) -> Generator[None]:
-        """Errors found meanwhile are warnings: a body may never run, so they do not make the model useless."""
-        before = len(self.findings)
-        self._depth += 1
-        yield
-        self._depth -= 1
-        self.findings[before:] = [replace(finding, severity=Severity.WARNING) for finding in self.findings[before:]]
 
     # Extents
-
-    @property
-    def words(self) -> Wording:
-        """The symbols that facts are told in."""
-        if self._words is None:
-            self._words = Wording(Extents())
-        return self._words
-
-    def meet(self, graph: Graph) -> None:
-        """Tell facts in the symbols of `graph` from now on, unless those of another one are taken already."""
-        if self._words is not None:
-            return
-        extents = graph.extents
-        for value in graph.inputs:
-            self._one(value.fact)
-            for dim in value.fact.shape or () if isinstance(value.fact, TensorFact) else ():
-                for name, symbol in symbols(dim).items():
-                    extents.declared.setdefault(name, symbol)
-        self._words = Wording(extents, graph)
 
     def hold(self, node: Node) -> None:
         """Take as facts what the rules asked for `node` have required, unless it may never run."""
@@ -226,91 +142,6 @@ class Inference:
             self.required.clear()
         return True
 
-    def constant(self, data: object, dtype: DType | None) -> tuple[Storage, TensorFact]:
-        """A storage of `data` (a number, a nested list, an array) and its fact; of short ones, the same again."""
-        array = np.asarray(data, None if dtype is None else dtype.numpy)
-        if array.size > _MOST_ALIKE or array.dtype.hasobject:
-            storage = ArrayStorage(array, dtype)
-            return storage, TensorFact.of(storage)
-        key = dtype, array.dtype, array.shape, array.tobytes()
-        found = self._constants.get(key)
-        if found is None:
-            storage = ArrayStorage(array.copy(), dtype)
-            found = self._constants[key] = storage, TensorFact.of(storage)
-            if len(self._constants) > _MOST_REMEMBERED:
-                self._constants.clear()
-        return found
-
-    # Canonical operators
-
-    def answer(
-        self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
-    ) -> tuple[Fact, ...]:
-        """`page`, remembered from an operation with the same operands and attributes; a body is asked each time."""
-        if attributes and Graph in map(type, attributes.values()):
-            return self.page(page, operands, attributes, count)
-        handed = (page.name, count, *map(id, operands), *attributes.items())
-        found = self._handed.get(handed)
-        if found is not None:
-            return found[1]
-        key = (page.name, count, tuple(operands), _frozen(attributes))
-        facts = self._pages.get(key)
-        if facts is None and self._memory is not None:
-            facts = self._memory.get(key)
-        if facts is None:
-            if len(self._pages) >= _MOST_REMEMBERED:
-                self._pages.clear()
-                self._shared.clear()
-            before = len(self.required)
-            facts = tuple([self._one(fact) for fact in self.page(page, operands, attributes, count)])
-            # What is required in a body is dropped, and would be missed where the same is asked for outside.
-            if not self._depth or len(self.required) == before:
-                self._pages[key] = facts
-            if self._memory is not None and len(self.required) == before and len(self._memory) < _MOST_REMEMBERED:
-                self._memory[key] = facts
-        self._hand_on(handed, operands, facts)
-        return facts
-
-    def _one(self, fact: Fact) -> Fact:
-        """The first fact that was equal to `fact`, if no run can tell the two apart."""
-        return self._shared.setdefault(fact, fact) if isinstance(fact, TensorFact) and fact.is_plain else fact
-
-    def page(
-        self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
-    ) -> tuple[Fact, ...]:
-        """Facts of the first `count` results of a canonical operation.
-
-        Raises:
-            ShapeError: operands or attributes break a rule of the operator.
-        """
-        bound = bind(page, operands)
-        known = page.signature.keywords
-        for name in attributes:
-            if name not in known:
-                message = f"there is no attribute {name}"
-                raise ShapeError(message, f"attributes: {', '.join(known) or 'none'}")
-        for keyword in known.values():
-            if keyword.is_required and keyword.name not in attributes:
-                message = f"the attribute {keyword.name} is missing"
-                raise ShapeError(message)
-        arguments = {name: self._argument(attribute) for name, attribute in attributes.items()}
-        try:
-            with collected() as required:
-                answer = page.shape(*operands, **arguments)
-            self.required += required
-        except (Unknown, Undecided):
-            answer = [TensorFact(result_dtype(types, bound), None) for types in result_types(page, count)]
-        facts = [answer] if isinstance(answer, TensorFact | SequenceFact | OptionalFact) else list(answer)
-        for fact in facts:
-            _check_extents(fact)
-        facts += [UNKNOWN] * (count - len(facts))
-        if not any(callable(argument) for argument in arguments.values()):
-            facts = with_elements(page, operands, attributes, facts)
-        return tuple(fact or UNKNOWN for fact in facts[:count])
-
-    def _argument(self, attribute: Attribute) -> Any:
-        return BodyFacts(self, attribute) if isinstance(attribute, Graph) else attribute
-
     # Words of dialects
 
     def _word(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
@@ -324,10 +155,10 @@ class Inference:
         rule = registry.lowering(dialect, word, version)
         if rule is None:
             return (UNKNOWN,) * count
-        key = (dialect, word, version, count, absent, tuple(operands), literals, _frozen(node.attributes))
+        key = (dialect, word, version, count, absent, tuple(operands), literals, frozen(node.attributes))
         remembered = self._dialect.get(key)
         if remembered is not None:
-            self._hand_on(handed, operands, remembered)
+            self.hand_on(handed, operands, remembered)
             return remembered
         # Open dims are called after a result: those of two nodes are not the same.
         stem = node.results[0].name if node.results else node.word
@@ -346,13 +177,8 @@ class Inference:
         # What only a run can tell differs between two nodes, even where all their facts agree.
         if not builder.is_open:
             self._dialect[key] = facts
-            self._hand_on(handed, operands, facts)
+            self.hand_on(handed, operands, facts)
         return facts
-
-    def _hand_on(self, key: tuple[Any, ...], operands: Sequence[Fact | None], facts: tuple[Fact, ...]) -> None:
-        if len(self._handed) >= _MOST_REMEMBERED:
-            self._handed.clear()
-        self._handed[key] = operands, facts
 
     # Claims
 
@@ -365,7 +191,7 @@ class Inference:
         before = len(self.findings)
         found = self.reconcile(value, fact, claim, dialect)
         if len(self.findings) == before:
-            if len(self._agreed) >= _MOST_REMEMBERED:
+            if len(self._agreed) >= MOST_REMEMBERED:
                 self._agreed.clear()
             self._agreed[key] = fact, claim, found
         return found
@@ -398,31 +224,6 @@ class Inference:
         )
 
 
-class BodyFacts:
-    """A body as its operator's shape rule sees it: facts in, facts out."""
-
-    def __init__(self, inference: Inference, graph: Graph) -> None:
-        self._inference = inference
-        self._graph = graph
-
-    @property
-    def facts(self) -> list[Fact]:
-        """What is known of the outputs, after the last call."""
-        return [value.fact for value in self._graph.outputs]
-
-    def __call__(self, *given: Fact | None) -> list[Fact]:
-        inputs = self._graph.inputs
-        if len(given) != len(inputs):
-            message = f"the body {self._graph.name} takes {len(inputs)} values, {len(given)} are given"
-            raise ShapeError(message)
-        for value, fact in zip(inputs, given, strict=True):
-            if fact is not None:
-                value.fact = fact
-        with self._inference.in_body():
-            self._inference.graph(self._graph)
-        return self.facts
-
-
 def absent_results(node: Node) -> frozenset[int]:
     """Places of the results that a node does not have although it has later ones."""
     outputs = node.outputs
@@ -434,14 +235,6 @@ def infer(graph: Graph) -> list[Diagnostic]:
     inference = Inference()
     inference.graph(graph)
     return list(dict.fromkeys(inference.findings))
-
-
-def _check_extents(fact: Fact | None) -> None:
-    if isinstance(fact, TensorFact) and fact.shape is not None:
-        for extent in fact.shape:
-            if isinstance(extent, int) and not 0 <= extent <= _MOST_EXTENT:
-                message = f"its result has an extent of {extent if abs(extent) < 1 << 70 else 'more than 2^70'}"
-                raise ShapeError(message, "extents lie between 0 and 2^63 - 1")
 
 
 def _may_equal(inferred: Sequence[Any], declared: Sequence[Any]) -> bool:
@@ -480,7 +273,3 @@ def _literal(value: Value | None) -> object:
     fact = value.fact
     is_told = isinstance(fact, TensorFact) and (fact.elements is not None or fact.reals is not None)
     return True if is_told or value.storage.count > MOST_ELEMENTS else value.storage
-
-
-def _frozen(attributes: Mapping[str, Attribute]) -> tuple[Any, ...]:
-    return tuple(sorted(attributes.items())) if len(attributes) > 1 else tuple(attributes.items())

@@ -11,7 +11,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import BodyFacts
+from graphport.ops.operator_facts import BodyFacts
 from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.control.loops import Scan
 from graphport.ops.pages.indexing import Slice
