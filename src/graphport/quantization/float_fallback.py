@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from graphport.quantization.calibrate import squared_error
 from graphport.quantization.candidate import Candidate, root_with_grid
@@ -20,14 +20,14 @@ from graphport.quantization.estimate import nanoseconds
 from graphport.quantization.placement import products
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from graphport.ir.graph import Node, Value
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.choices import Choices
     from graphport.quantization.insert_qdq import Quantization
     from graphport.quantization.observe import Statistics
     from graphport.quantization.parameters import Grid
     from graphport.quantization.placement import Placement
-    from graphport.quantization.session import Work
     from graphport.quantization.settings import Settings
     from graphport.quantization.targets.target import Rates, Target
 
@@ -40,6 +40,19 @@ _LEAST = 0.05
 """That part where it is asked for and the preset has none."""
 _MOST_TRIED = 48
 """Layers that are placed anew, each with all others: with more of them the work would not be linear in the graph."""
+
+
+class Placer(Protocol):
+    """What is asked of a quantization: its choices, and where it quantizes."""
+
+    @property
+    def choices(self) -> Choices:
+        """Settings and target."""
+        ...
+
+    def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
+        """Where `graph` is quantized if the layers of these names are not."""
+        ...
 
 
 def spared_part(settings: Settings, target: Target) -> float:
@@ -119,10 +132,10 @@ def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) ->
     }
 
 
-def floated(work: Work, best: Candidate, more: Iterable[str], reason: str) -> Candidate:
+def floated(session: Placer, best: Candidate, more: Iterable[str], reason: str) -> Candidate:
     """`best` with more layers in floating point, named by their results; what was decided of the others stays."""
     more = [*more]
-    placement = work.place(best.graph, (*best.floating, *more))
+    placement = session.place(best.graph, (*best.floating, *more))
     for node in placement.floating:
         known = reason if node.output.name in more else best.quantization.placement.floating.get(node)
         placement.floating[node] = known or placement.floating[node]
@@ -143,20 +156,20 @@ def floated(work: Work, best: Candidate, more: Iterable[str], reason: str) -> Ca
     return Candidate(best.graph, quantization, states, None, best.follower, (*best.floating, *more))
 
 
-def spared(work: Work, best: Candidate) -> list[Candidate]:
+def spared(session: Placer, best: Candidate) -> list[Candidate]:
     """`best` with all of its cheap layers in floating point, and with half of them; none where it has none."""
-    settings = work.choices.settings
-    part = spared_part(settings, work.choices.target)
+    settings = session.choices.settings
+    part = spared_part(settings, session.choices.target)
     if not part:
         return []
 
     def placed(node: Node) -> Placement:
-        return work.place(best.graph, (*best.floating, node.output.name))
+        return session.place(best.graph, (*best.floating, node.output.name))
 
     asked = set(settings.quantize_nodes)
     cheap = [
         node
-        for node in cheap_layers(best.quantization, best.states, part, placed, work.choices.target.rates)
+        for node in cheap_layers(best.quantization, best.states, part, placed, session.choices.target.rates)
         if asked.isdisjoint({node.name, *(value.name for value in node.results)})
     ]
     if settings.max_float_layers is not None:
@@ -166,23 +179,23 @@ def spared(work: Work, best: Candidate) -> list[Candidate]:
         cheap = cheap[:-1]
     names = [node.output.name for node in cheap]
     return [
-        floated(work, best, names[:count], REASON) for count in dict.fromkeys((len(cheap), len(cheap) // 2)) if count
+        floated(session, best, names[:count], REASON) for count in dict.fromkeys((len(cheap), len(cheap) // 2)) if count
     ]
 
 
-def with_real_curves(work: Work, best: Candidate) -> Candidate | None:
+def with_real_curves(session: Placer, best: Candidate) -> Candidate | None:
     """`best` where all nodes without weights compute on real numbers, so that what they give is not rounded.
 
     None where there are none, no layer may stay real either, results are asked to be rounded, or it takes too long.
     """
-    settings = work.choices.settings
-    placement, rates = best.quantization.placement, work.choices.target.rates
-    part = spared_part(settings, work.choices.target)
+    settings = session.choices.settings
+    placement, rates = best.quantization.placement, session.choices.target.rates
+    part = spared_part(settings, session.choices.target)
     if not placement.pointwise or settings.real_results is False or not part:
         return None
     asked = set(settings.quantize_nodes)
     names = [node.output.name for node in placement.pointwise if asked.isdisjoint({node.name, node.output.name})]
-    new = floated(work, best, names, REASON)
+    new = floated(session, best, names, REASON)
     if rates is not None:
         most = (1 + part) * nanoseconds(placement, placement, rates)
         if nanoseconds(placement, new.quantization.placement, rates) > most:
