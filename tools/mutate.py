@@ -319,7 +319,7 @@ class Worker:
             )
         reached = self._in_child(lambda: self._traced(items))
         verdicts = [self._prepared(fault, reached) for fault in self.faults]
-        functions = self._functions()
+        functions = functions_of(self.first)
         gc.freeze()
         waiting = [index for index, one in enumerate(verdicts) if one.verdict == "" and self.faults[index].in_function]
         running: dict[int, tuple[int, float]] = {}
@@ -383,15 +383,6 @@ class Worker:
             found.append(([place for place, hit in enumerate(self.hits) if hit] if passed else [], seconds))
         return found
 
-    def _functions(self) -> dict[str, list[FunctionType]]:
-        """The functions of each module, wherever somebody holds one."""
-        found: dict[str, list[FunctionType]] = {module: [] for module in self.first}
-        names = {str(SOURCE / module): module for module in self.first}
-        for each in gc.get_objects():
-            if isinstance(each, FunctionType) and each.__code__.co_filename in names:
-                found[names[each.__code__.co_filename]].append(each)
-        return found
-
     def _try(self, fault: Fault, functions: Mapping[str, list[FunctionType]], items: Sequence[pytest.Item]) -> None:
         """Run tests with a fault put in; ends this process, with 1 where one fails."""
         os.setpgid(0, 0)
@@ -418,6 +409,17 @@ class Worker:
             name = f"{one.fault.module.replace('/', '.')}.{one.fault.number}.json"
             (self.work / name).write_text(json.dumps(names))
         (self.work / "verdicts.json").write_text(json.dumps([asdict(one) for one in verdicts]))
+
+
+def functions_of(modules: Iterable[str]) -> dict[str, list[FunctionType]]:
+    """The functions of each module, wherever somebody holds one."""
+    gc.unfreeze()  # Python tells of nothing that is frozen, as our tests leave what they import
+    found: dict[str, list[FunctionType]] = {module: [] for module in modules}
+    names = {str(SOURCE / module): module for module in found}
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename in names:
+            found[names[each.__code__.co_filename]].append(each)
+    return found
 
 
 def _codes(code: CodeType) -> list[CodeType]:

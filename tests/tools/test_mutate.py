@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,16 @@ def test_the_same_faults_are_drawn_every_time():
     one, two, other = (mutate.draw("comparison", 9, seed) for seed in (1, 1, 2))
     assert one == two != other
     assert len(set(one)) == 9
+
+
+def test_functions_are_found_though_they_are_frozen():
+    """Otherwise each fault takes a process that imports and collects everything anew: seconds in the place of few."""
+    from graphport.core import names
+
+    gc.freeze()
+    try:
+        (found,) = mutate.functions_of(["core/names.py"]).values()
+    finally:
+        gc.freeze()  # as the suite has it
+    assert names.unique in found
+    assert all(each.__module__ == "graphport.core.names" for each in found)
