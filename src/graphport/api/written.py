@@ -14,7 +14,7 @@ from graphport.api.verify import proven, reason_to_skip, side, tolerance, writte
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import results_of
+from graphport.ir.results import results_of
 from graphport.proof.faults import ends_in_halves
 from graphport.quantization.record import note_checks
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ir.attributes import PLAIN
 from graphport.ir.graph import Node, Value
-from graphport.ir.nodes import PLAIN
 from graphport.ops import registry
 
 if TYPE_CHECKING:

@@ -5,26 +5,354 @@ A graph is a list of nodes that may be edited while it is walked.
 Before   x → a → b
 edit     c = Node("Relu", [a.output], [Value("y")]);  graph.insert_after(a, c);  b.set_input(0, c.output)
 After    x → a → c → b
+
+A node knows its operands and results, a value knows who computes it and who reads it; every edit keeps both sides of
+that in step and costs the same in a graph of any size.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, cast
 
 from graphport.core.dims import Extents
-from graphport.core.facts import UNKNOWN, Fact, TensorFact
+from graphport.core.facts import UNKNOWN, Fact
 from graphport.core.names import unique
-from graphport.ir.nodes import Attribute, Body, Node, Notes, Use, Value
+from graphport.ir.attributes import Attribute, Body, PlainAttributes, bodies_among, bodies_in
+from graphport.ir.carried import Notes, Placed
+from graphport.ir.ports import Ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from graphport.core.diagnostics import Span
-    from graphport.core.dtypes import DType
     from graphport.core.storage import Storage
-    from graphport.ir.nodes import Places
+    from graphport.ir.carried import Places
 
 __all__ = ["Attribute", "Graph", "Node", "Notes", "Use", "Value", "walk"]
+
+
+class Use(NamedTuple):
+    """A place that reads a value: operand `index` of a node, or result `index` of a graph."""
+
+    user: Node | Graph
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]  nobody looks for an item in a use
+
+    def read(self, value: Value) -> None:
+        """Let it read `value` there."""
+        if isinstance(self.user, Node):
+            self.user.set_input(self.index, value)
+        else:
+            self.user.set_output(self.index, value)
+
+
+_use = cast("Callable[[type[Use], tuple[Node | Graph, int]], Use]", cast("Any", tuple).__new__)
+"""Makes a use without the call in Python that its own constructor is."""
+
+
+class Value(Placed):
+    """One tensor (or sequence, or optional): computed by a node, given to the graph, or constant."""
+
+    __slots__ = (
+        "fact",
+        "graph",
+        "index",
+        "is_literal",
+        "name",
+        "producer",
+        "returns",
+        "storage",
+        "uses",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        fact: Fact = UNKNOWN,
+        *,
+        storage: Storage | None = None,
+        origin: Span | tuple[Places, int] | None = None,
+    ) -> None:
+        self.name = name
+        self.fact = fact
+        self.storage = storage
+        self._origin = origin
+        self.producer: Node | None = None
+        self.index = 0
+        self.graph: Graph | None = None
+        self.uses: dict[Use, None] = {}
+        # How many of the uses are outputs of graphs: replacements ask, and a value may have very many uses.
+        self.returns = 0
+        self.is_literal = False
+        self._notes: Notes | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is the same in every run, with or without its numbers at hand."""
+        return self.graph is not None and self in self.graph.constants
+
+    @property
+    def is_input(self) -> bool:
+        """Whether its graph is given it."""
+        return self.graph is not None and self in self.graph.input_set
+
+    @property
+    def is_output(self) -> bool:
+        """Whether a graph returns it."""
+        return self.returns > 0
+
+    @property
+    def users(self) -> list[Node]:
+        """The nodes that read it, each once, in the order in which they began to."""
+        return list(dict.fromkeys(use.user for use in self.uses if isinstance(use.user, Node)))
+
+    def replace_uses(self, other: Value, *, keep: Container[Node] = ()) -> None:
+        """Let everybody who reads this value, graphs that return it included, read `other`; only `keep` goes on.
+
+        Names stay with their values; `rewrite.replace` moves public names, too.
+        """
+        for user, index in list(self.uses):
+            if not isinstance(user, Node):
+                user.set_output(index, other)
+            elif user not in keep:
+                user.set_input(index, other)
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.fact}"
+
+
+class Node(Placed):
+    """One operation: a word of a dialect, applied to values."""
+
+    __slots__ = (
+        "_given",
+        "_inputs",
+        "_outputs",
+        "attributes",
+        "dialect",
+        "graph",
+        "has_bodies",
+        "name",
+        "next",
+        "previous",
+        "word",
+    )
+
+    def __init__(
+        self,
+        op: str,
+        inputs: Sequence[Value | None] = (),
+        outputs: Sequence[Value | None] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        *,
+        dialect: str = "",
+        name: str = "",
+        origin: Span | tuple[Places, int] | None = None,
+        notes: Notes | None = None,
+    ) -> None:
+        """A node outside of any graph.
+
+        Args:
+            op: the word; with `dialect` it is `node.op` (`nnef.conv`), without it is canonical (`Conv`).
+            inputs: operands, `None` for an absent one; trailing ones are trimmed.
+            outputs: results that nobody else computes, `None` for one that is not wanted.
+            attributes: by name.
+            dialect: `nnef`, `openvino`, …; empty for the canonical one.
+            name: the node's own name, where a format has one.
+            origin: the place in the source, or who says it when somebody asks.
+            notes: what its format needs to write it back; the node keeps the dictionary.
+        """
+        # Models have 100,000 nodes, and all of this is done for each: hence no calls, and nothing made that may never
+        # be asked for.
+        self.dialect = dialect
+        self.word = op
+        self.name = name
+        self._origin = origin
+        self.graph: Graph | None = None
+        self.previous: Node | None = None
+        self.next: Node | None = None
+        self._notes = notes
+        self._outputs: tuple[Value | None, ...] = tuple(outputs)
+        if outputs and outputs[-1] is None:
+            self._outputs = _trim(outputs)
+        for index, value in enumerate(self._outputs):
+            if value is not None:
+                if value.producer is not None or value.graph is not None:
+                    self._refuse(index, value)
+                value.producer = self
+                value.index = index
+        # Operands as they were given, or as a list from the first edit on: replacing one of 50,000 copies no others.
+        self._given: tuple[Value | None, ...] | None = tuple(inputs)
+        if inputs and inputs[-1] is None:
+            self._given = _trim(inputs)
+        self._inputs: list[Value | None] | None = None
+        for index, value in enumerate(self._given):
+            if value is not None:
+                value.uses[_use(Use, (self, index))] = None
+        self.attributes: dict[str, Attribute] = dict(attributes) if attributes else {}
+        # False if there is none; walks over all nodes ask it first.
+        self.has_bodies = False
+        if attributes and type(attributes) is not PlainAttributes:
+            for body in _graphs(bodies_among(self.attributes)):
+                self.has_bodies = True
+                body.parent = self
+
+    def _refuse(self, index: int, value: Value) -> Never:
+        """Let go of the results before the one at `index`, which cannot be one, and say why."""
+        owner = value.producer
+        for other in self._outputs[:index]:
+            if other is not None:
+                other.producer = None
+        if owner is self:
+            message = f"one value is two results of {self.op}"
+        elif owner is not None:
+            message = f"%{value.name} is computed by {owner.op} already"
+        else:
+            message = f"%{value.name} is an input or constant"
+        raise ValueError(message)
+
+    @property
+    def op(self) -> str:
+        """`Conv` in the canonical dialect, `nnef.conv` in another."""
+        return f"{self.dialect}.{self.word}" if self.dialect else self.word
+
+    @property
+    def inputs(self) -> tuple[Value | None, ...]:
+        """Operands in order; `None` is an absent one, and none is at the end."""
+        given = self._given
+        if given is None:
+            given = self._given = tuple(self._inputs or ())
+        return given
+
+    @inputs.setter
+    def inputs(self, values: Sequence[Value | None]) -> None:
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                del value.uses[_use(Use, (self, index))]
+        self._given = _trim(values)
+        self._inputs = None
+        for index, value in enumerate(self._given):
+            if value is not None:
+                value.uses[_use(Use, (self, index))] = None
+
+    @property
+    def outputs(self) -> tuple[Value | None, ...]:
+        """Results in order; `None` is one that nobody wants, and none is at the end."""
+        return self._outputs
+
+    @property
+    def output(self) -> Value:
+        """The only or first result; a `ValueError` where there is none."""
+        first = self._outputs[0] if self._outputs else None
+        if first is None:
+            message = f"the first result of {self.op} is absent"
+            raise ValueError(message)
+        return first
+
+    def operand(self, index: int) -> Value | None:
+        """Operand `index`, `None` where it is absent or past the last one."""
+        inputs = self._inputs if self._given is None else self._given
+        return inputs[index] if inputs and index < len(inputs) else None
+
+    @property
+    def operands(self) -> list[Value]:
+        """The operands that are there."""
+        return [value for value in self.inputs if value is not None]
+
+    @property
+    def results(self) -> list[Value]:
+        """The results that are there."""
+        outputs = self._outputs
+        if len(outputs) == 1 and outputs[0] is not None:
+            return [outputs[0]]
+        return [value for value in outputs if value is not None]
+
+    def set_input(self, index: int, value: Value | None) -> None:
+        """Let operand `index` be `value`; operands between the last one and `index` become absent ones."""
+        if index < 0:
+            message = f"there is no operand {index}"
+            raise IndexError(message)
+        inputs = self._inputs
+        if inputs is None:
+            inputs = self._inputs = list(self._given or ())
+        inputs.extend([None] * (index + 1 - len(inputs)))
+        old = inputs[index]
+        if old is not None:
+            del old.uses[Use(self, index)]
+        inputs[index] = value
+        if value is not None:
+            value.uses[Use(self, index)] = None
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        self._given = None
+
+    def take_outputs(self, node: Node) -> None:
+        """Become the one who computes the results of `node`, which is left with none; this node had none, either."""
+        if self._outputs:
+            message = f"{self!r} has results of its own"
+            raise ValueError(message)
+        self._outputs, node._outputs = node._outputs, ()
+        for value in self.results:
+            value.producer = self
+            value.graph = self.graph
+            if self.graph is not None:
+                self.graph.reserve(value.name)
+
+    def drop_output(self, index: int) -> None:
+        """Make result `index` absent; nobody may read it any more."""
+        outputs = list(self._outputs)
+        value = outputs[index]
+        if value is None:
+            return
+        if value.uses:
+            message = f"%{value.name} is still read"
+            raise ValueError(message)
+        value.producer = None
+        value.graph = None
+        outputs[index] = None
+        self._outputs = _trim(outputs)
+
+    def restate(self, word: str, dialect: str, attributes: Mapping[str, Attribute]) -> None:
+        """Become another operation, without bodies and notes, that reads and computes the same values."""
+        if self.has_bodies:
+            message = f"{self!r} has bodies"
+            raise ValueError(message)
+        self.word = word
+        self.dialect = dialect
+        self.attributes = dict(attributes)
+        self._notes = None
+
+    def set_attribute(self, name: str, attribute: Attribute) -> None:
+        """Set attribute `name`; a graph becomes this node's body, one that it replaces is released."""
+        replaced = _graphs(bodies_in(self.attributes.get(name)))
+        self.attributes[name] = attribute
+        for body in _graphs(bodies_in(attribute)):
+            self.has_bodies = True
+            body.parent = self
+            if self.graph is not None:
+                self.graph.share_names(body)
+        if replaced:
+            self._release(replaced)
+
+    def remove_attribute(self, name: str) -> None:
+        """Forget attribute `name` if it is there; a body is released."""
+        replaced = _graphs(bodies_in(self.attributes.pop(name, None)))
+        if replaced:
+            self._release(replaced)
+
+    def _release(self, replaced: Iterable[Graph]) -> None:
+        kept = set(self.bodies())
+        for body in replaced:
+            if body not in kept:
+                body.leave(self)
+
+    def bodies(self) -> Iterator[Graph]:
+        """The graphs among the attributes, in their order."""
+        return iter(_graphs(bodies_among(self.attributes)) if self.has_bodies else ())
+
+    def __repr__(self) -> str:
+        results = ", ".join("_" if value is None else f"%{value.name}" for value in self._outputs)
+        operands = ", ".join("_" if value is None else f"%{value.name}" for value in self.inputs)
+        return f"{results} = {self.op}({operands})"
 
 
 class _Names:
@@ -38,7 +366,7 @@ class _Names:
         self.counters: dict[str, int] = {}
 
 
-class Graph(Body):
+class Graph(Body, Ports[Node, Value]):
     """Nodes in order, between inputs and outputs; constants have no node.
 
     A body (`parent` is a node) reads values of the graphs around it directly.
@@ -46,18 +374,11 @@ class Graph(Body):
 
     __slots__ = (
         "_extents",
-        "_first",
-        "_inputs",
-        "_last",
-        "_length",
         "_names",
-        "_notes",
-        "_outputs",
-        "constants",
         "may_have_bodies",
-        "name",
         "opsets",
         "origin",
+        "parent",
     )
 
     def __init__(self, name: str = "main", *, opsets: Mapping[str, int] | None = None) -> None:
@@ -78,18 +399,6 @@ class Graph(Body):
         self.may_have_bodies = False
 
     @property
-    def notes(self) -> Notes:
-        """What its format needs to write it back."""
-        if self._notes is None:
-            self._notes = {}
-        return self._notes
-
-    @property
-    def has_notes(self) -> bool:
-        """Whether there is any; asking costs no memory."""
-        return bool(self._notes)
-
-    @property
     def extents(self) -> Extents:
         """What is known of the symbols in its facts; the bodies in a graph share those of the outermost one."""
         root = self.root
@@ -103,44 +412,9 @@ class Graph(Body):
 
     # Values
 
-    @property
-    def inputs(self) -> list[Value]:
-        """What every run gives, in order."""
-        return list(self._inputs)
-
-    @property
-    def input_set(self) -> Mapping[Value, None]:
-        """The inputs, to ask for membership."""
-        return self._inputs
-
-    @property
-    def outputs(self) -> list[Value]:
-        """What every run returns, in order; one value may be returned twice."""
-        return list(self._outputs)
-
     def add_input(self, name: str, fact: Fact = UNKNOWN, *, origin: Span | None = None) -> Value:
         """A new input behind the others, under `name` if that is free."""
         return self.adopt_input(Value(self.fresh(name), fact, origin=origin))
-
-    def adopt_input(self, value: Value) -> Value:
-        """Make `value`, which no graph has and no node computes, an input behind the others."""
-        _check_free(value)
-        self._inputs[self._adopt(value)] = None
-        return value
-
-    def replace_input(self, value: Value, other: Value) -> None:
-        """Let `other`, which no graph has, be the input in the place of `value`, which nobody reads; nodes may already.
-
-        Where both have one name, that of `other` counts.
-        """
-        if value.uses:
-            message = f"%{value.name} is still read"
-            raise ValueError(message)
-        _check_free(other)
-        places = [other if each is value else each for each in self._inputs]
-        value.graph = None
-        self._adopt(other)
-        self._inputs = dict.fromkeys(places)
 
     def add_constant(
         self,
@@ -152,43 +426,6 @@ class Graph(Body):
     ) -> Value:
         """A new value that is the same in every run; without `storage` its numbers are not at hand."""
         return self.adopt_constant(Value(self.fresh(name), fact, storage=storage, origin=origin))
-
-    def adopt_constant(self, value: Value) -> Value:
-        """Make `value`, which no graph has and no node computes, a constant of this one."""
-        _check_free(value)
-        self.constants[self._adopt(value)] = None
-        return value
-
-    def remove_input(self, value: Value) -> None:
-        """Forget an input that nobody reads."""
-        self._drop(value, self._inputs)
-
-    def remove_constant(self, value: Value) -> None:
-        """Forget a constant that nobody reads."""
-        self._drop(value, self.constants)
-
-    def add_output(self, value: Value) -> None:
-        """Return `value` behind the other outputs."""
-        self._outputs.append(value)
-        self._give(len(self._outputs) - 1)
-
-    def set_output(self, index: int, value: Value) -> None:
-        """Return `value` as output `index`."""
-        if index < 0:
-            message = f"there is no output {index}"
-            raise IndexError(message)
-        self._take(index)
-        self._outputs[index] = value
-        self._give(index)
-
-    def set_outputs(self, values: Iterable[Value]) -> None:
-        """Return exactly `values`."""
-        outputs = list(values)
-        for index in range(len(self._outputs)):
-            self._take(index)
-        self._outputs = outputs
-        for index in range(len(outputs)):
-            self._give(index)
 
     def _give(self, index: int) -> None:
         value = self._outputs[index]
@@ -281,39 +518,6 @@ class Graph(Body):
 
     # Nodes
 
-    def __iter__(self) -> Iterator[Node]:
-        """Nodes in order. They may be inserted and removed meanwhile: what comes behind the current node is visited.
-
-        A node that is moved takes the walk with it; who moves nodes walks over a list of them.
-        """
-        node = self._first
-        while node is not None:
-            if node.graph is self:
-                yield node
-            # A node that was removed meanwhile still points to who stood behind it then.
-            node = node.next
-
-    def __reversed__(self) -> Iterator[Node]:
-        """Nodes from the last one on; what is inserted before the current node is visited."""
-        node = self._last
-        while node is not None:
-            if node.graph is self:
-                yield node
-            node = node.previous
-
-    def __len__(self) -> int:
-        return self._length
-
-    @property
-    def first(self) -> Node | None:
-        """The first node."""
-        return self._first
-
-    @property
-    def last(self) -> Node | None:
-        """The last node."""
-        return self._last
-
     def append(self, node: Node) -> Node:
         """Put `node` behind the last one."""
         return self._link(node, self._last, None)
@@ -344,57 +548,6 @@ class Graph(Body):
         for body in node.bodies():
             body.leave(node)
 
-    def move_before(self, place: Node, node: Node) -> None:
-        """Move `node` of this graph right before `place`."""
-        self._check(place)
-        self._check(node)
-        if node is not place:
-            self._unlink(node)
-            self._chain(node, place.previous, place)
-
-    def reorder(self, order: Sequence[Node]) -> None:
-        """Put the nodes in this order; `order` names each of them once."""
-        if len(order) != self._length or len(set(order)) != self._length:
-            message = f"{len(order)} nodes are not the {self._length} of graph {self.name}"
-            raise ValueError(message)
-        for node in order:
-            self._check(node)
-        for node in order:
-            self._unlink(node)
-        for node in order:
-            self._chain(node, self._last, None)
-
-    def _check(self, node: Node) -> None:
-        if node.graph is not self:
-            message = f"{node!r} is not in graph {self.name}"
-            raise ValueError(message)
-
-    def _unlink(self, node: Node) -> None:
-        if node.previous is None:
-            self._first = node.next
-        else:
-            node.previous.next = node.next
-        if node.next is None:
-            self._last = node.previous
-        else:
-            node.next.previous = node.previous
-        # `next` and `previous` stay, so that a walk that stands on this node finds its way back into the list.
-        node.graph = None
-        self._length -= 1
-
-    def _chain(self, node: Node, previous: Node | None, following: Node | None) -> None:
-        node.graph = self
-        node.previous, node.next = previous, following
-        if previous is None:
-            self._first = node
-        else:
-            previous.next = node
-        if following is None:
-            self._last = node
-        else:
-            following.previous = node
-        self._length += 1
-
     def _link(self, node: Node, previous: Node | None, following: Node | None) -> Node:
         if node.graph is not None:
             message = f"{node!r} is in graph {node.graph.name} already"
@@ -410,21 +563,6 @@ class Graph(Body):
                 self.share_names(body)
         return node
 
-    def _adopt(self, value: Value) -> Value:
-        value.graph = self
-        self._names.taken.add(value.name)
-        return value
-
-    def _drop(self, value: Value, owner: dict[Value, None]) -> None:
-        if value not in owner:
-            message = f"%{value.name} is not one of graph {self.name}"
-            raise ValueError(message)
-        if value.uses:
-            message = f"%{value.name} is still read"
-            raise ValueError(message)
-        del owner[value]
-        value.graph = None
-
     def __repr__(self) -> str:
         return f"<graph {self.name}: {self._length} nodes>"
 
@@ -439,13 +577,12 @@ def walk(graph: Graph) -> Iterator[Graph]:
             pending += [body for node in current if node.has_bodies for body in node.bodies()][::-1]
 
 
-def results_of(graph: Graph, dtype: DType) -> list[Value]:
-    """What nodes compute in that element type, in bodies too."""
-    values = (value for inner in walk(graph) for node in inner for value in node.results)
-    return [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is dtype]
+def _trim(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    stop = len(values)
+    while stop and values[stop - 1] is None:
+        stop -= 1
+    return tuple(values[:stop])
 
 
-def _check_free(value: Value) -> None:
-    if value.graph is not None or value.producer is not None:
-        message = f"%{value.name} is in a graph already"
-        raise ValueError(message)
+def _graphs(bodies: Iterable[Body]) -> list[Graph]:
+    return cast("list[Graph]", list(bodies))

@@ -1,13 +1,17 @@
-"""Results of a graph by position: a value that is listed twice is two of them."""
+"""Results of a graph by position, where a value that is listed twice is two of them, and of nodes by element type."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import walk
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from graphport.ir.graph import Value
+    from graphport.core.dtypes import DType
+    from graphport.ir.graph import Graph, Value
 
 
 class Outputs(dict[str, Any]):
@@ -33,3 +37,9 @@ def labels(results: Iterable[Value]) -> list[str]:
             label = f"{value.name}:{number}"
         found[label] = None
     return list(found)
+
+
+def results_of(graph: Graph, dtype: DType) -> list[Value]:
+    """What nodes compute in that element type, in bodies too."""
+    values = (value for inner in walk(graph) for node in inner for value in node.results)
+    return [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is dtype]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
+    from graphport.ir.carried import Places
     from graphport.ir.graph import Attribute, Graph
-    from graphport.ir.nodes import Places
     from graphport.ops.declare import Page
     from graphport.ops.operator_facts import OperatorFacts
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.core.dims import Dim
-    from graphport.ir.nodes import Attribute
+    from graphport.ir.attributes import Attribute
 
 NHWC_TO_NCHW, NCHW_TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 

@@ -13,8 +13,8 @@ from graphport.core.storage import ArrayStorage
 from graphport.formats.nnef.editions import final_words
 from graphport.formats.nnef.operation import Tensor
 from graphport.formats.nnef.types import ArrayOf, TensorOf, is_generic
+from graphport.ir.attributes import PlainAttributes
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ir.nodes import PlainAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

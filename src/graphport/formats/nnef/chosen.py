@@ -13,7 +13,7 @@ from graphport.formats.nnef.tract.fitted import with_common_types
 from graphport.formats.nnef.tract.taken import told
 from graphport.formats.nnef.tract.writer import files_of
 from graphport.formats.nnef.writer import unwritten_inputs
-from graphport.ir.graph import results_of
+from graphport.ir.results import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

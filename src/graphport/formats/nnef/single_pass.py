@@ -30,7 +30,7 @@ from graphport.formats.nnef.syntax import Array, Call, Document, Edition, Graph,
 from graphport.formats.nnef.types import TensorOf
 from graphport.formats.nnef.words import KEYWORDS
 from graphport.ir import graph as ir
-from graphport.ir.nodes import PlainAttributes
+from graphport.ir.attributes import PlainAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

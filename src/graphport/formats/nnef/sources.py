@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.operation import Operation, Tensor
     from graphport.formats.nnef.quantized import Quantization
     from graphport.formats.nnef.weights import Weights
-    from graphport.ir.nodes import Places
+    from graphport.ir.carried import Places
 
 
 class Sources:

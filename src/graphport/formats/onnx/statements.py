@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.onnx import domains, schema, wire
 from graphport.formats.onnx.attributes import properties, text
 from graphport.formats.onnx.notes import AttributeNotes, NodeNotes
-from graphport.ir.nodes import PLAIN, PlainAttributes
+from graphport.ir.attributes import PLAIN, PlainAttributes
 from graphport.ops import registry
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphport.formats.onnx.findings import Findings
     from graphport.formats.onnx.notes import Properties
     from graphport.formats.onnx.schema import Operator
-    from graphport.ir.nodes import Attribute
+    from graphport.ir.attributes import Attribute
 
 Key = tuple[bytes, int, int]
 """What a node says besides its names, as it is written, and how many operands and results it has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.formats.openvino import operators
-from graphport.ir.nodes import PlainAttributes
+from graphport.ir.attributes import PlainAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

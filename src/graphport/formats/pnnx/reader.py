@@ -22,8 +22,8 @@ from graphport.formats.pnnx.archive import Archive, Layout, read_archive
 from graphport.formats.pnnx.lints import declared_shape, doubts_of_expression, doubts_of_operator, read_results
 from graphport.formats.pnnx.param import Findings, Line, Places, Word, parse_lines
 from graphport.formats.pnnx.values import parse_tensor, parse_value
+from graphport.ir.attributes import PlainAttributes
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ir.nodes import PlainAttributes
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Span

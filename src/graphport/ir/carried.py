@@ -1,0 +1,65 @@
+"""What graphs, nodes and values carry for others: notes of their format, and their place in the source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from graphport.core.diagnostics import Span
+
+Notes: TypeAlias = "dict[str, object]"
+"""What a format needs to write itself back and nobody else reads: copied with its owner, never compared."""
+
+
+class Places(Protocol):
+    """Knows the places of many nodes, and says them when somebody asks."""
+
+    def span(self, index: int) -> Span:
+        """The place of number `index`."""
+        ...
+
+
+class Noted:
+    """Has notes, which take memory when somebody asks for them."""
+
+    __slots__ = ("_notes",)
+
+    _notes: Notes | None
+
+    @property
+    def notes(self) -> Notes:
+        """What its format needs to write it back."""
+        if self._notes is None:
+            self._notes = {}
+        return self._notes
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether there is any; asking costs no memory."""
+        return bool(self._notes)
+
+
+class Placed(Noted):
+    """Has notes and an origin, which may be computed when somebody asks for it."""
+
+    __slots__ = ("_origin",)
+
+    _origin: Span | tuple[Places, int] | None
+
+    @property
+    def origin(self) -> Span | None:
+        """The place in the source."""
+        origin = self._origin
+        if isinstance(origin, tuple):
+            places, index = origin
+            origin = self._origin = places.span(index)
+        return origin
+
+    @origin.setter
+    def origin(self, origin: Span | tuple[Places, int] | None) -> None:
+        self._origin = origin
+
+    @property
+    def unasked_origin(self) -> Span | tuple[Places, int] | None:
+        """`origin` for what is to have the same one, not computed if nobody has asked."""
+        return self._origin
