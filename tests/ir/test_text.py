@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError, Source
-from graphport.core.dims import Dim, Symbol
+from graphport.core.dims import Dim, Symbol, ceil_div, maximum
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, Fact, OptionalFact, SequenceFact, TensorFact
 from graphport.core.storage import ArrayStorage, Storage, storage_of
@@ -398,6 +398,50 @@ def test_what_a_symbol_stands_for_is_said_once():
     assert text.count("T2 = H+2") == text.count("T2 in 3..") == 1
     assert to_text(from_text(text)) == text
     assert from_text(text).extents.definitions == graph.extents.definitions
+
+
+NAMES = st.one_of(
+    st.sampled_from(["N", "a b", "(a", "a)", "a`", "`)", "(", ")(", "7", "x+1"]), st.text("aN()`+ ", min_size=1)
+)
+OPERATIONS = st.sampled_from([lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a // 2 - b, maximum, ceil_div])
+
+
+@given(st.lists(NAMES, min_size=2, max_size=4, unique=True), st.data())
+@example(["T", "N"], None)
+@example(["T", "a)"], None)
+@example(["T", "(a"], None)
+@settings(max_examples=20)
+def test_what_symbols_stand_for_is_read_wherever_it_is_written(symbols, data):
+    """Before a comma, before the bracket that ends the inputs, and in a tuple: names and expressions of any signs."""
+    others = [Symbol(name) for name in symbols[1:]]
+    dim = (others[0] + 1) // 2
+    for other in others if data is not None else ():
+        dim = data.draw(OPERATIONS)(dim, other)
+    for defined in (dim, others[0], 7):
+        text = to_text(_with_definition(symbols[0], defined))
+        read = from_text(text)
+        assert read.extents.definitions == {symbols[0]: defined}
+        assert to_text(read) == text
+
+
+def _with_definition(name: str, dim: Dim) -> Graph:
+    """A graph whose only input has an extent that stands for `dim`, and so has an attribute of its node."""
+    graph = Graph("g")
+    fact = TensorFact(DType.INT8, (graph.extents.define(name, dim),))
+    x = graph.adopt_input(Value("x", fact))
+    graph.append(Node("X", [x], [Value("y", fact)], {"f": (fact, 1)}))
+    return graph
+
+
+def test_a_symbol_that_stands_for_something_is_declared_though_no_shape_has_it():
+    text = """graph g(%x: int8[H, K] where T2 = H+2 and K = 3*T2 and V = 7) {
+      return %x
+    }"""
+    extents = from_text(text).extents
+    h, t = Symbol("H"), Symbol("T2")
+    assert extents.definitions == {"T2": h + 2, "K": t * 3, "V": 7}
+    assert extents.declared == {name: Symbol(name) for name in ("T2", "K", "V")}
+    assert [extents.evaluate(Symbol(name), {"H": 5}) for name in ("T2", "K", "V")] == [7, 21, 7]
 
 
 def test_two_bounds_at_once_cannot_be_written():

@@ -50,7 +50,8 @@ the line) may stand between any two words and signs.
 - A `WORD` is made of letters, digits, `_` and `.`; a `PATH` may have `/`, too. A string stands in double quotes, on one
   line, with the escapes `\" \\ \n \r \t \xHH \uHHHH \UHHHHHHHH`; in bytes each character is one byte. A `NUMBER` with a
   point or an exponent is a float, another one an integer.
-- A `DIM` is made of letters, digits and ``_+-*/%()?` ``; it and a string are read by `core.dims.parse_dim`.
+- A `DIM` is made of letters, digits and ``_+-*/%()?` `` and ends before a bracket that closes what none in it has
+  opened; it and a string are read by `core.dims.parse_dim`.
 - In an `op` with a colon, dialect and word stand beside it; one without is split at its first point. So `nnef.conv` is
   `nnef:conv`, and `com.microsoft:Gelu` needs its colon.
 - A fact that is left out is unknown, that of a constant what its numbers say. Behind a shape stands what is known of

@@ -14,7 +14,7 @@ from graphport.core.storage import ArrayStorage, Storage, storage_of
 from graphport.ir.graph import Attribute, Graph, Node, Value
 from graphport.ir.text.elements import Bits, Element, Misfit, array_of
 from graphport.ir.text.scanner import REMEDY, Scanner
-from graphport.ir.text.words import DIM, DTYPES, INTEGER, NUMBER, PATH, WORD, name_text, split_op, value_text
+from graphport.ir.text.words import DTYPES, INTEGER, NUMBER, PATH, WORD, dim_end, name_text, split_op, value_text
 
 if TYPE_CHECKING:
     import re
@@ -304,10 +304,12 @@ class _Reader(Scanner):
         if self.starts('"'):
             return self.string()
         start = self.at
-        found = self.match(DIM)
-        if found is None:
+        stop = dim_end(self.text, start)
+        if stop == start:
             self.fail("a dim")
-        return self.counted(found[0], start) if INTEGER.fullmatch(found[0]) else found[0]
+        self.step(stop)
+        found = self.text[start:stop]
+        return self.counted(found, start) if INTEGER.fullmatch(found) else found
 
     def fact(self, expected: str = "a fact") -> Fact:
         wrappers: list[type[SequenceFact | OptionalFact]] = []

@@ -23,12 +23,13 @@ _FOUND = re.compile(r"\w+|\S")
 class Scanner:
     """A place in a text that moves behind what is read; blanks and comments are never in front of it."""
 
+    at: int
+    end: int
+    """Where the last word ends; `at` is behind the blanks that follow."""
+
     def __init__(self, source: Source) -> None:
         self.source = source
         self.text = source.text or ""
-        self.at = 0
-        self.end = 0
-        """Where the last word ends; `at` is behind the blanks that follow."""
         self.findings: list[Diagnostic] = []
         self.step(0)
 

@@ -20,6 +20,32 @@ DTYPES = {str(dtype): dtype for dtype in DType}
 _ESCAPED = {character: f"\\{letter}" for letter, character in ESCAPES.items()}
 
 
+def dim_end(text: str, start: int) -> int:
+    """Where a dim ends that begins at `start` and stands in no quotes; `start` where none begins.
+
+    A bracket that none in the dim has opened closes what stands around it. A name in backquotes may have any.
+    """
+    found = DIM.match(text, start)
+    if found is None:
+        return start
+    depth, is_name = 0, False
+    for place in range(start, found.end()) if ")" in found[0] else ():
+        sign = text[place]
+        if sign == "`":
+            is_name = not is_name
+        elif sign in "()" and not is_name:
+            depth += 1 if sign == "(" else -1
+            if depth < 0:
+                return place
+    return found.end()
+
+
+def dim_text(text: str) -> str:
+    """A dim, in quotes where it would be read as another one, also before a bracket, or as an integer."""
+    is_whole = dim_end(f"{text})", 0) == len(text)
+    return text if is_whole and not INTEGER.fullmatch(text) else string_text(text)
+
+
 def split_op(op: str) -> tuple[str, str]:
     """Dialect and word of an operator that is written without a colon."""
     dialect, point, word = op.partition(".")

@@ -10,7 +10,7 @@ from graphport.core.facts import UNKNOWN, Fact, OptionalFact, SequenceFact, Tens
 from graphport.core.storage import Storage
 from graphport.ir.graph import Attribute, Graph, Node, Value
 from graphport.ir.text.elements import element_texts, float_text
-from graphport.ir.text.words import DIM, INTEGER, WORD, bytes_text, name_text, split_op, string_text, value_text
+from graphport.ir.text.words import WORD, bytes_text, dim_text, name_text, split_op, string_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -166,7 +166,7 @@ class _Writer:
         if dim not in self.dims:
             text = str(dim)
             found = {name: _Bound(*symbol.bounds) for name, symbol in symbols(dim).items()}
-            self.dims[dim] = (_dim_text(text), found)
+            self.dims[dim] = (dim_text(text), found)
         text, found = self.dims[dim]
         for name, bound in found.items():
             if bounds.setdefault(name, bound) != bound:
@@ -189,7 +189,7 @@ class _Writer:
         texts = [f"{name_text(name)} in {_range(bound)}" for name, bound in new.items()]
         for name, dim in definitions.items():
             self.defined.add(name)
-            texts.append(f"{name_text(name)} = {_dim_text(str(dim))}")
+            texts.append(f"{name_text(name)} = {dim_text(str(dim))}")
         return f" where {' and '.join(texts)}" if texts else ""
 
     def tensor(self, storage: Storage) -> str:
@@ -197,10 +197,6 @@ class _Writer:
         if self.inline is None or storage.count <= self.inline:
             return f"{start}({', '.join(element_texts(storage))})"
         return f"{start}(...)" if self.refer is None else f"{start}@{name_text(self.refer(storage))}"
-
-
-def _dim_text(text: str) -> str:
-    return text if DIM.fullmatch(text) and not INTEGER.fullmatch(text) else string_text(text)
 
 
 def _range(bound: _Bound) -> str:
