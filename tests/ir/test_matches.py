@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -119,3 +120,40 @@ def test_every_match_is_found_once(graph, data, edges):
     found = matches(graph, pattern, edges)
     assert set(found) == set(expected)
     assert len(found) == len(expected)
+
+
+CROSSED = [*TRIANGLE, (0, 3), (1, 3), (2, 3)]
+TWICE_READ = [(0, 1), (0, 2), (1, 3), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    "edges", [TRIANGLE, CROSSED, TWICE_READ, TWICE_READ[::-1]], ids=["3", "6", "4", "4 from behind"]
+)
+def test_every_edge_of_a_match_is_there(edges):
+    """Among nodes that read many: each has neighbours that fit, and few of them have all edges among themselves."""
+    for seed in range(12):
+        r = Random(seed)
+        graph = Graph()
+        values: list[Value] = []
+        for number in range(8):
+            operands = [value for value in values if r.random() < 0.6]
+            values.append(graph.append(Node(r.choice("AB"), operands, [Value(f"v{number}")])).output)
+        words = r.choices("AB", k=1 + max(map(max, edges)))
+        expected = [
+            nodes
+            for nodes in permutations(graph, len(words))
+            if [node.op for node in nodes] == words and all(nodes[a].output in nodes[b].inputs for a, b in edges)
+        ]
+        assert set(matches(graph, words, edges)) == set(expected)
+
+
+def test_a_search_of_which_nothing_is_asked_stops_at_ten_thousand():
+    """Each of 14 steps is one of two: there are 16,384 ways, as paths and as matches."""
+    lines = ["%v0 = A(%x)"]
+    for step in range(14):
+        lines += [f"%{side}{step} = R(%v{step})" for side in "ab"]
+        lines.append(f"%v{step + 1} = {'R' if step < 13 else 'E'}(%a{step}, %b{step})")
+    graph = from_text("\n".join(["graph g(%x) {", *lines, "return %v14 }"]))
+    assert len(search.paths(graph, "A", "E", relay="R")) == 10_000
+    assert len(search.paths(graph, "A", "E", relay="R", limit=20_000)) == 1 << 14
+    assert len(matches(star(150), ["Hub", "Leaf", "Leaf"], [(0, 1), (0, 2)])) == 10_000

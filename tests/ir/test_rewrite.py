@@ -10,7 +10,9 @@ from graphport.core.diagnostics import Source, Span
 from graphport.core.storage import storage_of
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ir.text import to_text
 from graphport.ir.verify import verify
+from tests.every import every
 from tests.ir.samples import FACT, branch, chain, first, names, order, relu
 from tests.strategies import graphs
 from tests.structure import assert_same
@@ -416,3 +418,44 @@ def test_a_node_is_copied_without_a_look_at_all_that_is_known():
     twins = Known({graph.inputs[0]: a.output})
     assert rewrite.copy_node(a, twins).inputs == (a.output,)
     assert rewrite.copy_node(b, twins).inputs == (a.output,)
+
+
+# --- take_back --------------------------------------------------------------------------------------------------------
+
+
+def uses(graph: Graph) -> dict[Value, list[Any]]:
+    """Who reads each value, bodies included, in the order in which they began to."""
+    return {value: list(value.uses) for value in graph.values()}
+
+
+def bodies_of(*read: Value) -> list[Graph]:
+    """Bodies that no node has yet: one that returns what it reads, one with a node, one with a body of its own."""
+    plain, inner, outer = Graph("plain"), Graph("inner"), Graph("outer")
+    for value in read:
+        plain.add_output(value)
+        inner.append(relu(value, inner.fresh("r")))
+        outer.append(relu(value, outer.fresh("r")))
+        branch(outer, value, outer.fresh("b"))
+    return [plain, inner, outer]
+
+
+@every("place", [0, 1, 3])
+def test_what_a_rule_made_before_it_gave_up_is_taken_back(place):
+    """Nodes between two, bodies that a node has, and bodies that none has; readers that were there before stay."""
+    graph, nodes = chain(4)
+    kept, _ = branch(graph, nodes[2].output, "kept")
+    before, node = (nodes[place - 1] if place else None), nodes[place]
+    said, read = to_text(graph), uses(graph)
+    operand = node.operands[0]
+    one = relu(operand, "one")
+    graph.insert_before(node, one)
+    two = Node("Add", [one.output, operand], [Value("two"), Value("three")])
+    graph.insert_before(node, two)
+    graph.insert_before(node, Node("If", [two.results[1]], [Value("if")], {"then_branch": bodies_of(operand)[1]}))
+    left = bodies_of(operand, one.output, two.results[1], operand)
+    rewrite.take_back(graph, before, node)
+    assert (to_text(graph), uses(graph)) == (said, read)
+    assert [two.inputs, one.inputs] == [(), ()]
+    assert not any(body.outputs or any(each.inputs for each in body) for body in left)
+    assert kept.graph is graph
+    verify(graph)
