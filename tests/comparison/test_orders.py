@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import numpy as np
 import pytest
 
 import graphport as gp
+from graphport.comparison import orders
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph, Node, Value
 from tests.models import model, node
 
 RANDOM = np.random.default_rng(8)
@@ -61,3 +68,63 @@ def test_a_model_that_turns_nothing_is_left_as_it_is() -> None:
     x = {"x": RANDOM.normal(size=shape).astype(np.float32)}
     found = gp.find_difference(first(shape), first(shape), x)
     assert found is None or not found.is_beyond
+
+
+def value_of(shape: tuple[int | str, ...] | None, word: str = "Relu") -> Value:
+    graph = Graph()
+    fact = TensorFact(
+        DType.FLOAT32, None if shape is None else tuple(Symbol(n) if isinstance(n, str) else n for n in shape)
+    )
+    return graph.append(Node(word, [graph.add_input("x", fact)], [Value("y", fact)])).output
+
+
+def orders_between(x: tuple[int, ...], y: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """Every way in which cells of an array of shape `y` may stand where they are in one of shape `x`."""
+    cells = np.arange(np.prod(y)).reshape(y)
+    turned = [cells.transpose(order) for order in permutations(range(len(y)))]
+    return {tuple(each.ravel()) for each in turned if each.shape == x}
+
+
+def test_values_may_be_in_another_order_where_some_order_of_axes_fits_and_another_does_too() -> None:
+    """Told by trying all orders: there is one, and the shape is another one or there is a second."""
+    shapes = list(product((1, 2, 3), repeat=3))
+    for x, y in product(shapes, shapes):
+        found = len(orders_between(y, x))
+        assert orders._is_candidate(value_of(x), value_of(y)) is (found > (x == y)), (x, y)
+
+
+def test_values_of_two_to_six_axes_of_known_extents_are_looked_at() -> None:
+    looked = [n for n in range(9) if orders._is_candidate(value_of((2,) * n), value_of((2,) * n))]
+    assert looked == [2, 3, 4, 5, 6]
+    square = value_of((2, 2))
+    for other in (value_of(None), value_of(("N", 2)), value_of((2, 2, 1)), value_of((2, 3))):
+        assert not orders._is_candidate(square, other)
+        assert not orders._is_candidate(other, square)
+
+
+def test_an_input_and_an_output_keep_their_order() -> None:
+    square, other = value_of((2, 2)), value_of((2, 2))
+    assert square.producer is not None
+    assert not orders._is_candidate(square.producer.inputs[0], other)
+    assert orders._is_candidate(other, square.producer.inputs[0])
+    square.producer.graph.add_output(square)
+    assert not orders._is_candidate(square, other)
+    assert orders._is_candidate(other, square)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (3, 3, 2), (2, 1, 3, 2)], ids=str)
+def test_the_order_is_the_one_in_which_numbers_are_the_same(shape: tuple[int, ...]) -> None:
+    x = RANDOM.normal(size=shape)
+    for order in permutations(range(x.ndim)):
+        inverse = np.argsort(order)
+        for noise in (0, 1e-5):
+            y = x.transpose(inverse) + noise
+            found = orders._order(x, y)
+            if found is None:
+                assert y.shape == x.shape
+                np.testing.assert_allclose(y, x, atol=1e-4)
+            else:
+                np.testing.assert_allclose(y.transpose(found), x, atol=1e-4)
+    wrong = x.copy()
+    wrong.flat[0] += 100
+    assert orders._order(x, wrong) is None

@@ -110,6 +110,20 @@ def test_limits_are_those_of_the_value_of_the_first_graph():
     assert not found.is_beyond
 
 
+def test_limits_of_names_of_the_second_graph_alone_change_nothing():
+    """The first fault is told, and not the loudest, whatever is allowed for what it is called there."""
+    a, b = products(2, 2, 2), products(2, 2.1, 200)
+    for value in list(b.values()):
+        if value.name.startswith("h"):
+            value.notes["original_name"] = value.name
+            b.rename(value, f"other_{value.name}")
+    wide = {value.name: Limits(relative=1e9) for value in b.values() if value.name.startswith("other")}
+    for of in ({}, wide):
+        found = search(a, b, limits=Limits(of=of)).run()
+        assert found is not None
+        assert (found.value.name, found.partner.name, found.is_beyond) == ("other_h2", "h2", True)
+
+
 def test_a_value_of_another_size_is_told():
     found = found_in(net("%y = Identity(%x)"), net(AXIS, "%y = ReduceSum(%x, %axis)"))
     assert (found.value.name, found.difference.reason) == ("y", "shape [2, 3] against [2, 1]")

@@ -39,13 +39,13 @@ def _twin(node: Node, found: dict[Value, Value], taken: set[Value]) -> Node | No
     known = [(index, found[value]) for index, value in enumerate(node.inputs) if value is not None and value in found]
     if not known or any(v is not None and v not in found and not _is_fixed(v) for v in node.inputs):
         return None
-    first, operand = known[0]
+    _, read = known[0]
     candidates = [
         user
-        for user in operand.users
+        for user in read.users
         if user.op == node.op
         and len(user.results) == len(node.results)
-        and all(user.operand(index) is value for index, value in [(first, operand), *known[1:]])
+        and all(user.operand(index) is value for index, value in known)
         and not any(value in taken for value in user.results)
     ]
     return candidates[0] if len(candidates) == 1 else None

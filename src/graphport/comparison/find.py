@@ -80,8 +80,8 @@ class Search:
     depth: int = 0
     deadline: float | None = None
     """The reading of `time.monotonic` at which it gives up."""
-    _checked: int = 0
-    _moved: dict[Value, bool] = field(default_factory=dict["Value", bool])
+    _checked: int = field(default=0, init=False)
+    _moved: dict[Value, bool] = field(default_factory=dict["Value", bool], init=False)
     """Values with the same numbers in another shape, and whether they have another number of axes."""
 
     def run(self) -> Found | None:
@@ -172,8 +172,6 @@ class Search:
             given_a=given[0],
             given_b=given[1],
             depth=self.depth + 1,
-            _checked=0,
-            _moved={},
         )
 
     def _moved_first(self) -> Found | None:

@@ -284,9 +284,9 @@ class _Sizes:
     gap: float = 0.0
 
     def see(self, x: Any, y: Any, _: Any) -> None:
-        self.x = max(self.x, float(np.max(np.abs(x), initial=0.0)))
-        self.y = max(self.y, float(np.max(np.abs(y), initial=0.0)))
-        self.gap = max(self.gap, float(np.max(np.abs(x - y), initial=0.0)))
+        self.x = float(np.max(np.abs(x), initial=self.x))
+        self.y = float(np.max(np.abs(y), initial=self.y))
+        self.gap = float(np.max(np.abs(x - y), initial=self.gap))
 
 
 @dataclass(slots=True)
