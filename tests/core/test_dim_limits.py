@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
+from math import inf
+
 import pytest
 
 from graphport.core.dims import Symbol, TooLong, bounds, maximum, minimum
 from graphport.core.dims import terms as limits
+from graphport.core.dims.intervals import interval_product
 from tests.core.dim_samples import C, H, N, roundtrip
 
 
@@ -61,3 +65,26 @@ def test_bounds_of_powers_stay_small():
     lower, upper = bounds(dim)
     assert lower == 1 << limits.MOST_BITS
     assert upper is None
+
+
+def test_an_interval_keeps_ends_that_are_not_too_far_and_is_the_least_that_encloses_it():
+    far = limits.FARTHEST
+    places = [-inf, -far - 1, -far, 1 - far, 0, far - 1, far, far + 1, inf]
+    for lower, upper in combinations_with_replacement(places, 2):
+        if (lower, upper) in ((-inf, -inf), (inf, inf)):
+            continue
+        low, high = interval_product((1, 1), (lower, upper))
+        ends = [end for end in (*places, lower, upper) if abs(end) <= far or abs(end) == inf]
+        assert low == max(end for end in ends if end <= lower), (lower, upper)
+        assert high == min(end for end in ends if end >= upper), (lower, upper)
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(limits.MOST_TERMS, True), (limits.MOST_TERMS + 1, False)])
+def test_a_quotient_is_looked_into_where_that_makes_no_more_terms_than_there_may_be(count, is_found):
+    """`N - (N + t1 + ...)//2` has a lower bound, for the quotient is half of what is in it and not any number."""
+    added = sum_of(count // 2)
+    divided = sum((Symbol(f"t{index}", 0, 5) for index in range(count - 1 - count // 2)), start=N)
+    lower, upper = bounds(added + N - divided // 2)
+    assert (lower is not None) is is_found
+    assert upper is None
+    assert lower is None or lower <= count // 2 - 5 * (count - 1 - count // 2) // 2

@@ -42,6 +42,16 @@ def test_the_file_outlives_who_opened_it_and_its_name(path):
     assert bytes(view) == CONTENT[3:7]
 
 
+def test_who_lets_go_of_a_file_closes_it_and_keeps_what_was_seen(path):
+    found = windows(path)
+    handle, view = found._handle, found.view(1, 2)
+    assert os.fstat(handle).st_size == SIZE
+    del found
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(handle)
+    assert bytes(view) == CONTENT[1:3]
+
+
 def test_a_file_that_has_become_shorter_is_seen(path):
     found = windows(path)
     assert not found.is_cut()

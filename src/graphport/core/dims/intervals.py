@@ -46,8 +46,6 @@ def highest(atom: Atom) -> float:
 
 def _outward(lower: float, upper: float) -> Interval:
     """The interval with ends that are too far from zero moved outward: hostile powers must not fill the memory."""
-    if lower >= -FARTHEST and upper <= FARTHEST:
-        return lower, upper
     low = -math.inf if lower < -FARTHEST else min(lower, FARTHEST)
     return low, math.inf if upper > FARTHEST else max(upper, -FARTHEST)
 
