@@ -5,6 +5,7 @@ import pytest
 from graphport.core.facts import UNKNOWN
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Use, Value
+from graphport.ir.text import to_text
 from graphport.ir.verify import verify
 from tests.ir.samples import FACT, branch, chain, names, relu
 
@@ -21,6 +22,69 @@ def test_a_node_has_what_it_was_made_of():
     assert Node("Conv").op == "Conv"
     assert repr(node) == "%y = nnef.conv(%x)"
     assert repr(Node("Conv", [None, x], [None, Value("z")])) == "_, %z = Conv(_, %x)"
+
+
+@pytest.mark.parametrize(
+    ("operands", "results"),
+    [
+        pytest.param((0, None, 1), 1, id="an operand is absent"),
+        pytest.param((0, 0), 2, id="one is read twice"),
+        pytest.param((), 0, id="nothing is read or computed"),
+    ],
+)
+@pytest.mark.parametrize("in_front", [False, True])
+def test_a_node_is_made_and_put_into_a_graph_in_one_step_as_in_two(operands, results, in_front):
+    def made(put):
+        graph = Graph()
+        values = [graph.add_input(name, FACT) for name in "ab"]
+        for number in range(2):
+            read = [None if place is None else values[place] for place in operands]
+            computed = [Value(f"{number}.{index}") for index in range(results)]
+            put(graph, read, computed, {"k": (1, 2)}, f"n{number}", {"note": number})
+        verify(graph)
+        return graph
+
+    def in_two(graph, read, computed, attributes, name, notes):
+        if in_front and graph.first is not None:
+            graph.insert_before(graph.first, Node("w", read, computed, attributes, dialect="d"))
+        else:
+            graph.append(Node("w", read, computed, attributes, dialect="d", name=name, notes=notes))
+
+    def in_one(graph, read, computed, attributes, name, notes):
+        if in_front and graph.first is not None:
+            graph.append_new("w", read, computed, attributes, "d", before=graph.first)
+        else:
+            graph.append_new("w", read, computed, attributes, "d", name, None, notes)
+
+    one, two = made(in_one), made(in_two)
+    assert to_text(one) == to_text(two)
+    assert [node.notes for node in one] == [node.notes for node in two]
+    assert [[use.index for use in value.uses] for value in one.values()] == [
+        [use.index for use in value.uses] for value in two.values()
+    ]
+    assert all(one.is_reserved(value.name) for value in one.values())
+    assert list(reversed(list(one))) == list(reversed(one))
+    assert len(one) == 2
+
+
+def test_a_node_that_is_made_in_a_graph_keeps_its_own_attributes():
+    graph, attributes = Graph(), {"k": 1}
+    graph.append_new("w", [], [], attributes, "d").set_attribute("k", 2)
+    assert attributes == {"k": 1}
+
+
+def test_what_is_computed_already_is_no_result_of_a_node_that_is_made_in_a_graph():
+    graph, (node,) = chain(1)
+    free = Value("free")
+    for wanted in (node.output, graph.inputs[0]):
+        with pytest.raises(ValueError, match=r"already|input"):
+            graph.append_new("w", [], [free, wanted], {}, "d")
+    with pytest.raises(ValueError, match="two results"):
+        graph.append_new("w", [], [free, free], {}, "d")
+    assert free.producer is None
+    assert free.graph is None
+    assert list(graph) == [node]
+    verify(graph)
 
 
 def test_absent_operands_and_results_at_the_end_are_trimmed():

@@ -199,8 +199,7 @@ class Repetition:
                 made.append(adopt(Value(next(names), fact, storage=storage, origin=origin)))
             results = [Value(next(names), fact) for fact in step.facts]
             operands = [None if place == _ABSENT else made[place] for place in step.operands]
-            earlier = Node(step.word, operands, results, step.attributes, dialect=step.dialect, origin=origin)
-            graph.insert_before(node, earlier)
+            graph.append_new(step.word, operands, results, step.attributes, step.dialect, "", origin, before=node)
             made += results
         for fact, storage in last.constants:
             made.append(adopt(Value(next(names), fact, storage=storage, origin=origin)))

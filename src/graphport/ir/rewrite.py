@@ -154,11 +154,26 @@ def _copies(graphs: Sequence[Graph], mapping: dict[Value, Value]) -> dict[Graph,
     # Every value is there before the first node reads one: a graph need not be in order.
     for original in originals:
         for node in original:
-            mapping.update((value, copy_value(value)) for value in node.results)
+            for value in node.outputs:
+                if value is not None:
+                    mapping[value] = copy_value(value)
+    get = mapping.get
     for original, twin in twins.items():
         for node in original:
-            results = [None if value is None else mapping[value] for value in node.outputs]
-            twin.append(_copy_node(node, mapping, results, twins))
+            if node.has_bodies or None in node.outputs:
+                results = [None if value is None else mapping[value] for value in node.outputs]
+                twin.append(_copy_node(node, mapping, results, twins))
+                continue
+            twin.append_new(
+                node.word,
+                [None if value is None else get(value, value) for value in node.inputs],
+                [mapping[value] for value in node.results],
+                node.attributes,
+                node.dialect,
+                node.name,
+                node.unasked_origin,
+                dict(node.notes) if node.has_notes else None,
+            )
         twin.set_outputs(mapping.get(value, value) for value in original.outputs)
     return twins
 

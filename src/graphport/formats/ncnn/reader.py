@@ -17,7 +17,7 @@ from graphport.formats.ncnn import layers
 from graphport.formats.ncnn.param import MAGIC, Findings, Layer, Places, parse_binary, parse_text
 from graphport.formats.ncnn.recognition import BINARY, TEXT
 from graphport.formats.ncnn.weights import WeightReader
-from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.graph import Graph, Value
 from graphport.ops.dialects.ncnn.told import LINE, shape_of, type_of
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class _Reader:
         attributes = {**layer.parameters, **weights} if weights else layer.parameters
         origin = self.places, number
         notes: Notes = {LINE: layer}
-        node = Node(layer.type, given, made, attributes, dialect=DIALECT, name=layer.name, origin=origin, notes=notes)
-        self.made.append(node)
+        self.made.append_new(layer.type, given, made, attributes, DIALECT, layer.name, origin, notes)
 
     def _operand(self, name: str, layer: Layer) -> Value | None:
         value = self.known.get(name)

@@ -216,7 +216,7 @@ class _SinglePass:
         operands += known.rest
         origin = self._places, self._places.number(match.start(2), match.start(5) + known.length)
         value = ir.Value(target, known.fact, origin=origin)
-        self._graph.append(ir.Node(known.word, operands, (value,), known.attributes, dialect=DIALECT, origin=origin))
+        self._graph.append_new(known.word, operands, (value,), known.attributes, DIALECT, "", origin)
         values[target] = value
         kinds[target] = known.kind
         self._made += 1

@@ -23,7 +23,7 @@ from graphport.formats.pnnx.lints import declared_shape, doubts_of_expression, d
 from graphport.formats.pnnx.param import Findings, Line, Places, Word, parse_lines
 from graphport.formats.pnnx.values import parse_tensor, parse_value
 from graphport.ir.attributes import PlainAttributes
-from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Span
@@ -235,8 +235,7 @@ class _Reader:
             attributes = {**attributes, _KEYS: entries.keys}
         origin = self.places, note.index * Places.LONGEST
         notes_: Notes = {notes.LINE: note}
-        node = Node(word, given, results, attributes, dialect=DIALECT, name=line.name, origin=origin, notes=notes_)
-        self.made.append(node)
+        self.made.append_new(word, given, results, attributes, DIALECT, line.name, origin, notes_)
 
     def _constant(self, value: Value, entries: _Entries, note: notes.Line) -> None:
         storage = entries.attributes["@data"]
