@@ -114,6 +114,45 @@ def test_a_claim_that_contradicts_is_told():
     assert y.fact.shape == (2, 3)
 
 
+@pytest.mark.parametrize("dialect", ["", "onnx", "openvino"])
+def test_facts_of_a_graph_are_those_of_its_nodes_one_by_one(dialect):
+    """Nodes that are alike, and nodes that differ from them in one thing each."""
+
+    def made():
+        graph = Graph(opsets={"": 21, "onnx": 21})
+        shapes = [(2, 3), (2, 3), (N, 3), (3,)]
+        inputs = [graph.add_input(f"x{n}", TensorFact(FLOAT, shape)) for n, shape in enumerate(shapes)]
+        numbers = [storage_of(np.float32([n, 1])) for n in range(2)]
+        constants = [graph.add_constant("c", TensorFact(FLOAT, (2,)), each) for each in numbers]
+        prefix = {"": "", "onnx": "", "openvino": "opset1."}[dialect]
+        claims = [UNKNOWN, TensorFact(FLOAT, None), TensorFact(FLOAT, (2, 3)), TensorFact(FLOAT, (9,))]
+        relu = f"{prefix}{'ReLU' if dialect == 'openvino' else 'Relu'}"
+        for claim in claims * 2:
+            for x in inputs:
+                graph.append(Node(relu, [x], [Value(graph.fresh("r"), claim)], dialect=dialect))
+                graph.append(Node(f"{prefix}Add", [x, inputs[3]], [Value(graph.fresh("a"), claim)], dialect=dialect))
+                graph.append(Node(f"{prefix}Add", [inputs[3], x], [Value(graph.fresh("a"), claim)], dialect=dialect))
+                for constant in constants:
+                    graph.append(Node(f"{prefix}Add", [x, constant], [Value(graph.fresh("b"))], dialect=dialect))
+                axes = {"axis": -1} if dialect != "openvino" else {"axis": 0, "special_zero": 1}
+                graph.append(Node(f"{prefix}Softmax", [x], [Value(graph.fresh("s"), claim)], axes, dialect=dialect))
+                graph.append(Node(f"{prefix}Softmax", [x], [Value(graph.fresh("s"))], {"axis": 5}, dialect=dialect))
+        return graph
+
+    for check_declared in (False, True):
+        whole, single = made(), made()
+        inference = Inference()
+        inference.graph(whole, check_declared=check_declared)
+        one_by_one = Inference()
+        one_by_one.meet(single)
+        for node in single:
+            one_by_one.settle(node, check_declared=check_declared)
+        one_by_one.conclude(single)
+        findings = [[(found.code, found.message) for found in each.findings] for each in (inference, one_by_one)]
+        assert findings[0] == findings[1]
+        assert [value.fact for value in whole.values()] == [value.fact for value in single.values()]
+
+
 def test_a_claim_stands_where_nothing_can_be_inferred():
     graph = Graph()
     x = graph.add_input("x", TensorFact(FLOAT, (2, 3)))

@@ -16,7 +16,7 @@ from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
 from graphport.ops.operator_facts import MOST_REMEMBERED, OperatorFacts, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from graphport.core.dims import Contradiction
     from graphport.core.facts import Fact
@@ -83,8 +83,12 @@ class Inference(OperatorFacts):
         the claim stands.
         """
         self.meet(graph)
+        alike = _Alike(self)
         for node in graph:
-            self.settle(node, check_declared=check_declared)
+            if not alike.again(node):
+                alike.begin(node)
+                self.settle(node, check_declared=check_declared)
+                alike.learn(node)
         if graph.parent is None:
             self.conclude(graph)
 
@@ -222,6 +226,73 @@ class Inference(OperatorFacts):
         self.findings.append(
             Diagnostic("SHAPE0002", f"{value.name}: {message}", span, "correct or remove the declaration", severity)
         )
+
+
+class _Alike:
+    """Facts of results that are found again at once, where a node before had the same operands, words and claims.
+
+    What depends on anything else is not remembered: new symbols, requirements, findings, bodies.
+    """
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+        self._extents = inference.words.extents
+        # With what the keys name by identity, so that nothing else gets it.
+        self._known: dict[Hashable, tuple[object, Fact]] = {}
+        self._key: Hashable = None
+        self._kept: object = None
+        self._before = self._moment()
+
+    def _moment(self) -> tuple[int, int, int]:
+        extents = self._extents
+        return len(self._inference.findings), extents.version, len(extents.declared)
+
+    def again(self, node: Node) -> bool:
+        """Set the fact of the only result of a node like one before; `False` if there was none, or there are more."""
+        self._key = None
+        outputs = node.outputs
+        if len(outputs) != 1 or node.has_bodies:
+            return False
+        (value,) = outputs
+        if value is None:
+            return False
+        word, dialect = node.word, node.dialect
+        key: list[Hashable] = [word, dialect, id(value.fact)]
+        for operand in node.inputs:
+            if operand is None:
+                key.append(None)
+                continue
+            key.append(id(operand.fact))
+            if operand.storage is not None and dialect and not registry.reads_facts_alone(dialect, word):
+                key.append((_literal(operand),))
+        if node.attributes:
+            key += node.attributes.items()
+        found = tuple(key)
+        try:
+            known = self._known.get(found)
+        except TypeError:
+            return False
+        if known is None:
+            self._key = found
+            return False
+        value.fact = known[1]
+        return True
+
+    def begin(self, node: Node) -> None:
+        """Take note of how things are before a node is settled of which `again` knows nothing."""
+        if self._key is not None:
+            self._before = self._moment()
+            self._kept = [node.output.fact, *[None if value is None else value.fact for value in node.inputs]]
+
+    def learn(self, node: Node) -> None:
+        """Remember what a node was settled to, if all nodes like it are."""
+        if self._key is None:
+            return
+        fact = node.output.fact
+        if self._moment() == self._before and isinstance(fact, TensorFact) and fact.is_plain:
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            self._known[self._key] = self._kept, fact
 
 
 def absent_results(node: Node) -> frozenset[int]:
