@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan, nan
+from math import isnan, nan, prod
 from typing import TYPE_CHECKING
 
 from graphport.core.dims import Symbol, Symbolic, substitute, symbols
@@ -30,6 +30,16 @@ class Unknown(Exception):  # noqa: N818  not a fault: the answer is "not known",
     """A shape rule needs something that the fact does not say."""
 
 
+def tells_numbers(dtype: DType, shape: Sequence[int]) -> bool:
+    """Whether the fact of a constant of this type and shape has its numbers."""
+    rank = len(shape)
+    if rank > MOST_RANK:
+        return False
+    if dtype.kind == "f":
+        return rank <= 1 and prod(shape) <= MOST_REALS
+    return dtype.kind in "iub" and prod(shape) <= MOST_ELEMENTS
+
+
 @dataclass(frozen=True, slots=True)
 class TensorFact:
     """Element type, shape and, for short integer tensors, elements.
@@ -47,15 +57,12 @@ class TensorFact:
     def of(cls, storage: Storage) -> TensorFact:
         """What is known of a constant; only short tensors are looked into, integers up to rank `MOST_RANK`."""
         dtype, shape = storage.dtype, storage.shape
-        kind, rank = dtype.kind, len(shape)
-        if rank > MOST_RANK:
+        if not tells_numbers(dtype, shape):
             return cls(dtype, shape)
-        if kind == "f" and rank <= 1 and storage.count <= MOST_REALS:
+        if dtype.kind == "f":
             numbers = storage.numpy().reshape(-1).astype(float).tolist()
             # One and the same NaN: a tuple with it is equal to another with it.
             return cls(dtype, shape, reals=tuple([nan if isnan(number) else number for number in numbers]))
-        if kind not in "iub" or storage.count > MOST_ELEMENTS:
-            return cls(dtype, shape)
         return cls(dtype, shape, tuple(map(int, storage.numpy().reshape(-1).tolist())))
 
     @property

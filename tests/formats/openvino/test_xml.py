@@ -31,6 +31,9 @@ PIECES = [
     f'<input kind="a">{PORT}</input>',
     f"<rt_info> {SAME} <attribute name='ä'>text</attribute></rt_info>",
     '<data shape="1" names="&lt;output>"/>',
+    '<data element_type="f32" shape="2" offset="0" size="8" />',
+    '<data element_type="f32" shape="2, 1" offset="8" size="8"/>',
+    '<data shape="2" element_type="f32" offset="0" size="8" />',
     "  \n",
     "ü",
     f"<body><layers><layer id='7'>{SAME}</layer></layers></body>",
@@ -39,6 +42,10 @@ HEADS = [
     '<layer id="1">',
     '<layer id="1" name="a" type="T" version="v">',
     '<layer id="2" name="ä b" type="T" version="v">',
+    '<layer id="02" name="a" type="T" version="v">',
+    '<layer id="2" name="a" type="T" version="w">',
+    '<layer id="3" name="c" type="Const" version="v">',
+    '<layer id="4" name="d" type="Const" version="v">',
 ]
 layers = st.tuples(st.sampled_from(HEADS), st.lists(st.sampled_from(PIECES), max_size=4)).map(
     lambda found: f"{found[0]}{''.join(found[1])}</layer>\n"
@@ -97,6 +104,49 @@ def test_names_of_tensors_are_those_of_each_layer(front, others):
 
     alike = [layer(0, ["a", "b"][: len(others)]), layer(1, others), layer(2, others[::-1]), layer(3, others)]
     text = f"<net><layers>{''.join(alike)}{alike[0]}</layers></net>"
+    assert tree(text) == plain(text)
+
+
+CONSTANT = '<data element_type="f32" shape="2" offset="{}" size="8" />'
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param([CONSTANT.format(8), CONSTANT.format(16)], id="other places"),
+        pytest.param([CONSTANT.format(8), CONSTANT.format(8).replace(" />", "/>")], id="the same place twice"),
+        pytest.param([CONSTANT.format(8).replace("offset", "Offset")], id="another attribute"),
+        pytest.param([CONSTANT.format(8).replace(" size", ' offset="9" size')], id="an attribute twice"),
+        pytest.param([CONSTANT.format(8) + CONSTANT.format(8)], id="data twice"),
+        pytest.param(["", CONSTANT.format(8)], id="no data"),
+        pytest.param([CONSTANT.format(8) + " a word"], id="text behind it"),
+        pytest.param([f"<rt_info/>{CONSTANT.format(8)}"], id="something in front"),
+    ],
+)
+@pytest.mark.parametrize("port", [PORT, NAMED], ids=["without names", "with names"])
+def test_constants_are_what_each_says(others, port):
+    def layer(number, inside):
+        head = f'<layer id="{number}" name="c{number}" type="Const" version="v">'
+        return f"{head}{inside}<output>{port}</output></layer>\n"
+
+    layers = [layer(number, inside) for number, inside in enumerate([CONSTANT.format(0), *others, CONSTANT.format(24)])]
+    text = f"<net><layers>{''.join(layers)}</layers></net>"
+    assert outcome(tree, text) == outcome(plain, text)
+
+
+def outcome(read, text):
+    """What is read of a text, or the codes of what is wrong with it."""
+    try:
+        return read(text)
+    except DiagnosticError as error:
+        return [(found.code, found.message, found.span and found.span.start) for found in error.diagnostics]
+
+
+def test_layers_within_another_one_are_what_each_says():
+    layers = [f'<layer id="{n}" name="a{n}" type="T" version="v">{SAME}</layer>' for n in range(3)]
+    body = f"<body><layers>{''.join(layers)}</layers></body>"
+    outer = f'<layer id="9" name="o" type="T" version="v">{body}</layer>'
+    text = f"<net><layers>{''.join(layers)}{outer}{''.join(layers)}{outer}</layers><layer/>{layers[0]}</net>"
     assert tree(text) == plain(text)
 
 

@@ -11,7 +11,7 @@ from graphport.formats.openvino.attributes import Stated, attributes
 from graphport.formats.openvino.notes import KEY, NAMES, Header
 from graphport.formats.openvino.ports import Claim, Output, PortReader, number_of, split
 from graphport.formats.openvino.shapes import UnreadableError, read_shape
-from graphport.formats.openvino.xml import Element, Ends
+from graphport.formats.openvino.xml import Element, Ends, Layer
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 
@@ -43,6 +43,8 @@ class _Form(NamedTuple):
     """The result of each output port by number."""
     outputs: tuple[Output, ...]
     has_bodies: bool
+    fact: TensorFact | None
+    """Of an operation whose one result is called after its layer and has no open dims: what its port claims."""
 
 
 _Layer = tuple[Element, _Form, list[Value | None], list[Value]]
@@ -94,22 +96,36 @@ class Networks:
     def _identified(self, network: Element, graph: Graph) -> dict[str, _Layer]:
         """The layers of a network by number, in the order of the file."""
         found: dict[str, _Layer] = {}
-        forms = self._forms
+        taken = self._taken
         for element in _layers(network):
-            stated = element.attributes
-            number = number_of(stated.get("id", ""))
-            if number is None or number in found or not stated.keys() >= _NEEDED_SET:
-                self._refuse(element, number)
-                continue
-            key = id(element.children), stated["type"], stated["version"]
-            form = forms.get(key)
-            if form is None:
-                form = forms[key] = self._form(element)
-            results = self._results(form, stated["name"], element.names)
+            if type(element) is Layer and element.number not in found:
+                number, name = element.number, element.name
+                form = element.spelling.form
+                if type(form) is not _Form:
+                    form = element.spelling.form = self._form(element)
+                if form.fact is not None and not element.names and name and name not in taken:
+                    taken.add(name)
+                    found[number] = element, form, [None] * len(form.operands), [Value(name, form.fact)]
+                    continue
+            else:
+                stated = element.attributes
+                number = number_of(stated.get("id", ""))
+                if number is None or number in found or not stated.keys() >= _NEEDED_SET:
+                    self._refuse(element, number)
+                    continue
+                form, name = self._known_form(element), stated["name"]
+            results = self._results(form, name, element.names)
             found[number] = element, form, [None] * len(form.operands), results
             if form.type:
                 self._source(graph, element, form, results)
         return found
+
+    def _known_form(self, layer: Element) -> _Form:
+        key = id(layer.children), layer.attributes["type"], layer.attributes["version"]
+        form = self._forms.get(key)
+        if form is None:
+            form = self._forms[key] = self._form(layer)
+        return form
 
     def _refuse(self, layer: Element, number: str | None) -> None:
         missing = [name for name in _NEEDED if name not in layer.attributes]
@@ -137,7 +153,7 @@ class Networks:
             operands, places, outputs = operands or (None,), {}, ()
         stated = _NOTHING_STATED if kind else self._attributes(layer, type, version)
         has_bodies = any(child.tag in subgraphs.BODIES for child in layer.children)
-        return _Form(kind, stated, inputs, operands, places, outputs, has_bodies)
+        return _Form(kind, stated, inputs, operands, places, outputs, has_bodies, None if kind else _fact_of(outputs))
 
     def _attributes(self, layer: Element, type: str, version: str) -> Stated:
         element = layer.child("data")
@@ -170,7 +186,11 @@ class Networks:
         elif form.type == "Parameter":
             self._parameter(graph, layer, results)
         for output, value in zip(form.outputs, results, strict=True):
-            self._ports.hold_against(layer, output, value)
+            if output.claim.fact == value.fact:
+                # One fact for all that are alike: much is remembered by identity.
+                value.fact = output.claim.fact
+            else:
+                self._ports.hold_against(layer, output, value)
 
     def _parameter(self, graph: Graph, layer: Element, results: list[Value]) -> None:
         data = layer.child("data")
@@ -220,8 +240,12 @@ class Networks:
 
     def _connect(self, layers: dict[str, _Layer], edges: tuple[Ends, ...]) -> None:
         for ends in edges:
+            source, output, target, input = ends
             try:
-                self._join(layers, *ends)
+                _, form, _, results = layers[source]
+                index = form.places[output]
+                _, other, operands, _ = layers[target]
+                place = other.inputs[input]
             except KeyError:
                 # Numbers may be spelled in more ways than one.
                 a, b, c, d = (number_of(end) or end for end in ends)
@@ -229,6 +253,13 @@ class Networks:
                     self._join(layers, a, b, c, d)
                 except KeyError:
                     self._lost(layers, a, b, c, d)
+                continue
+            claim, value = other.operands[place], results[index]
+            # Most ports say of what they are given what its own port says.
+            if operands[place] is None and (claim is None or claim.fact is value.fact):
+                operands[place] = value
+            else:
+                self._join(layers, source, output, target, input)
 
     def _join(self, layers: dict[str, _Layer], source: str, output: str, target: str, input: str) -> None:
         """Connect the operand at the end of an edge with the value at its start.
@@ -269,10 +300,11 @@ class Networks:
         self, layers: dict[str, _Layer], graph: Graph, bodies: dict[Element, Graph]
     ) -> list[tuple[Element, Value]]:
         """Put the operations into `graph`; the layers of its results and what they return."""
-        findings, append = self._findings, graph.append
+        findings, append = self._findings, graph.append_new
         returned: list[tuple[Element, Value]] = []
         is_sorted = True
-        for element, form, operands, results in layers.values():
+        first = findings.all_later([layer[0] for layer in layers.values()])
+        for number, (element, form, operands, results) in enumerate(layers.values(), first):
             if form.type:
                 if form.type == "Result":
                     self._check_connected(element, operands)
@@ -287,11 +319,14 @@ class Networks:
             word, stated, complaints = form.stated
             for complaint in complaints:
                 complaint.report(findings, element)
+            origin = findings, number
+            name = element.name if type(element) is Layer else element.attributes["name"]
+            if not form.has_bodies and None not in operands:
+                append(word, operands, results, stated, DIALECT, name, origin, {KEY: element})
+                continue
             if form.has_bodies:
                 stated = {**stated, **subgraphs.attributes(element, bodies, findings)}
-            origin = findings.later(element)
-            name = element.attributes["name"]
-            append(
+            graph.append(
                 Node(word, operands, results, stated, dialect=DIALECT, name=name, origin=origin, notes={KEY: element})
             )
         if not is_sorted:
@@ -311,6 +346,14 @@ class Networks:
             layer = cycle[0].notes[KEY]
             place = layer if isinstance(layer, Element) else None
             self._findings.error("OV0110", f"layers wait for each other: {names}", place, "a network has no cycles")
+
+
+def _fact_of(outputs: Sequence[Output]) -> TensorFact | None:
+    """What the only one claims, if its tensor is called after the layer and no dim is open."""
+    if len(outputs) != 1:
+        return None
+    (output,) = outputs
+    return None if output.names or output.claim.is_open else output.claim.fact
 
 
 def _layers(network: Element) -> list[Element]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.core import budget
-from graphport.core.facts import TensorFact
+from graphport.core.facts import TensorFact, tells_numbers
+from graphport.core.storage import FileStorage
 from graphport.formats.openvino import elements, weights
 from graphport.formats.openvino.notes import KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.core.dtypes import DType
     from graphport.core.storage import MappedFile, Storage
     from graphport.formats.openvino.findings import Findings
     from graphport.formats.openvino.xml import Element
@@ -20,7 +24,19 @@ if TYPE_CHECKING:
 _NEEDED = ("element_type", "shape", "offset", "size")
 _NEEDED_SET = frozenset(_NEEDED)
 _NUMBER = re.compile(r"\s*\+?(\d{1,40})\s*")
+_DIGITS = re.compile(r"[0-9]{1,40}")
 _MOST_DIMS = 1 << 16
+_MOST_KINDS = 4096
+
+
+class _Kind(NamedTuple):
+    """What constants of one element type and shape have in common, spelled as they are."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    nbytes: int
+    fact: TensorFact | None
+    """`None` where each has its own, with its numbers."""
 
 
 class Constants:
@@ -32,6 +48,7 @@ class Constants:
         self.count = 0
         self._facts: dict[TensorFact, TensorFact] = {}
         self._shapes: dict[str, tuple[int, ...] | None] = {}
+        self._kinds: dict[tuple[str | None, str | None], _Kind] = {}
 
     def fill(self, graph: Graph, layer: Element, results: list[Value]) -> None:
         """Make the value of a Const layer a constant of `graph`."""
@@ -41,17 +58,45 @@ class Constants:
         (value,) = results
         value.notes[KEY] = layer
         value.origin = self._findings.later(layer)
-        value.storage = self._storage(layer)
-        self.count += 1
-        if value.storage is not None:
-            fact = TensorFact.of(value.storage)
-            # One fact for all that are alike: whoever infers shapes looks at identities first.
-            value.fact = self._facts.setdefault(fact, fact)
-        graph.adopt_constant(value)
-
-    def _storage(self, layer: Element) -> Storage | None:
         data = layer.child("data")
         stated = {} if data is None else data.attributes
+        self.count += 1
+        if not self._fill_again(value, stated):
+            value.storage = self._storage(layer, stated)
+            if value.storage is not None:
+                fact = TensorFact.of(value.storage)
+                # One fact for all that are alike: whoever infers shapes looks at identities first.
+                value.fact = self._facts.setdefault(fact, fact)
+                self._learn(value.storage, value.fact, stated)
+        graph.adopt_constant(value)
+
+    def _fill_again(self, value: Value, stated: Mapping[str, str]) -> bool:
+        """Whether `value` is one more of an element type and shape that were read, and is made so."""
+        kind = self._kinds.get((stated.get("element_type"), stated.get("shape")))
+        if kind is None or self._file is None:
+            return False
+        offset, size = stated.get("offset", ""), stated.get("size", "")
+        if not _DIGITS.fullmatch(offset) or not _DIGITS.fullmatch(size):
+            return False
+        start, length = int(offset), int(size)
+        if kind.nbytes > length or start + length > self._file.size:
+            return False
+        value.storage = FileStorage(self._file, start, kind.dtype, kind.shape)
+        if kind.fact is None:
+            fact = TensorFact.of(value.storage)
+            value.fact = self._facts.setdefault(fact, fact)
+        else:
+            value.fact = kind.fact
+        return True
+
+    def _learn(self, storage: Storage, fact: TensorFact, stated: Mapping[str, str]) -> None:
+        """Take note of how constants of one element type and shape are read."""
+        if type(storage) is FileStorage and len(self._kinds) < _MOST_KINDS:
+            dtype, shape = storage.dtype, storage.shape
+            told = None if tells_numbers(dtype, shape) else fact
+            self._kinds[stated["element_type"], stated["shape"]] = _Kind(dtype, shape, storage.nbytes, told)
+
+    def _storage(self, layer: Element, stated: Mapping[str, str]) -> Storage | None:
         if not stated.keys() >= _NEEDED_SET:
             missing = [name for name in _NEEDED if name not in stated]
             self._findings.error("OV0202", f"Const has no {', no '.join(missing)}", layer, "a Const has all of them")

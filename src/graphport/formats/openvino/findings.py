@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, Severity, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.core.diagnostics import Source
     from graphport.formats.openvino.xml import Element
 
@@ -29,6 +31,12 @@ class Findings:
         """`place`, for somebody who may never ask for it."""
         self._layers.append(layer)
         return self, len(self._layers) - 1
+
+    def all_later(self, layers: Sequence[Element]) -> int:
+        """`later` for each of many: the number of the first."""
+        first = len(self._layers)
+        self._layers += layers
+        return first
 
     def span(self, index: int) -> Span:
         """The place that `later` has given this number."""

@@ -11,8 +11,20 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.formats.openvino import plain
 from graphport.formats.openvino.limits import DEFAULT, Limits
-from graphport.formats.openvino.plain import BLANK, DATA, EDGE, EDGES, LAYER, LAYER_END, MOST_KNOWN, STATED
-from graphport.formats.openvino.xml import NAMED, Element
+from graphport.formats.openvino.plain import (
+    BLANK,
+    CONSTANT,
+    DATA,
+    EDGE,
+    EDGES,
+    LAYER,
+    LAYER_END,
+    LAYER_TAG,
+    MOST_KNOWN,
+    NEXT_LAYER,
+    STATED,
+)
+from graphport.formats.openvino.xml import NAMED, Element, Layer, Spelling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,6 +146,11 @@ def _has_names(children: list[Element], names: list[str]) -> bool:
     return names == [name for _, name in found] and all(group in outputs[-1:] for group, _ in found)
 
 
+def _data_of(found: re.Match[str]) -> Element:
+    element_type, shape, offset, size = found.groups()
+    return Element("data", {"element_type": element_type, "shape": shape, "offset": offset, "size": size})
+
+
 _Known = dict[tuple[int | str, ...], tuple[list[Element], int]]
 """The children of layers, and the number of all elements in them, by the depth and the pieces of their text."""
 
@@ -160,6 +177,8 @@ class _Tree:
         self._known_layers: _Known = {}
         self._known_unnamed: _Known = {}
         """By the attributes of `data` and the pieces behind it between names of tensors; without `data`, too."""
+        self._last: dict[str, Spelling] = {}
+        """By type: the next layer of one is spelled like the last one in most cases, a constant behind its `data`."""
         self._parser.buffer_text = True
         self._parser.StartDoctypeDeclHandler = self._doctype
         self._install()
@@ -263,40 +282,74 @@ class _Tree:
         Raises:
             ExpatError: it is not well-formed, or DiagnosticError: it is past a limit; places are not the right ones.
         """
-        text, stack, known = self._text, self._stack, self._known_layers
-        position = 0
-        for found in LAYER.finditer(text):
-            begin, inside = found.span()
-            if begin < position:
+        text, stack, last = self._text, self._stack, self._last
+        next_layer, following, layer = NEXT_LAYER.match, LAYER.search, Layer.of
+        position = place = 0
+        while True:
+            found = next_layer(text, place) if place == position else None
+            if found is None:
+                found = following(text, place)
+                if found is None:
+                    break
+                if text[position : found.start()].strip(BLANK):
+                    self._feed_edges(position, found.start())
+            number, name, type, version = found.groups()
+            position, place = found.start(1) - LAYER_TAG, found.end()
+            parent = stack[-1]
+            if parent.tag != "layers":
                 continue
-            if text[position:begin].strip(BLANK):
-                self._feed_edges(position, begin)
-            position = begin
-            end = text.find(LAYER_END, inside)
-            if end < 0 or stack[-1].tag != "layers":
-                continue
-            rest = text[inside:end]
-            names: Sequence[str] = ()
-            same = known.get((len(stack), rest))
-            if same is None and "<layer" not in rest and "body" not in rest:
-                same, names = self._alike(inside, end, rest)
-                if same is None:
-                    same, names = self._plain(inside, end), ()
-                if same is None:
-                    self._feed_layer(begin, inside, end)
-                    position = end + len(LAYER_END)
-            if same is not None:
-                number, name, type, version = found.groups()
-                layer = Element("layer", {"id": number, "name": name, "type": type, "version": version}, begin)
-                layer.children = same[0]
-                layer.names = names
-                stack[-1].children.append(layer)
-                self._count += same[1]
-                position = end + len(LAYER_END)
+            spelling = last.get(type)
+            if spelling is not None and spelling.depth == len(stack) and spelling.version == version:
+                if text.startswith(spelling.text, place):
+                    parent.children.append(layer(number, name, spelling, spelling.children, (), position))
+                    self._count += spelling.count
+                    position = place = place + len(spelling.text)
+                    continue
+                data = CONSTANT.match(text, place) if type == "Const" else None
+                if data is not None and text.startswith(spelling.text, data.end()):
+                    children = [_data_of(data), *spelling.children]
+                    parent.children.append(layer(number, name, spelling, children, (), position))
+                    self._count += spelling.count + 1
+                    position = place = data.end() + len(spelling.text)
+                    continue
+            end = self._new_layer(found, position)
+            if end:
+                position = place = end
         self._feed_edges(position, len(text))
         self.feed(len(text), len(text), is_last=True)
         if self._count > self._limits.elements:
             self._refuse(0, self._count)
+
+    def _new_layer(self, found: re.Match[str], begin: int) -> int:
+        """Make the layer at `begin`, if another one is spelled like it or it is read alone; where it ends, else 0."""
+        text, parent, depth, inside = self._text, self._stack[-1], len(self._stack), found.end()
+        number, name, type, version = found.groups()
+        end = text.find(LAYER_END, inside)
+        if end < 0:
+            return 0
+        behind, rest = end + len(LAYER_END), text[inside:end]
+        names: Sequence[str] = ()
+        same = self._known_layers.get((depth, rest))
+        is_known = same is not None
+        if same is None and "<layer" not in rest and "body" not in rest:
+            same, names = self._alike(inside, end, rest)
+            if same is None:
+                same, names = self._plain(inside, end), ()
+            if same is None:
+                self._feed_layer(begin, inside, end)
+                return behind
+        if same is None:
+            return 0
+        children, count = same
+        spelling = Spelling(type, version, children, count, depth, text[inside:behind])
+        parent.children.append(Layer.of(number, name, spelling, children, names, begin))
+        self._count += count
+        data = CONSTANT.match(text, inside, end) if type == "Const" and not names else None
+        if data is not None:
+            self._last[type] = Spelling(type, version, children[1:], count - 1, depth, text[data.end() : behind])
+        elif is_known:
+            self._last[type] = spelling
+        return behind
 
     def _alike(self, inside: int, end: int, rest: str) -> tuple[tuple[list[Element], int] | None, list[str]]:
         """The children of a layer that is spelled like one before but for `data` and names of tensors, and these."""

@@ -7,12 +7,20 @@ import re
 from graphport.formats.openvino.xml import PLAIN, Element
 
 BLANK = " \t\r\n"
-LAYER = re.compile(
-    rf'<layer id="(\d{{1,18}})" name="({PLAIN.pattern})" type="(\w{{1,64}})" version="(\w{{1,64}})">', re.ASCII
-)
+_LAYER = rf'<layer id="(0|[1-9]\d{{0,17}})" name="({PLAIN.pattern})" type="(\w{{1,64}})" version="(\w{{1,64}})">'
+LAYER = re.compile(_LAYER, re.ASCII)
+NEXT_LAYER = re.compile(rf"[{BLANK}]*+{_LAYER}", re.ASCII)
+"""A layer right behind something: nothing is looked for."""
+LAYER_TAG = len('<layer id="')
+"""Characters in front of the number of a layer."""
 LAYER_END = "</layer>"
 STATED = re.compile(rf' ([A-Za-z_][\w.-]*+)="({PLAIN.pattern})"', re.ASCII)
 DATA = re.compile(rf"[{BLANK}]*+<data((?:{STATED.pattern})++) ?/>", re.ASCII)
+CONSTANT = re.compile(
+    rf'[{BLANK}]*+<data element_type="(\w{{1,64}})" shape="([\d, ]*+)" offset="(\d{{1,18}})" size="(\d{{1,18}})" ?/>',
+    re.ASCII,
+)
+"""The `data` of a constant as OpenVINO writes it."""
 EDGE = re.compile(
     r'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})" ?/>', re.ASCII
 )
