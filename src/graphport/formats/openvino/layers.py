@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -12,7 +13,7 @@ from graphport.formats.openvino import elements, operators, subgraphs
 from graphport.formats.openvino.notes import DECOMPRESSION, KEY, NAMES, Header
 from graphport.formats.openvino.shapes import UnreadableError, read_shape, write_shape
 from graphport.formats.openvino.weights import Coded
-from graphport.formats.openvino.xml import PLAIN, Element, Ends
+from graphport.formats.openvino.xml import PLAIN, Element, Ends, Layer
 from graphport.ir.graph import Graph, Node, walk
 
 if TYPE_CHECKING:
@@ -56,27 +57,38 @@ class _Network:
         self._place = place
         self._version = version
         self._bodies = bodies
-        self._header = found if isinstance(found, Header) and _is_noted(graph, found) else None
+        self._owners = list(self._noted())
+        is_noted = isinstance(found, Header) and len(found.results) == len(graph.outputs)
+        is_noted = is_noted and all(noted is not None for _, noted, _ in self._owners)
+        self._header = found if isinstance(found, Header) and is_noted else None
         stated = found.element.attributes.get("version") if isinstance(found, Header) else None
         self._forgets_names = version == "10" and stated not in (None, "10")
         self._names: set[str] = set()
         self._ports: dict[Value, tuple[str, str]] = {}
+        self._numbers: dict[int, tuple[object, list[str], list[str]]] = {}
+        """The numbers of input and output ports by the identity of what is in a layer, which is kept for that."""
+        self._unchanged: dict[tuple[object, ...], object] = {}
+        """What is in layers of nodes that say what they said, by all that they say; kept as their keys name it."""
         self._inside: dict[tuple[Any, ...], list[Element]] = {}
         """What is in layers that were made, by all that they say but names."""
 
     def element(self) -> Element:
         header = self._header
         layers = Element("layers")
-        items = sorted(self._items(), key=lambda item: item[0]) if header is not None else list(self._items())
-        taken = {element.attributes["id"] for _, element, _ in items if element is not None}
+        items = self._items()
+        if header is not None:
+            items.sort(key=itemgetter(0))
+        taken = {_number(element) for _, element, _ in items if element is not None}
         keeps_ids = header is not None and len(taken) == len(items)
         written: list[tuple[str, Element, Any]] = []
         for position, (_, noted, item) in enumerate(items):
-            number = noted.attributes["id"] if keeps_ids and noted is not None else str(position)
+            number = _number(noted) if keeps_ids and noted is not None else str(position)
             written.append((number, self._layer(number, noted, item), item))
         layers.children = [made for _, made, _ in written]
         # Files may have layers in any order: every port is known before an edge is made.
-        edges = [edge for number, made, item in written for edge in self._edges(number, made, item)]
+        edges: list[Ends] = []
+        for number, made, item in written:
+            self._add_edges(edges, number, made, item)
         return self._around(header, layers, self._ordered(edges, header))
 
     def _around(self, header: Header | None, layers: Element, edges: Element) -> Element:
@@ -95,53 +107,70 @@ class _Network:
         result.children = [layers, edges, *others]
         return result
 
-    def _items(self) -> Iterator[tuple[int, Element | None, Any]]:
+    def _items(self) -> list[tuple[int, Element | None, Any]]:
         """Layers in order: where they stood, what they were, and the value or node; an output is its position."""
-        graph, header = self._graph, self._header
-        results = header.results if header is not None else (None,) * len(graph.outputs)
+        header = self._header
+        results = header.results if header is not None else (None,) * len(self._graph.outputs)
+        returned = [(noted.at if noted is not None else _END, noted, index) for index, noted in enumerate(results)]
+        return [*self._owners, *returned]
+
+    def _noted(self) -> Iterator[tuple[int, Element | None, Any]]:
+        """The layers that are no outputs."""
+        graph = self._graph
+        constants = graph.constants
         for value in graph.inputs:
             noted = _note(value)
             yield noted.at if noted is not None else -1, noted, value
         seen: set[Value] = set()
         for node in graph:
-            for value in node.operands:
-                if value not in seen and value in graph.constants:
+            for value in node.inputs:
+                if value in constants and value not in seen:
                     seen.add(value)
                     noted = _note(value)
                     yield noted.at if noted is not None else 0, noted, value
             noted = _note(node)
             yield noted.at if noted is not None else 0, noted, node
-        for value in graph.constants:
+        for value in constants:
             if value not in seen:
                 noted = _note(value)
                 yield noted.at if noted is not None else 0, noted, value
-        for index, noted in enumerate(results):
-            yield noted.at if noted is not None else _END, noted, index
 
     # Layers
 
     def _layer(self, number: str, noted: Element | None, item: Any) -> Element:
-        if isinstance(item, int):
+        if type(item) is int:
             return self._known(noted, number, item) if noted is not None else self._result(number, item)
-        if noted is not None:
-            made = self._known(self._updated(noted, item), number, item)
-        elif item in self._graph.constants:
-            made = self._made(number, item.name, "Const", "opset1", self._stored(item), (), [item])
-        elif item in self._graph.input_set:
-            data = {"shape": write_shape(_fact(item).shape), "element_type": _type_name(item)}
-            made = self._made(number, item.name, "Parameter", "opset1", data, (), [item])
-        else:
-            made = self._node(number, item)
-        self._remember(
-            number, made, [item] if item in self._graph.constants or item in self._graph.input_set else item.outputs
-        )
+        if type(item) is Node:
+            made = (
+                self._node(number, item) if noted is None else self._known(self._node_again(noted, item), number, item)
+            )
+            self._remember(number, made, item.outputs)
+            return made
+        value: Value = item
+        made = self._source(number, value) if noted is None else self._known(self._updated(noted, value), number, value)
+        self._remember(number, made, [value])
         return made
 
+    def _source(self, number: str, value: Value) -> Element:
+        if value in self._graph.constants:
+            return self._made(number, value.name, "Const", "opset1", self._stored(value), (), [value])
+        data = {"shape": write_shape(_fact(value).shape), "element_type": _type_name(value)}
+        return self._made(number, value.name, "Parameter", "opset1", data, (), [value])
+
     def _remember(self, number: str, layer: Element, values: Sequence[Value | None]) -> None:
-        stated = _groups(layer, "output")[-1:]
-        for port, value in zip((port for group in stated for port in group.children), values, strict=False):
+        for port, value in zip(self._ports_of(layer)[2], values, strict=False):
             if value is not None:
-                self._ports[value] = number, port.attributes.get("id", "")
+                self._ports[value] = number, port
+
+    def _ports_of(self, layer: Element) -> tuple[object, list[str], list[str]]:
+        """What is in a layer, and the numbers of its ports: of all inputs, and of its last element `output`."""
+        children = layer.spelling.children if type(layer) is Layer else layer.children
+        known = self._numbers.get(id(children))
+        if known is None:
+            inputs = [_id(port) for child in children if child.tag == "input" for port in child.children]
+            outputs = [[_id(port) for port in child.children] for child in children if child.tag == "output"]
+            known = self._numbers[id(children)] = children, inputs, outputs[-1] if outputs else []
+        return known
 
     def _known(self, layer: Element, number: str, item: Any) -> Element:
         numbered = self._renumbered(layer, number)
@@ -160,19 +189,31 @@ class _Network:
         return nameless
 
     def _renumbered(self, layer: Element, number: str) -> Element:
-        if layer.attributes["id"] == number:
+        if _number(layer) == number:
             return layer
         return _with(layer, attributes=layer.attributes | {"id": number})
 
-    def _updated(self, noted: Element, item: Any) -> Element:
-        """The element that was read, with what has changed since."""
-        if item in self._graph.constants:
-            return noted if self._place is None else _with_data(noted, self._stored(item))
-        if item in self._graph.input_set:
-            return _with_shape(noted, item)
-        return self._node_again(noted, item)
+    def _updated(self, noted: Element, value: Value) -> Element:
+        """The element of an input or constant that was read, with what has changed since."""
+        if value in self._graph.constants:
+            return noted if self._place is None else _with_data(noted, self._stored(value))
+        return _with_shape(noted, value)
 
     def _node_again(self, noted: Element, node: Node) -> Element:
+        if node.has_bodies:
+            return self._changed(noted, node)
+        key = id(noted.children), node.word, *node.attributes.items()
+        try:
+            if key in self._unchanged:
+                return noted
+        except TypeError:
+            return self._changed(noted, node)
+        changed = self._changed(noted, node)
+        if changed is noted:
+            self._unchanged[key] = noted.children
+        return changed
+
+    def _changed(self, noted: Element, node: Node) -> Element:
         operator = operators.by_word(node.word)
         element = noted
         if operator is not None:
@@ -281,20 +322,21 @@ class _Network:
 
     # Edges
 
-    def _edges(self, number: str, layer: Element, item: Any) -> Iterator[Ends]:
-        if isinstance(item, int):
-            operands: Sequence[Value | None] = [self._graph.outputs[item]]
-        elif item in self._graph.constants or item in self._graph.input_set:
-            return
-        else:
+    def _add_edges(self, edges: list[Ends], number: str, layer: Element, item: Any) -> None:
+        """Add those that end at a layer."""
+        if type(item) is Node:
             operands = item.inputs
-        stated = _groups(layer, "input")
-        for port, value in zip((port for group in stated for port in group.children), operands, strict=False):
+        elif type(item) is int:
+            operands = (self._graph.outputs[item],)
+        else:
+            return
+        ports = self._ports
+        for port, value in zip(self._ports_of(layer)[1], operands, strict=False):
             if value is not None:
-                yield *self._ports[value], number, port.attributes.get("id", "")
+                edges.append((*ports[value], number, port))
 
     def _ordered(self, edges: list[Ends], header: Header | None) -> Element:
-        if header is not None and set(edges) == set(header.edges):
+        if header is not None and (edges == list(header.edges) or set(edges) == set(header.edges)):
             order: Sequence[Ends] = header.edges
         else:
             order = sorted(edges, key=lambda edge: tuple(map(int, edge)))
@@ -303,17 +345,17 @@ class _Network:
         return result
 
 
-def _is_noted(graph: Graph, header: Header) -> bool:
-    """Whether every layer is one that was read."""
-    if len(header.results) != len(graph.outputs):
-        return False
-    owners = (*graph.inputs, *graph.constants, *graph)
-    return all(_note(owner) is not None for owner in owners)
-
-
 def _note(owner: Value | Node) -> Element | None:
     found = owner.notes.get(KEY) if owner.has_notes else None
     return found if isinstance(found, Element) else None
+
+
+def _number(layer: Element) -> str:
+    return layer.number if type(layer) is Layer else layer.attributes["id"]
+
+
+def _id(port: Element) -> str:
+    return port.attributes.get("id", "")
 
 
 def _fact(value: Value) -> TensorFact:
@@ -358,11 +400,6 @@ def _with(
     twin.names = element.names
     twin.text = element.text
     return twin
-
-
-def _groups(layer: Element, tag: str) -> list[Element]:
-    """The groups of ports with that tag; of several the operands are those of all, the results those of the last."""
-    return [child for child in layer.children if child.tag == tag]
 
 
 def _without_names(group: Element) -> Element:
