@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
+from functools import wraps
+from importlib.util import find_spec
 from inspect import isfunction
 
 import pytest
@@ -69,3 +72,28 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_a_session() -> Iterator[None]:
+    """Let ONNX Runtime compute on one thread where it is not told on how many: every core has tests of its own.
+
+    By itself each session has as many threads as there are cores, which wait busily for work: a small model that is
+    loaded and run takes seven times the processor time.
+    """
+    if find_spec("onnxruntime") is None:
+        yield
+        return
+    import onnxruntime
+
+    loads = onnxruntime.InferenceSession.__init__
+
+    @wraps(loads)
+    def on_one_thread(self, model, sess_options=None, *args, **options):
+        told = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        told.intra_op_num_threads = told.intra_op_num_threads or 1
+        loads(self, model, told, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(onnxruntime.InferenceSession, "__init__", on_one_thread)
+        yield
