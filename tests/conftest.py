@@ -22,6 +22,10 @@ os.environ.setdefault("GRAPHPORT_PATIENCE", "never")
 # Nothing that tests write has to outlast the machine.
 os.environ.setdefault("GRAPHPORT_UNFLUSHED", "1")
 
+# Every core has tests of its own. NumPy's products would be computed on all cores, whose threads wait busily for more:
+# small networks then take seven times the processor time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # What tests start finds our modules compiled; a machine set otherwise would have each process compile them all again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
