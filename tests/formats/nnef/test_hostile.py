@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -142,52 +143,60 @@ def test_a_good_document_with_a_wound(at, length, text):
     survives(GOOD[:at] + text + GOOD[at + length :])
 
 
-@every(
-    "text",
-    [
-        pytest.param(final("y = " + "(" * 20_000 + "x" + ")" * 20_000 + ";", before=OPERATORS), id="parentheses"),
-        pytest.param(final("y = " + "[" * 20_000 + "x" + "]" * 20_000 + ";", before=OPERATORS), id="brackets"),
-        pytest.param(final("y = " + "-" * 20_000 + "x;", before=OPERATORS), id="minus signs"),
-        pytest.param(final("y = x" + "[0]" * 20_000 + ";", before=OPERATORS), id="subscripts"),
-        pytest.param(final("y = " + "x if true else " * 20_000 + "x;", before=OPERATORS), id="selections to the right"),
-        pytest.param(
-            final("y = " + "x if " * 20_000 + "true" + " else x" * 20_000 + ";", before=OPERATORS), id="to the left"
-        ),
-        pytest.param(
-            final("y = " + "shape_of(" * 20_000 + "x" + ")" * 20_000 + ";", before=OPERATORS), id="built-in functions"
-        ),
-        pytest.param(probed("[for i in [1] yield " * 20_000 + "1" + "]" * 20_000), id="comprehensions"),
+def deep_and_long(n: int) -> list[Any]:
+    """Texts that nest `n` times, or are as long."""
+    return [
+        pytest.param(final("y = " + "(" * n + "x" + ")" * n + ";", before=OPERATORS), id="parentheses"),
+        pytest.param(final("y = " + "[" * n + "x" + "]" * n + ";", before=OPERATORS), id="brackets"),
+        pytest.param(final("y = " + "-" * n + "x;", before=OPERATORS), id="minus signs"),
+        pytest.param(final("y = x" + "[0]" * n + ";", before=OPERATORS), id="subscripts"),
+        pytest.param(final("y = " + "x if true else " * n + "x;", before=OPERATORS), id="selections to the right"),
+        pytest.param(final("y = " + "x if " * n + "true" + " else x" * n + ";", before=OPERATORS), id="to the left"),
+        pytest.param(final("y = " + "shape_of(" * n + "x" + ")" * n + ";", before=OPERATORS), id="built-in functions"),
+        pytest.param(probed("[for i in [1] yield " * n + "1" + "]" * n), id="comprehensions"),
         pytest.param(probed("[1] * 2000000000 * 2000000000"), id="arrays of arrays"),
         pytest.param(probed("[" + "9 ^ " * 1000 + "9]"), id="a tower of powers"),
-        pytest.param(final("[" * 20_000 + "y" + "]" * 20_000 + " = relu(x);"), id="brackets on the left"),
+        pytest.param(final("[" * n + "y" + "]" * n + " = relu(x);"), id="brackets on the left"),
         pytest.param(
-            final("y = relu(x);", before=f"{BOTH}fragment f( x: integer{'[]' * 20_000} ) -> ( y: tensor<> );\n"),
+            final("y = relu(x);", before=f"{BOTH}fragment f( x: integer{'[]' * n} ) -> ( y: tensor<> );\n"),
             id="a type",
         ),
         pytest.param(
-            final("y = relu(x);", before=f"{BOTH}fragment f( x: {'(' * 20_000}integer ) -> ( y: tensor<> );\n"),
+            final("y = relu(x);", before=f"{BOTH}fragment f( x: {'(' * n}integer ) -> ( y: tensor<> );\n"),
             id="a tuple type",
         ),
-        pytest.param(final("y = ((((" * 10_000), id="open parentheses"),
-        pytest.param("(((([[[[{{{{" * 10_000, id="nothing but brackets"),
-        pytest.param(final("y = '" + "\\" * 100_000), id="backslashes"),
-        pytest.param(final(f"{'a' * 100_000} = relu(x);", f"y = relu({'a' * 100_000});"), id="a long name"),
-        pytest.param(final(f"y = leaky_relu(x, alpha = 0.{'1' * 100_000});"), id="a long number"),
+        pytest.param(final("y = ((((" * (n // 2)), id="open parentheses"),
+        pytest.param("(((([[[[{{{{" * (n // 2), id="nothing but brackets"),
+        pytest.param(final("y = '" + "\\" * (5 * n)), id="backslashes"),
+        pytest.param(final(f"{'a' * (5 * n)} = relu(x);", f"y = relu({'a' * (5 * n)});"), id="a long name"),
+        pytest.param(final(f"y = leaky_relu(x, alpha = 0.{'1' * (5 * n)});"), id="a long number"),
         pytest.param(
-            final(*[f"a{index} = relu(b{index} @);" for index in range(10_000)]).replace("\n", " "),
+            final(*[f"a{index} = relu(b{index} @);" for index in range(n // 2)]).replace("\n", " "),
             id="mistakes on one line",
         ),
         pytest.param(
-            provisional(*[f"[a{index}]\n = relu(x)" for index in range(10_000)]), id="brackets that begin lines"
+            provisional(*[f"[a{index}]\n = relu(x)" for index in range(n // 2)]), id="brackets that begin lines"
         ),
-        pytest.param("#" * 200_000, id="a comment"),
-        pytest.param("\0" * 100_000, id="nothing at all"),
-    ],
-)
-def test_deep_and_long_texts_end_soon(text):
+        pytest.param("#" * (10 * n), id="a comment"),
+        pytest.param("\0" * (5 * n), id="nothing at all"),
+    ]
+
+
+def ends_in_time(text: str, seconds: float) -> None:
     begin = time.process_time()
     survives(text)
-    assert time.process_time() - begin < 30  # a few seconds on an idle machine
+    assert time.process_time() - begin < seconds
+
+
+@every("text", deep_and_long(5_000))
+def test_deep_and_long_texts_end_soon(text):
+    ends_in_time(text, 3)  # a fifth of one on an idle machine
+
+
+@pytest.mark.conformance
+@every("text", deep_and_long(20_000))
+def test_deeper_and_longer_texts_end_soon(text):
+    ends_in_time(text, 30)  # a few seconds on an idle machine
 
 
 def test_time_grows_with_the_length_not_faster():
