@@ -334,6 +334,20 @@ def test_bodies_with_sequences_are_not_optimized(makes_sequence, monkeypatch):
     assert [options.graph_optimization_level == off for options in levels] == [makes_sequence]
 
 
+@pytest.mark.parametrize("filler", [None, 0.0, -1.0, -np.inf])
+def test_zeros_around_a_choice_are_chosen(filler):
+    """The optimizer of 1.31 takes them for padding."""
+    constants = {"pads": np.array([0, 0, 1, 0, 0, 1])} | ({} if filler is None else {"v": np.float32(filler)})
+    nodes = [
+        node("Pad", ["x", "pads", *(["v"] if "v" in constants else [])], ["padded"]),
+        node("MaxPool", ["padded"], ["y"], kernel_shape=[2]),
+    ]
+    graph = graph_of(nodes, [("x", [1, 1, 3])], [("y", [1, 1, 4])], constants)
+    found = onnxruntime.prepare(graph).run({"x": np.array([[[-3, -2, -5]]], np.float32)})["y"]
+    edge = filler or 0
+    np.testing.assert_array_equal(found, [[[max(edge, -3), -2, -2, max(edge, -5)]]])
+
+
 @pytest.mark.parametrize(("options", "spins"), [({}, True), ({"spins": False}, False), ({"once": True}, False)])
 def test_threads_wait_busily_only_where_more_work_comes(options, spins):
     session = onnxruntime.prepare(legalize(from_proto(perceptron()))[0], **options)

@@ -39,6 +39,9 @@ _QUADRATIC = ("CommonSubexpressionElimination",)
 _FATAL = ("MatmulTransposeFusion",)
 """Optimizers that end the process (SIGSEGV; seen in 1.31.1) where what is multiplied with weights in half precision has
 its first two axes exchanged. What they leave is transposed when the model runs."""
+_TAKEN_FOR_NONE = ("Pad_Fusion",)
+"""Optimizers that take zeros in front of a MaxPool for padding that is never chosen (1.31.1; not 1.32), as TensorFlow's
+layers ported to PyTorch have them: where all of a window is negative, the result is."""
 
 _NAMED = (
     re.compile(r"\bnode\. Name:'([^']+)'"),
@@ -270,7 +273,11 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None, 
     from graphport.formats.onnx import to_proto
 
     weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
-    unwanted = [*(_QUADRATIC if not merges or _is_large(graph) else ()), *(_FATAL if _has_halves(graph) else ())]
+    unwanted = [
+        *(_QUADRATIC if not merges or _is_large(graph) else ()),
+        *(_FATAL if _has_halves(graph) else ()),
+        *(_TAKEN_FOR_NONE if _chooses_among_pads(graph) else ()),
+    ]
     left_out = {"disabled_optimizers": unwanted} if unwanted else {}
     try:
         if weights > IN_MEMORY:
@@ -313,6 +320,11 @@ def _is_written(graph: Graph, path: Path, opset: int | None, *, must_be: bool) -
 def _has_halves(graph: Graph) -> bool:
     constants = (value.fact for inner in walk(graph) for value in inner.constants)
     return any(isinstance(fact, TensorFact) and fact.dtype is DType.FLOAT16 for fact in constants)
+
+
+def _chooses_among_pads(graph: Graph) -> bool:
+    pads = (node for inner in walk(graph) for node in inner if node.op == "Pad")
+    return any(user.op == "MaxPool" for node in pads for user in node.output.users)
 
 
 def _is_large(graph: Graph) -> bool:

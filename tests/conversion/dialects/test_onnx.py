@@ -1,4 +1,4 @@
-"""Convolutions with dilation have stated padding, whatever `auto_pad` said of it; what is not known stays."""
+"""What ONNX Runtime has no kernel for, or computes otherwise, is written otherwise; what is not known stays."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import onnxruntime
+import pytest
 
+import graphport as gp
 from graphport.conversion.dialects.onnx import after
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.formats.onnx import to_proto
 from graphport.ir.graph import Graph, Node, Value
 
 
@@ -76,3 +81,58 @@ def test_bodies_are_looked_at_too():
     graph.append(Node("If", [c], [Value("z", UNKNOWN)], {"then_branch": body}))
     after(graph)
     assert node.attributes == {"dilations": (2, 2), "pads": (2, 2, 2, 2)}
+
+
+def padded(filler: Any, word: str = "MaxPool", dtype: DType = DType.FLOAT32, **told: Any) -> tuple[Graph, Node]:
+    """A window of two over entries with one of `filler` on each side of the last axis."""
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(dtype, (1, 1, 3)))
+    given = {"pads": np.array([0, 0, 1, 0, 0, 1])} | ({} if filler is None else {"filler": np.array(filler)})
+    values = [
+        (name, ArrayStorage(value.astype(dtype.numpy if value.ndim == 0 else np.int64)))
+        for name, value in given.items()
+    ]
+    operands = [x, *(graph.add_constant(name, TensorFact.of(kept), kept) for name, kept in values)]
+    pad = graph.append(Node("Pad", operands, [Value("padded", TensorFact(dtype, (1, 1, 5)))], told))
+    kernel = {"kernel_shape": (2,)}
+    last = graph.append(Node(word, [pad.output], [Value("y", TensorFact(dtype, (1, 1, 4)))], kernel))
+    graph.add_output(last.output)
+    return graph, pad
+
+
+@pytest.mark.parametrize("filler", [None, 0.0])
+def test_zeros_around_a_choice_are_chosen_in_any_session(filler, tmp_path):
+    """The optimizer of ONNX Runtime 1.31 takes them for padding, unless they are negative."""
+    graph, _ = padded(filler)
+    gp.save(gp.from_onnx(to_proto(graph)), tmp_path / "y.onnx")
+    x = np.array([[[-3, -2, -5]]], np.float32)
+    (found,) = onnxruntime.InferenceSession(str(tmp_path / "y.onnx")).run(None, {"x": x})
+    np.testing.assert_array_equal(found, [[[0, -2, -2, 0]]])
+
+
+@pytest.mark.parametrize(
+    ("pad", "is_changed"),
+    [
+        (padded(None), True),
+        (padded(0.0, dtype=DType.FLOAT16), True),
+        (padded(0.0, mode="constant"), True),
+        (padded(None, mode="edge"), False),
+        (padded(0, dtype=DType.INT8), False),
+        (padded(-1.0), False),
+        (padded(-0.0), False),
+        (padded(0.0, "AveragePool"), False),
+    ],
+)
+def test_only_zeros_of_reals_become_negative(pad, is_changed):
+    graph, node = pad
+    before = node.operand(2)
+    after(graph)
+    assert (node.operand(2) is not before) is is_changed
+    if is_changed:
+        zero = node.operand(2).storage.numpy()
+        assert (zero.shape, zero.dtype, bool(np.signbit(zero)), float(zero)) == (
+            (),
+            graph.inputs[0].fact.dtype.numpy,
+            True,
+            0,
+        )

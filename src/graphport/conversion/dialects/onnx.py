@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
 from graphport.formats.onnx import inline_functions
 from graphport.ir.graph import walk
 from graphport.ops.pages.convolution.window import window
+from graphport.ops.products import numbers
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
@@ -19,6 +23,15 @@ def before(graph: Graph) -> None:
 
 
 def after(graph: Graph) -> None:
+    """Write otherwise what ONNX Runtime has no kernel for, or computes otherwise by itself."""
+    for inner in walk(graph):
+        for node in inner:
+            _state_pads(node)
+            if _pads_a_choice(node):
+                _pad_below_zero(inner, node)
+
+
+def _state_pads(node: Node) -> None:
     """State the padding of convolutions with dilation that leave it to `auto_pad`.
 
     Before  Conv(x, w[…, 3, 3], auto_pad="SAME_UPPER", dilations=[2, 2])
@@ -27,11 +40,35 @@ def after(graph: Graph) -> None:
     PyTorch's exporter writes them for `padding="same"`, and ONNX Runtime has no kernel that takes both. Leaves alone:
     padding that depends on an extent that is open.
     """
-    for inner in walk(graph):
-        for node in inner:
-            if pads := _stated_pads(node):
-                node.set_attribute("pads", pads)
-                node.remove_attribute("auto_pad")
+    if pads := _stated_pads(node):
+        node.set_attribute("pads", pads)
+        node.remove_attribute("auto_pad")
+
+
+def _pads_a_choice(node: Node) -> bool:
+    """Whether a MaxPool chooses among zeros of a Pad, whose sign is not stated."""
+    if node.op != "Pad" or len(node.operands) < 2 or node.attributes.get("mode", "constant") != "constant":
+        return False
+    x, filler = node.operands[0].fact, numbers(node.operand(2))
+    if not isinstance(x, TensorFact) or x.dtype is None or not x.dtype.is_floating:
+        return False
+    if node.operand(2) is not None and (filler is None or filler.size != 1 or filler.any() or np.signbit(filler).any()):
+        return False
+    return any(user.op == "MaxPool" for user in node.output.users)
+
+
+def _pad_below_zero(graph: Graph, node: Node) -> None:
+    """Pad with zeros that are negative.
+
+    Before  MaxPool(Pad(x, pads))
+    After   MaxPool(Pad(x, pads, -0.0))
+
+    The optimizer of ONNX Runtime 1.31 takes zeros in front of a MaxPool for padding that is never chosen, but not
+    negative ones.
+    """
+    dtype = cast("TensorFact", node.operands[0].fact).dtype
+    zero = ArrayStorage(np.array(-0.0, dtype.numpy))
+    node.set_input(2, graph.add_constant(f"{node.output.name}.zero", TensorFact.of(zero), zero))
 
 
 def _stated_pads(node: Node) -> tuple[int, ...]:

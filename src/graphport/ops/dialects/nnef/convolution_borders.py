@@ -88,12 +88,8 @@ class Slide:
         return Slide(self.kernel, ((0, 0),) * len(self.kernel), self.stride, self.dilation)
 
 
-def bordered(
-    b: Builder, x: Value, slide: Slide, border: str, native: str = "constant", zero: float = 0.0
-) -> tuple[Value, Slide]:
+def bordered(b: Builder, x: Value, slide: Slide, border: str, native: str = "constant") -> tuple[Value, Slide]:
     """`x` and the window over its last axes, so that no border is left but what the operation pads with by itself.
-
-    A constant border is of `zero`, which may have a sign.
 
     Raises:
         ShapeError: there is no such border.
@@ -113,7 +109,7 @@ def bordered(
         message = "negative padding of a border that is ignored"
         raise UnsupportedError(message)
     padding = (*[(0, 0)] * (len(dims) - len(amounts)), *amounts)
-    return padded(b, x, padding, border, zero), slide.unpadded()
+    return padded(b, x, padding, border), slide.unpadded()
 
 
 def _computed(b: Builder, x: Value, slide: Slide) -> Value:

@@ -43,8 +43,7 @@ def max_pool(
 ) -> Value:
     """The largest entry; a `constant` border puts zeros into the choice, an ignored one nothing."""
     found = arranged(b, input, size, padding, stride, dilation)
-    # ONNX Runtime 1.31 takes zeros in front of a MaxPool for padding that is never chosen, but not negative ones.
-    x, slide = bordered(b, found.x, found.slide, border, native="ignore", zero=-0.0)
+    x, slide = bordered(b, found.x, found.slide, border, native="ignore")
     y = b(MaxPool, x, kernel_shape=known(slide.kernel), **slide.attributes(b.dims(x)[2:]))
     return found.restored(b, y)
 
