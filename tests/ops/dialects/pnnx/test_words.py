@@ -8,7 +8,9 @@ from operator import eq
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto
 
 import graphport as gp
 from graphport.conversion.legalize import is_canonical
@@ -338,3 +340,18 @@ def test_a_mask_that_is_written_out_chooses_where_it_is_true(tmp_path):
     whole = str(mask.tolist()).replace(" ", "")
     found = computed(tmp_path, [f"Tensor.index i 1 1 x y expr=[{whole}]"], x=X)
     np.testing.assert_array_equal(found, X[[0, 0, 2, 3], [0, 3, 1, 0]])
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("kind", [TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT])
+def test_running_sums_are_of_their_own_type_from_either_end(kind, reverse, tmp_path):
+    """PyTorch adds up int32 in int64 unless it is told: sums beyond its range would not come round."""
+    nodes = [onnx.helper.make_node("CumSum", ["x", "axis"], ["y"], reverse=reverse)]
+    x = np.array([[1, 7, 2**31 - 1], [4, 5, 6]]).astype(onnx.helper.tensor_dtype_to_np_dtype(kind))
+    given, result = (onnx.helper.make_tensor_value_info(name, kind, x.shape) for name in "xy")
+    axis = onnx.numpy_helper.from_array(np.int64(1), "axis")
+    proto = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [given], [result], [axis]))
+    gp.save(gp.from_onnx(proto), tmp_path / "y.pnnx.param")
+    found = gp.run(gp.load(tmp_path / "y.pnnx.param"), {"x": x}, backend="reference")["y"]
+    expected = np.flip(np.cumsum(np.flip(x, 1), 1, x.dtype), 1) if reverse else np.cumsum(x, 1, x.dtype)
+    np.testing.assert_array_equal(found, expected, strict=True)

@@ -12,6 +12,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
+from graphport.ops.dialects.pnnx.arithmetic_lifts import NAMES
 from graphport.ops.dialects.pnnx.reduction_reduced import named, reduced
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
@@ -276,11 +277,22 @@ def lift_prod(
 
 @CumSum.lift(DIALECT)
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
-    place = static(axis)
-    # PyTorch adds up narrower integers in int64.
-    if place is None or exclusive or reverse or not (dtype_of(x).is_floating or dtype_of(x) is DType.INT64):
+    """From the front; from the end between two flips."""
+    place, dtype = static(axis), dtype_of(x)
+    if place is None or exclusive:
         return None
-    return called(b, "torch.cumsum", input=x, dim=place[0])
+    stated: dict[str, Any] = {}
+    if not dtype.is_floating and dtype is not DType.INT64:
+        # PyTorch adds up narrower integers in int64 unless it is told.
+        if dtype not in NAMES:
+            return None
+        stated["dtype"] = NAMES[dtype]
+    fact = TensorFact(dtype, b.dims(x))
+
+    def flipped(value: Value) -> Value:
+        return called(b, "torch.flip", fact, input=value, dims=(place[0],)) if reverse else value
+
+    return flipped(called(b, "torch.cumsum", fact, input=flipped(x), dim=place[0], **stated))
 
 
 @TopKView.lift(DIALECT)
