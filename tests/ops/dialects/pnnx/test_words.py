@@ -355,3 +355,36 @@ def test_running_sums_are_of_their_own_type_from_either_end(kind, reverse, tmp_p
     found = gp.run(gp.load(tmp_path / "y.pnnx.param"), {"x": x}, backend="reference")["y"]
     expected = np.flip(np.cumsum(np.flip(x, 1), 1, x.dtype), 1) if reverse else np.cumsum(x, 1, x.dtype)
     np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("word", ["ReduceSum", "ReduceProd"])
+def test_integers_are_reduced_in_their_own_type(word, tmp_path):
+    """In int64, which PyTorch takes unless it is told, they would not come round."""
+    x = np.array([[2**31 - 1, 3, 1], [7, 2**30, 4]], np.int32)
+    nodes = (
+        [node(word, ["x"], ["y"], axes=[1], keepdims=0)] if word == "ReduceProd" else [node(word, ["x", "a"], ["y"])]
+    )
+    nodes = [node("Cast", ["f"], ["x"], to=TensorProto.INT32), *nodes]
+    proto = model(nodes, [("f", x.shape)], [("y", None)], {"a": np.array([1])}, opset=13)
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    made = gp.from_onnx(proto)
+    gp.save(made, tmp_path / "y.pnnx.param")
+    given = {"f": np.array([[3, 3, 1], [7, 2, 4]], np.float32)}
+    for graph in (made, gp.load(tmp_path / "y.pnnx.param")):
+        found = gp.run(graph, given, backend="reference")["y"]
+        expected = {"ReduceSum": [[7], [13]], "ReduceProd": [9, 56]}[word]
+        np.testing.assert_array_equal(found, np.array(expected, np.int32), strict=True)
+    assert "dtype=torch.int" in (tmp_path / "y.pnnx.param").read_text()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", [TensorProto.INT32, TensorProto.INT64])
+def test_blocks_of_computed_places_are_rows_that_are_folded_again(kind, axis, tmp_path):
+    """As PyTorch's exporter writes `as_strided`; places may be counted from the end."""
+    nodes = [node("Cast", ["i"], ["at"], to=kind), node("Gather", ["x", "at"], ["y"], axis=axis)]
+    proto = model(nodes, [("x", [3, 4, 2]), ("i", [2, 2])], [("y", None)], {}, opset=17)
+    gp.save(gp.from_onnx(proto), tmp_path / "y.pnnx.param")
+    x, at = np.arange(24, dtype=np.float32).reshape(3, 4, 2), np.array([[0, -1], [2, 1]])
+    given = {"x": x, "i": at.astype(np.float32)}
+    found = gp.run(gp.load(tmp_path / "y.pnnx.param"), given, backend="reference")["y"]
+    np.testing.assert_array_equal(found, np.take(x, at, axis))

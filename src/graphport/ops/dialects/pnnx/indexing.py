@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.pnnx.arithmetic_lifts import expressed
 from graphport.ops.dialects.pnnx.computed_lengths import computed_number, elements_of
 from graphport.ops.dialects.pnnx.indexing_slices import END
-from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static
+from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, seen, static
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.views.indexing import SliceView
@@ -78,6 +81,20 @@ def _place(b: Builder, data: Value, bound: Value, known: Sequence[Dim] | None, i
     return b(Gather, bound, b.constant(np.array(index)), axis=0)
 
 
+def counted(b: Builder, index: Value, extent: object) -> Value | None:
+    """Places counted from the front: PyTorch takes no others in some words."""
+    known = seen(index)
+    if known is not None and not (known < 0).any() and dtype_of(index) is DType.INT64:
+        return index
+    if not isinstance(extent, int):
+        return None
+    x = index
+    if dtype_of(index) is not DType.INT64:
+        fact = TensorFact(DType.INT64, b.dims(index))
+        x = called(b, "Tensor.to", fact, input=index, copy=False, dtype="torch.long")
+    return expressed(b, f"remainder(@0,{extent})", x) if extent else x
+
+
 def _turned(place: int, count: int) -> int:
     """Where a place of an axis lies, or the end behind it, when the axis is turned."""
     return count - 1 - max(min(place + count * (place < 0), count - 1), -1)
@@ -99,20 +116,24 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
         return called(b, "torch.index_select", fact, input=data, index=indices, dim=axis)
     if axis == 0 and len(b.dims(data)) == 2:
         return called(b, "F.embedding", fact, input=indices, weight=data)
-    return None if known is None or min(known, default=0) < 0 else _block(b, data, known, b.dims(indices), axis)
+    if known is None:
+        count = prod(b.dims(indices), start=1)
+        flat = called(b, "Tensor.reshape", TensorFact(dtype_of(indices), (count,)), input=indices, shape=(-1,))
+        row = counted(b, flat, extent)
+    else:
+        row = b.constant(np.array(known, np.int64)) if min(known, default=0) >= 0 else None
+    return None if row is None else _block(b, data, row, b.dims(indices), axis)
 
 
-def _block(b: Builder, data: Value, known: Sequence[int], block: Sequence[Dim], axis: int) -> Value | None:
-    """Slices at places [*block] that are known, of a tensor with at most one open axis beside them."""
+def _block(b: Builder, data: Value, row: Value, block: Sequence[Dim], axis: int) -> Value | None:
+    """Slices at places [*block], which are a row here, of a tensor with at most one open axis beside them."""
     dims = b.dims(data)
     place = axis % len(dims)
-    flat = (*dims[:place], len(known), *dims[place + 1 :])
     folded = (*dims[:place], *block, *dims[place + 1 :])
     shape = tuple([n if isinstance(n, int) else -1 for n in folded])
     if shape.count(-1) > 1:
         return None
-    row = b.constant(np.array(known, np.int64))
-    y = called(b, "torch.index_select", TensorFact(dtype_of(data), flat), input=data, index=row, dim=place)
+    y = called(b, "torch.index_select", TensorFact(dtype_of(data), None), input=data, index=row, dim=place)
     return called(b, "Tensor.reshape", TensorFact(dtype_of(data), folded), input=y, shape=shape)
 
 

@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx.arithmetic_lifts import expressed
+from graphport.ops.dialects.pnnx.indexing import counted
 from graphport.ops.dialects.torch_functions import DIALECT, KEYS, called, dtype_of, seen, weight_of
 from graphport.ops.pages.indexing import Compress, GatherND, NonZero, OneHot, ScatterND, Trilu, Unique
 from graphport.ops.shapes import broadcast
@@ -55,23 +55,9 @@ def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | Non
     return called(b, "torch.index_select", fact, input=input, index=b.constant(places.astype(np.int64)), dim=axis)
 
 
-def _counted(b: Builder, index: Value, extent: object) -> Value | None:
-    """Places counted from the front: PyTorch takes no others here."""
-    known = seen(index)
-    if known is not None and not (known < 0).any() and dtype_of(index) is DType.INT64:
-        return index
-    if not isinstance(extent, int):
-        return None
-    x = index
-    if dtype_of(index) is not DType.INT64:
-        fact = TensorFact(DType.INT64, b.dims(index))
-        x = called(b, "Tensor.to", fact, input=index, copy=False, dtype="torch.long")
-    return expressed(b, f"remainder(@0,{extent})", x) if extent else x
-
-
 @ScatterElementsView.lift(DIALECT)
 def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Value | None:
-    index = _counted(b, op.indices, b.dims(op.data)[op.axis])
+    index = counted(b, op.indices, b.dims(op.data)[op.axis])
     if index is None:
         return None
     if op.reduction == "none":

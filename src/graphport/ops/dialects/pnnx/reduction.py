@@ -232,6 +232,13 @@ def einsum(b: Builder, *operands: Value, equation: str) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _own_type(dtype: DType) -> dict[str, Any] | None:
+    """What keeps PyTorch from reducing narrower integers in int64; `None` where it has no such type."""
+    if dtype.is_floating or dtype is DType.INT64:
+        return {}
+    return {"dtype": NAMES[dtype]} if dtype in NAMES else None
+
+
 def _emitted(
     b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int, **more: Any
 ) -> Value | None:
@@ -240,8 +247,11 @@ def _emitted(
     rank = len(b.dims(data))
     if (axes is not None and not chosen) or (axes is None and noop_with_empty_axes):
         return None
-    if word == "torch.sum" and not dtype_of(data).is_floating and dtype_of(data) is not DType.INT64:
-        return None
+    if word == "torch.sum":
+        stated = _own_type(dtype_of(data))
+        if stated is None:
+            return None
+        more |= stated
     dim = tuple(range(rank)) if chosen is None else chosen
     return called(b, word, TensorFact(dtype_of(data), None), input=data, dim=dim, keepdim=bool(keepdims), **more)
 
@@ -269,25 +279,20 @@ def lift_prod(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value | None:
     """Along one axis."""
-    chosen = static(axes)
-    if chosen is None or len(chosen) != 1 or not dtype_of(data).is_floating:
+    chosen, stated = static(axes), _own_type(dtype_of(data))
+    if chosen is None or len(chosen) != 1 or stated is None:
         return None
-    return called(b, "torch.prod", TensorFact(dtype_of(data), None), input=data, dim=chosen[0], keepdim=bool(keepdims))
+    fact = TensorFact(dtype_of(data), None)
+    return called(b, "torch.prod", fact, input=data, dim=chosen[0], keepdim=bool(keepdims), **stated)
 
 
 @CumSum.lift(DIALECT)
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
     """From the front; from the end between two flips."""
-    place, dtype = static(axis), dtype_of(x)
-    if place is None or exclusive:
+    place, stated = static(axis), _own_type(dtype_of(x))
+    if place is None or exclusive or stated is None:
         return None
-    stated: dict[str, Any] = {}
-    if not dtype.is_floating and dtype is not DType.INT64:
-        # PyTorch adds up narrower integers in int64 unless it is told.
-        if dtype not in NAMES:
-            return None
-        stated["dtype"] = NAMES[dtype]
-    fact = TensorFact(dtype, b.dims(x))
+    fact = TensorFact(dtype_of(x), b.dims(x))
 
     def flipped(value: Value) -> Value:
         return called(b, "torch.flip", fact, input=value, dims=(place[0],)) if reverse else value
