@@ -49,9 +49,7 @@ def _pads_a_choice(node: Node) -> bool:
     """Whether a MaxPool chooses among zeros of a Pad, whose sign is not stated."""
     if node.op != "Pad" or len(node.operands) < 2 or node.attributes.get("mode", "constant") != "constant":
         return False
-    x, filler = node.operands[0].fact, numbers(node.operand(2))
-    if not isinstance(x, TensorFact) or x.dtype is None or not x.dtype.is_floating:
-        return False
+    filler = numbers(node.operand(2))
     if node.operand(2) is not None and (filler is None or filler.size != 1 or filler.any() or np.signbit(filler).any()):
         return False
     return any(user.op == "MaxPool" for user in node.output.users)
@@ -64,11 +62,12 @@ def _pad_below_zero(graph: Graph, node: Node) -> None:
     After   MaxPool(Pad(x, pads, -0.0))
 
     The optimizer of ONNX Runtime 1.31 takes zeros in front of a MaxPool for padding that is never chosen, but not
-    negative ones.
+    negative ones. Leaves alone: integers, which have none.
     """
-    dtype = cast("TensorFact", node.operands[0].fact).dtype
-    zero = ArrayStorage(np.array(-0.0, dtype.numpy))
-    node.set_input(2, graph.add_constant(f"{node.output.name}.zero", TensorFact.of(zero), zero))
+    fact = node.operands[0].fact
+    if isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.is_floating:
+        zero = ArrayStorage(np.array(-0.0, fact.dtype.numpy))
+        node.set_input(2, graph.add_constant(f"{node.output.name}.zero", TensorFact.of(zero), zero))
 
 
 def _stated_pads(node: Node) -> tuple[int, ...]:
