@@ -161,7 +161,7 @@ def test_what_failed_is_told_in_a_line():
 @pytest.mark.usefixtures("quiet")
 def test_only_mistakes_become_findings():
     def raised(error):
-        with faults.told("reading"):
+        with faults.as_finding("reading"):
             raise error
 
     with pytest.raises(DiagnosticError, match="reading failed: KeyError") as caught:
@@ -170,5 +170,5 @@ def test_only_mistakes_become_findings():
     for error in (UnicodeDecodeError("utf-8", b"a", 0, 1, "no"), OSError("no"), KeyboardInterrupt()):
         with pytest.raises(type(error)):
             raised(error)
-    with faults.told("reading"):
+    with faults.as_finding("reading"):
         pass

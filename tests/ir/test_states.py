@@ -6,7 +6,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ir.states import KEPT, State, forget, is_flag, kept, mark, state_of, told, waiting
+from graphport.ir.states import KEPT, State, forget, is_flag, kept, mark, noted_state, state_of, waiting
 from graphport.ir.text import from_text, to_text
 from graphport.ir.verify import verify
 
@@ -39,8 +39,8 @@ def test_an_output_that_is_gone_is_no_state():
 
 
 def test_notes_that_say_half_are_none():
-    assert told({"state.output": "y"}) is None
-    assert told({"state.output": 3, "state.variable": "s"}) is None
+    assert noted_state({"state.output": "y"}) is None
+    assert noted_state({"state.output": 3, "state.variable": "s"}) is None
 
 
 def test_text_has_the_numbers_that_an_input_begins_with():
@@ -58,7 +58,7 @@ def test_notes_tell_what_was_marked():
     for state in (State("y", "v"), State("y", "v", is_returned=True)):
         value = Value("x")
         mark(value, state)
-        assert state_of(value) == told(value.notes) == state
+        assert state_of(value) == noted_state(value.notes) == state
         value.notes["other"] = "note"
         forget(value)
         assert (state_of(value), value.notes) == (None, {"other": "note"})

@@ -36,7 +36,7 @@ def opened(source: str) -> Text:
     text = Text("file:///net.nnef")
     text.update(source, 1)
     text.analysis = analysed(source, text.path, 1, "nnef")
-    text.told = [as_lsp(finding, text.lines) for finding in text.analysis.findings]
+    text.published = [as_lsp(finding, text.lines) for finding in text.analysis.findings]
     return text
 
 
@@ -73,7 +73,7 @@ def test_what_is_told_of_a_statement_is_what_the_whole_text_tells(old, new, code
     near = range(line - 1, line + 2)
     whole = [as_lsp(finding, text.lines) for finding in analysed(source, text.path, 2, "nnef").findings]
     expected = [each for each in whole if each.range.start.line in near]
-    found = [each for each in text.told if each.range.start.line in near]
+    found = [each for each in text.published if each.range.start.line in near]
     # What follows from a mistake is found elsewhere in the whole text, not in the statement.
     assert {each.code for each in found} == {each.code for each in expected}
     if code != "NNEF0203":
@@ -91,14 +91,14 @@ def test_shapes_of_a_statement_are_known_at_once():
 
 def test_findings_of_other_lines_stay_where_these_stand_now():
     text = opened(BODY.replace("y = relu(a)", "y = rellu(a)"))
-    ((_, line, *_),) = told(text.told)
+    ((_, line, *_),) = told(text.published)
     # Nothing is known of shapes in a text that never was right.
     text.analysis = opened(BODY).analysis
     assert typed(text, "\n".join(text.lines).replace("    t = twice", "    s = tanh(h);\n    t = twice"))
-    assert [each[:2] for each in told(text.told)] == [("NNEF0322", line + 1)]
+    assert [each[:2] for each in told(text.published)] == [("NNEF0322", line + 1)]
     assert text.analysis.facts["s"] == "float32[1, 4, 8, 8]"
     assert typed(text, "\n".join(text.lines).replace("rellu", "relu"))
-    assert text.told == []
+    assert text.published == []
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_statement_among_5000_takes_less_than_100_ms_of_the_processor():
         start = time.process_time()
         assert typed(text, source)
         spent.append(time.process_time() - start)
-        assert [(each.code, each.range.start.line) for each in text.told] == [("NNEF0322", line)]
+        assert [(each.code, each.range.start.line) for each in text.published] == [("NNEF0322", line)]
         assert typed(text, right)
-        assert text.told == []
+        assert text.published == []
     assert sorted(spent)[5] < 0.1

@@ -8,7 +8,7 @@ import pytest
 from graphport.core.dtypes import DType
 from graphport.quantization.calibrate import METHODS, calibrate, divergences, ends, least_divergence, squared_error
 from graphport.quantization.observe import Statistics
-from graphport.quantization.parameters import between
+from graphport.quantization.parameters import activation_grid
 from graphport.quantization.unseen import unseen_errors
 
 
@@ -79,7 +79,7 @@ def test_the_squared_error_is_that_of_the_numbers(kind):
     x = _numbers(kind)
     state = _state(x)
     for part in (0.3, 0.7, 1.0):
-        grid = between(state.low * part, state.high * part, DType.UINT8, is_symmetric=False)
+        grid = activation_grid(state.low * part, state.high * part, DType.UINT8, is_symmetric=False)
         true = np.sum((grid.nearest(x) - x).astype(np.float64) ** 2)
         assert squared_error(state.histogram, grid) == pytest.approx(true, rel=0.05)
 
@@ -97,7 +97,7 @@ def test_the_least_error_is_nearly_that_of_exhaustive_search(kind, is_symmetric)
 
     lows = [0.0] if state.low >= 0 else state.low * parts
     every = [
-        between(float(low), state.high * float(part), grid.dtype, is_symmetric=is_symmetric)
+        activation_grid(float(low), state.high * float(part), grid.dtype, is_symmetric=is_symmetric)
         for low in lows for part in parts
     ]  # fmt: skip
     assert error(grid) <= 1.06 * min(error(candidate) for candidate in every)
@@ -201,7 +201,7 @@ def test_the_least_error_cuts_each_end_by_itself():
 
     def error(low, high):
         return float(
-            np.sum((between(low, high, DType.UINT4, is_symmetric=False).nearest(x) - x).astype(np.float64) ** 2)
+            np.sum((activation_grid(low, high, DType.UINT4, is_symmetric=False).nearest(x) - x).astype(np.float64) ** 2)
         )
 
     common = min(error(-5 * part, 10 * part) for part in np.linspace(0.2, 1, 81))

@@ -8,7 +8,7 @@ import pytest
 import graphport as gp
 from graphport.backends import onnxruntime, reference
 from graphport.ir.verify import verify
-from graphport.quantization.canonicalize import plain
+from graphport.quantization.canonicalize import canonicalize
 from tests.every import every
 from tests.models import model, node
 from tests.quantization import nets
@@ -30,7 +30,7 @@ def _numbers(*shape, seed=0):
 
 def _same(found, inputs):
     """Check that a model stays what it is; return it, plainly said."""
-    made = plain(found.graph)
+    made = canonicalize(found.graph)
     verify(made)
     expected = reference.prepare(found.graph).run(inputs)
     given = reference.prepare(made).run(inputs)
@@ -150,7 +150,7 @@ def test_what_names_axes_loads_between_integers(name):
 
 def test_what_is_plain_already_is_not_copied():
     found = nets.residual()
-    assert plain(found.graph) is found.graph
+    assert canonicalize(found.graph) is found.graph
 
 
 def test_products_with_reciprocals_are_quotients_that_runtimes_know():
@@ -166,7 +166,7 @@ def test_products_with_reciprocals_are_quotients_that_runtimes_know():
     gain = np.linspace(0.5, 2, 8).astype(np.float32)
     constants = {"two": np.float32(2), "eps": np.float32(1e-5), "g": gain}
     found = gp.from_onnx(model(nodes, [("x", ["N", 8])], [("y", ["N", 8])], constants))
-    made = plain(found.graph)
+    made = canonicalize(found.graph)
     assert [item.op for item in made if item.op in ("Div", "Reciprocal")] == ["Div"]
     x = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
     expected = x / np.sqrt(np.mean(x**2, axis=1, keepdims=True) + 1e-5) * gain

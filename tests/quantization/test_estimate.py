@@ -12,7 +12,7 @@ from graphport.quantization.estimate import nanoseconds
 from graphport.quantization.float_fallback import cheap_layers
 from graphport.quantization.insert_qdq import Quantization
 from graphport.quantization.observe import Statistics
-from graphport.quantization.parameters import between
+from graphport.quantization.parameters import activation_grid
 from graphport.quantization.placement import place
 from graphport.quantization.targets import target
 from graphport.quantization.targets.target import Rates
@@ -84,7 +84,7 @@ def _rounded(graph):
         state = Statistics()
         state.add(np.random.default_rng(number).uniform(-1, 1, 2000).astype(np.float32)[None], samples=1)
         states[value] = state
-        quantization.grids[value] = between(-9.0, 9.0, ORT.activation, is_symmetric=False)
+        quantization.grids[value] = activation_grid(-9.0, 9.0, ORT.activation, is_symmetric=False)
     return quantization, states
 
 

@@ -10,10 +10,10 @@ import pytest
 import graphport as gp
 from graphport.core.storage import ArrayStorage
 from graphport.quantization import float_fallback, session
-from graphport.quantization.float_fallback import REASON, cheap_layers, spared_part
+from graphport.quantization.float_fallback import REASON, cheap_layers, fallback_share
 from graphport.quantization.insert_qdq import Quantization
 from graphport.quantization.observe import Statistics
-from graphport.quantization.parameters import between
+from graphport.quantization.parameters import activation_grid
 from graphport.quantization.placement import place, products
 from graphport.quantization.settings import Settings
 from graphport.quantization.targets import target
@@ -96,7 +96,7 @@ def test_no_layer_stays_real_where(changes):
 )  # fmt: skip
 def test_the_part_of_products(changes, part):
     settings = Settings().updated(**changes)
-    assert spared_part(settings, target(settings.target)) == part
+    assert fallback_share(settings, target(settings.target)) == part
 
 
 def _quantization(found, noise):
@@ -109,7 +109,9 @@ def _quantization(found, noise):
         state = Statistics()
         state.add(x[None], samples=1)
         states[value] = state
-        quantization.grids[value] = between(-noise[index % 3], noise[index % 3], ORT.activation, is_symmetric=False)
+        quantization.grids[value] = activation_grid(
+            -noise[index % 3], noise[index % 3], ORT.activation, is_symmetric=False
+        )
     return quantization, states
 
 
@@ -163,7 +165,7 @@ def test_what_counts_is_the_noise_of_each_product(wide, order):
     found = gp.from_onnx(model(nodes, inputs, [("y", ["N", 64, 8, 8])], weights))
     quantization, states = _quantization(found, (1.0, 1.0, 1.0))
     for value, bound in zip(found.graph.inputs, (wide, 9.0), strict=True):
-        quantization.grids[value] = between(-bound, bound, ORT.activation, is_symmetric=False)
+        quantization.grids[value] = activation_grid(-bound, bound, ORT.activation, is_symmetric=False)
 
     def placed(*floating):
         return place(found.graph, ORT, set(found.graph), floating)
@@ -217,12 +219,13 @@ def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch)
     def worse(self, best):
         found = float_fallback.floated(self, best, ["a"], REASON)
         grids = {
-            value: between(-300.0, 300.0, ORT.activation, is_symmetric=False) for value in found.quantization.grids
+            value: activation_grid(-300.0, 300.0, ORT.activation, is_symmetric=False)
+            for value in found.quantization.grids
         }
         found.quantization.grids = grids
         return found
 
-    monkeypatch.setattr(session.Work, "_cheaper", worse)
+    monkeypatch.setattr(session.QuantizationSession, "_cheaper", worse)
     report = gp.quantize(_narrow_first(), _samples(), equalize=False).report
     assert report.snr_db >= next(step.snr_db for step in report.steps if step.name == "calibrate")
     assert "first" not in {layer.name for layer in report.floating}
@@ -231,7 +234,7 @@ def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch)
 @pytest.mark.parametrize(("factor", "runs_of_all"), [(50.0, 1), (1.0, 2)])
 def test_a_balance_that_is_clearly_worse_is_not_calibrated_on_all_samples(factor, runs_of_all, monkeypatch):
     observed = []
-    observe = session.Work.observe
+    observe = session.QuantizationSession.observe
 
     def heard(self, graph, statistics=None, runs=None):
         observed.append(runs is None)
@@ -242,7 +245,7 @@ def test_a_balance_that_is_clearly_worse_is_not_calibrated_on_all_samples(factor
         first.inputs[1].storage = ArrayStorage(first.inputs[1].storage.numpy() * np.float32(factor))
         return True
 
-    monkeypatch.setattr(session.Work, "observe", heard)
+    monkeypatch.setattr(session.QuantizationSession, "observe", heard)
     monkeypatch.setattr(session, "equalize", scaled)
     gp.quantize(_narrow_first(), _samples(256), cheap_layers=False)
     assert observed.count(True) == runs_of_all

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
 from graphport.ops.registry import pages
-from graphport.quantization.parameters import Grid, asymmetric, between, limits, symmetric
+from graphport.quantization.parameters import Grid, activation_grid, asymmetric, limits, symmetric
 
 reals = st.floats(-1e6, 1e6, width=32)
 
@@ -52,7 +52,7 @@ def test_numbers_inside_move_by_half_a_step_at_most(numbers, dtype):
 @given(st.lists(reals, min_size=1, max_size=30), st.booleans())
 def test_codes_are_those_of_the_page(numbers, is_symmetric):
     x = np.asarray(numbers, np.float32)
-    grid = between(float(x.min()), float(x.max()), DType.INT8, is_symmetric=is_symmetric)
+    grid = activation_grid(float(x.min()), float(x.max()), DType.INT8, is_symmetric=is_symmetric)
     page = pages()["QuantizeLinear"](x, grid.scale, grid.zero_point)
     # A symmetric grid leaves out the least code, which the page has.
     assert np.array_equal(np.maximum(page, grid.least), grid.codes(x))

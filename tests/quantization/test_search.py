@@ -9,7 +9,7 @@ import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.quantization.insert_qdq import Quantization
 from graphport.quantization.layer import layer_of
-from graphport.quantization.parameters import asymmetric, between, symmetric
+from graphport.quantization.parameters import activation_grid, asymmetric, symmetric
 from graphport.quantization.placement import place
 from graphport.quantization.search import channel_gains, range_search
 from graphport.quantization.targets import target
@@ -75,7 +75,7 @@ def test_the_range_is_the_one_of_the_least_noise_at_the_readers(name, seed):
     shape = (16, 6, 5, 5) if name != "product" else (16, 7, 6)
     spread = r.uniform(0.1, 3, 6).reshape((1, 6, 1, 1) if name != "product" else (1, 1, 6))
     x = (np.maximum(r.standard_t(4, size=shape), 0) * spread).astype(np.float32)
-    present = between(0.0, float(x.max()), DType.UINT8, is_symmetric=False)
+    present = activation_grid(0.0, float(x.max()), DType.UINT8, is_symmetric=False)
     _, chosen = _searched(found, x, present)
     axis, gains = channel_gains(next(item.output for item in found.graph if item.op == "Relu"))
     weights = gains.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
@@ -83,7 +83,7 @@ def test_the_range_is_the_one_of_the_least_noise_at_the_readers(name, seed):
     def noise(grid):
         return float(np.sum(weights * (grid.nearest(x) - x).astype(np.float64) ** 2))
 
-    tried = [between(0.0, present.high * part, DType.UINT8, is_symmetric=False) for part in PARTS]
+    tried = [activation_grid(0.0, present.high * part, DType.UINT8, is_symmetric=False) for part in PARTS]
     assert noise(chosen) == pytest.approx(min(map(noise, tried)), rel=1e-5)
 
     def true(grid):
@@ -108,7 +108,7 @@ def test_channels_count_as_much_as_readers_amplify_them():
         )  # fmt: skip
         x = np.random.default_rng(0).uniform(0, 1, (4, 6, 5, 5)).astype(np.float32)
         x[0, 0, 0, 0] = 1.6
-        ranges[weight] = _searched(found, x, between(0.0, 1.6, DType.UINT8, is_symmetric=False))[1].high
+        ranges[weight] = _searched(found, x, activation_grid(0.0, 1.6, DType.UINT8, is_symmetric=False))[1].high
     assert ranges[0.01] < 1.2
     assert ranges[100.0] > 1.59
 
@@ -119,7 +119,7 @@ def test_what_went_wrong_before_counts():
     value = next(item.output for item in found.graph if item.op == "Relu")
     real = np.full((4, 6, 5, 5), 0.87, np.float32)
     quantization = Quantization(place(found.graph, target("onnxruntime"), set(found.graph)))
-    quantization.grids[value] = between(0.0, 1.0, DType.UINT8, is_symmetric=False)
+    quantization.grids[value] = activation_grid(0.0, 1.0, DType.UINT8, is_symmetric=False)
     chosen = range_search(quantization, is_symmetric=False)(value, [real], [real + 0.125])
     assert chosen.high == pytest.approx(0.87, abs=1e-3)
 

@@ -40,7 +40,7 @@ def as_read(model: Model) -> Model:
     return replace(model, graph=found.graph, kept=None)
 
 
-def as_said(model: Model) -> Graph | None:
+def in_read_words(model: Model) -> Graph | None:
     """The graph in the words that it was read in, if the reference computes some of these to the last bit."""
     if has_exact(model.graph):
         return model.graph

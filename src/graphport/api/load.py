@@ -122,7 +122,7 @@ def _read(
         bind_inputs(graph, shapes)
     if raw and not shapes and kind.has_facts(graph):
         found = []
-        read = said = None
+        read = as_read = None
     elif raw:
         inference = Inference()
         inference.graph(graph, check_declared=True)
@@ -130,15 +130,15 @@ def _read(
         if kind.dialect and registry.record(kind.dialect).has_complex:
             # Its lists and complex tensors are taken apart before its words have rules.
             _, found = legalize(rewrite.copy(graph), in_place=True)
-        read = said = None
+        read = as_read = None
     else:
         read = rewrite.copy(graph) if foreign(graph) else None
-        said = rewrite.copy(graph) if has_exact(graph) else None
+        as_read = rewrite.copy(graph) if has_exact(graph) else None
         graph, found = legalize(graph, in_place=True)
     if not shapes:
         kind.mark_again(graph)
     findings = list(dict.fromkeys([*findings, *found]))
-    as_it_was, words = (None if each is None else kept(each, graph) for each in (read, said))
+    as_it_was, words = (None if each is None else kept(each, graph) for each in (read, as_read))
     model = Model(graph, kind.name, Path(path), findings, versions, kernels=kernels, kept=as_it_was, words=words)
     return model, findings
 

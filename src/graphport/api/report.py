@@ -105,7 +105,7 @@ def _canonical(model: Model) -> Graph:
 
 def _described(model: Model, side: Described) -> dict[str, Any]:
     found = with_example(inspect(side.graph, model.format, model.versions, has_coverage=False), side.graph)
-    return side.told("" if model.path is None else model.path.name, found)
+    return side.with_file("" if model.path is None else model.path.name, found)
 
 
 def _compared(

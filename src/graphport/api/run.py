@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from graphport.api.foreign import as_said
+from graphport.api.foreign import in_read_words
 from graphport.backends import prepare as prepare_session
 from graphport.backends.inputs import checked, other_random_inputs, random_inputs
 from graphport.conversion.legalize import is_canonical, legalize
@@ -114,7 +114,7 @@ def _runner(model: Model, backend: str, threads: int, *, once: bool = False) -> 
 
 def _exact(model: Model) -> Graph | None:
     """The graph of `model` in the words that it was read in, as far as the reference has them to the last bit."""
-    graph = as_said(model)
+    graph = in_read_words(model)
     return None if graph is None else legalize(graph, check_declared=False, exact=True)[0]
 
 

@@ -148,11 +148,11 @@ def lifted_for(
         if options.get("optimize"):
             optimize(graph, target)
     elif kind.name == "onnx" and isinstance(model, QuantizedModel):
-        graph = _as_told(graph, model)
+        graph = _with_wanted_integers(graph, model)
     return without_idle(graph)
 
 
-def _as_told(graph: Graph, model: QuantizedModel) -> Graph:
+def _with_wanted_integers(graph: Graph, model: QuantizedModel) -> Graph:
     """`graph` with integers said as the model wants them in ONNX."""
     from graphport.quantization.written import as_written
 

@@ -20,7 +20,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
 from graphport.ir import rewrite
-from graphport.ops.dialects.ncnn.told import place_of, shape_of, stated
+from graphport.ops.dialects.ncnn.annotations import place_of, shape_of, stated
 from graphport.ops.items import meeting
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class NcnnSession:
         model, count = self._model({name: array.shape for name, array in arrays.items()}, every_value=every_value)
         rows = [model.run([_blob(array, item, count) for array in arrays.values()]) for item in range(count)]
         return {
-            value.name: _joined([row[index] for row in rows], value, model.told[value.name])
+            value.name: _joined([row[index] for row in rows], value, model.stated[value.name])
             for index, value in enumerate(model.values)
         }
 
@@ -184,8 +184,8 @@ class _Loaded:
         lifted, findings = lift(graph, "ncnn")
         if findings:
             raise _unsupported(findings)
-        self.told = {value.name: _told(value) for value in lifted.values()}
-        self.values = [value for value in self.values if value.name in self.told]
+        self.stated = {value.name: _stated(value) for value in lifted.values()}
+        self.values = [value for value in self.values if value.name in self.stated]
         with TemporaryDirectory(prefix="graphport-") as folder:
             path = Path(folder) / "model.param"
             try:
@@ -204,7 +204,7 @@ class _Loaded:
         return self._worker.run([_supported(array) for array in arrays])
 
 
-def _told(value: Value) -> Mapping[str, Any]:
+def _stated(value: Value) -> Mapping[str, Any]:
     """What the blob of a value does not tell of it, which the layer behind a result has."""
     maker = value.producer
     own = {} if maker is None or maker.word != "Noop" else maker.attributes

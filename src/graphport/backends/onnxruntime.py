@@ -112,7 +112,7 @@ class OnnxRuntimeSession:
         if any(isinstance(inputs[name], np.ndarray) and not inputs[name].size for name in wanted):
             _refuse_to_sort_nothing(self._graph)
         try:
-            if all(_speaks_numpy(inputs[name]) for name in wanted) and _plain_outputs(session):
+            if all(_is_numpy(inputs[name]) for name in wanted) and _plain_outputs(session):
                 answers = session.run(names, {name: inputs[name] for name in wanted})
             else:
                 values = session.run_with_ort_values(names, {name: _ort_value(inputs[name]) for name in wanted})
@@ -344,7 +344,7 @@ def _newest_opset(complaint: str) -> int | None:
     return next((opset for opset in range(OPSET, 0, -1) if ir_version(opset) <= int(found["format"])), None)
 
 
-def _speaks_numpy(array: Any) -> bool:
+def _is_numpy(array: Any) -> bool:
     # Types that another library adds are not built in, though one of them says that it is a float like others.
     return array is None or isinstance(array, list) or (array.dtype.kind in "biufcOU" and is_numpy_own(array.dtype))
 
@@ -360,7 +360,7 @@ def _ort_value(array: Any) -> Any:
     from onnxruntime import OrtValue
 
     # A tensor of rank 0 would become one of rank 1 on the way.
-    if _speaks_numpy(array):
+    if _is_numpy(array):
         return OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array).reshape(np.shape(array)))
     from graphport.formats.onnx.types import CODES
 

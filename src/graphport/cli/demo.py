@@ -40,7 +40,7 @@ def verb(color: str, as_json_: bool) -> None:
         TemporaryDirectory(prefix="graphport-") as place,
     ):
         tour = _Tour(folder, Path(place), color)
-        steps = tour.silent() if as_json_ else tour.told()
+        steps = tour.silent() if as_json_ else tour.step_lines()
     if as_json_:
         print_json(steps)
     raise click.exceptions.Exit(0 if steps["verify"]["passed"] and steps["valid"] else 1)
@@ -52,7 +52,7 @@ class _Tour:
         self.place = place
         self.color = color
 
-    def told(self) -> dict[str, Any]:
+    def step_lines(self) -> dict[str, Any]:
         """Every step with what it found, as a person reads it."""
         from graphport.cli.table import print_table
 

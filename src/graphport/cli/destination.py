@@ -94,11 +94,11 @@ def _rehearse(graph: Graph, kind: Format, path: Path, flavour: str | None) -> No
         same = Value(trial.fresh("same"), value.fact)
         trial.append(Node("Identity", [given], [same]))
         trial.add_output(same)
-    said: WriteOptions = {} if flavour is None else {"flavour": flavour}
+    options: WriteOptions = {} if flavour is None else {"flavour": flavour}
     with tempfile.TemporaryDirectory(prefix="graphport-") as folder:
         place = Path(folder) / f"model{kind.endings[0]}"
         try:
-            graphport.save(graphport.QuantizedModel(trial), place, format=kind.name, **said)
+            graphport.save(graphport.QuantizedModel(trial), place, format=kind.name, **options)
         except DiagnosticError as error:
             raise DiagnosticError(*(_moved(finding, folder, path) for finding in error.diagnostics)) from error
 

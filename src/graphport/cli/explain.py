@@ -50,7 +50,7 @@ def verb(name: str, color: str, as_json_: bool) -> None:
     if as_json_:
         print_json(found)
     else:
-        click.echo("\n".join(_told(found)))
+        click.echo("\n".join(_lines(found)))
 
 
 def known() -> list[str]:
@@ -173,11 +173,11 @@ def _operator(page: Page) -> dict[str, Any]:
     from graphport.formats import FORMATS
     from graphport.ops import manual
 
-    spelled: dict[str, str] = {}
+    by_format: dict[str, str] = {}
     for name, kind in FORMATS.items():
         stated = manual.spellings(kind.read_dialect)[page.name]
         words = ", ".join(stated.patterns or stated.reads)
-        spelled[name] = f"{stated.direction or 'no'}{f': {words}' if words else ''}"
+        by_format[name] = f"{stated.direction or 'no'}{f': {words}' if words else ''}"
     return {
         "kind": "operator",
         "name": page.name,
@@ -187,7 +187,7 @@ def _operator(page: Page) -> dict[str, Any]:
         "versions": manual.versions(page),
         "exactness": page.exactness,
         "role": page.role,
-        "formats": spelled,
+        "formats": by_format,
     }
 
 
@@ -204,7 +204,7 @@ def headings(found: dict[str, Any]) -> dict[str, str]:
     return {name: heading for name, heading in every.items() if name in found}
 
 
-def _told(found: dict[str, Any]) -> Iterator[str]:
+def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"{found['kind']} {found['name']}" + (f" ({found['severity']})" if "severity" in found else "")
     for heading, name in (("run by", "verbs"), ("exactness", "exactness"), ("in quantization", "role")):
         if name in found:

@@ -75,18 +75,18 @@ def _order(x: Any, y: Any) -> tuple[int, ...] | None:
     if not is_array(x) or not is_array(y) or not is_real(x) or not is_real(y) or sorted(x.shape) != sorted(y.shape):
         return None
     own = tuple(range(x.ndim))
-    if x.shape == y.shape and _apart(x, y) <= _NEAR:
+    if x.shape == y.shape and _difference(x, y) <= _NEAR:
         return None
     fitting = [each for each in permutations(own) if tuple(y.shape[axis] for axis in each) == x.shape]
     # What moves axes of one cell alone changes nothing: the first of them, which is nearest to the own, is taken.
-    best = min(fitting, key=lambda each: _apart(x, y.transpose(each)))
+    best = min(fitting, key=lambda each: _difference(x, y.transpose(each)))
     return None if best == own else best
 
 
 _NEAR = 1e-3
 
 
-def _apart(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
+def _difference(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
     """The difference, of the size of `x`; what is no number counts as nothing."""
     with np.errstate(all="ignore"):
         error = np.nansum(np.abs(x.astype(np.float64) - y.astype(np.float64)))

@@ -49,13 +49,13 @@ def legalize(
         return graph, []
     with paused_collection():
         result = graph if in_place else rewrite.copy(graph)
-        spoken = dict.fromkeys(node.dialect for inner in walk(result) for node in inner)
+        present = dict.fromkeys(node.dialect for inner in walk(result) for node in inner)
         worker = Legalizer(result, check_declared=check_declared, keep=frozenset(keep), exact=exact)
-        worker.inference.findings += before_legalizing(result, spoken)
+        worker.inference.findings += before_legalizing(result, present)
         worker.inference.meet(result)
         with stage("reading nodes in canonical words", len(result), "nodes") as step:
             worker.graph(result, step)
-        after_legalizing(result, spoken)
+        after_legalizing(result, present)
         worker.inference.conclude(result)
     dialects = {node.dialect for inner in walk(result) for node in inner}
     result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in dialects)}

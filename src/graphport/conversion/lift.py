@@ -14,7 +14,7 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, Undecided, examples
 from graphport.core.facts import TensorFact, Unknown
-from graphport.core.faults import FOUND, stumbled, told
+from graphport.core.faults import FOUND, as_finding, stumbled
 from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
@@ -162,12 +162,12 @@ def _computed_from_extents(graph: Graph) -> set[str]:
     found: set[Value] = set()
     for node in graph:
         operands = node.operands
-        if operands and not node.has_bodies and all(x in found or _is_told(x) for x in operands):
+        if operands and not node.has_bodies and all(x in found or _is_known(x) for x in operands):
             found.update(node.results)
     return {value.name for value in found}
 
 
-def _is_told(value: Value) -> bool:
+def _is_known(value: Value) -> bool:
     """Whether the fact has the numbers of a value, or it is a constant."""
     return value.is_constant or (isinstance(value.fact, TensorFact) and value.fact.elements is not None)
 
@@ -232,7 +232,7 @@ def _wholes(failed: Sequence[_Unsupported]) -> Iterable[_Unsupported]:
 
 def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]:
     """A copy in words of `dialect`, without what no output depends on; the nodes that have none, and why."""
-    with paused_collection(), told(f"writing as {dialect or 'onnx'}"):
+    with paused_collection(), as_finding(f"writing as {dialect or 'onnx'}"):
         result = rewrite.copy(graph)
         rewrite.remove_dead(result)
         before_lifting(result, dialect)

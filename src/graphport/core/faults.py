@@ -86,7 +86,7 @@ def is_ours(finding: Diagnostic) -> bool:
 
 
 @contextmanager
-def told(what: str, span: Span | None = None) -> Generator[None]:
+def as_finding(what: str, span: Span | None = None) -> Generator[None]:
     """Let a mistake of ours inside end as a finding: `what` of ours failed.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.faults import told
+from graphport.core.faults import as_finding
 from graphport.core.names import near
 from graphport.core.opening import belonging, regular
 from graphport.core.replacing import recover
@@ -65,7 +65,7 @@ class Format(NamedTuple):
     def read(self, path: str | Path, **options: Any) -> tuple[Graph, list[Diagnostic]]:
         """The graph in the format's own words, and warnings; errors are raised. Options unknown to it are ignored."""
         known = {name: value for name, value in options.items() if name in self.options}
-        with told(f"reading {self.title}", Span(Source(str(path)))):
+        with as_finding(f"reading {self.title}", Span(Source(str(path)))):
             if _FINDINGS not in self.options:
                 return self.module.read(path, **known)
             findings: list[Diagnostic] = []
@@ -80,7 +80,7 @@ class Format(NamedTuple):
         self.check_choices(options)
         findings: list[Diagnostic] = []
         told_ = {name: value for name, value in options.items() if name not in self.preparations}
-        with told(f"writing {self.title}", Span(Source(str(path)))), paused_collection():
+        with as_finding(f"writing {self.title}", Span(Source(str(path)))), paused_collection():
             self.module.write(graph, path, **told_, **({_FINDINGS: findings} if self.tells else {}))
         return findings
 

@@ -42,10 +42,10 @@ def mark(value: Value, state: State) -> None:
 
 def state_of(value: Value) -> State | None:
     """What an input is kept as; `None` of one that is given anew for every run."""
-    return told(value.notes) if value.has_notes else None
+    return noted_state(value.notes) if value.has_notes else None
 
 
-def told(notes: Mapping[str, object]) -> State | None:
+def noted_state(notes: Mapping[str, object]) -> State | None:
     """The state that notes tell; `None` where they tell none."""
     output, variable = notes.get(OUTPUT), notes.get(VARIABLE)
     if not isinstance(output, str) or not isinstance(variable, str):

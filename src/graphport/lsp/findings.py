@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from graphport.core.diagnostics import DiagnosticError, Severity, Source
-from graphport.lsp.places import range_of_span
+from graphport.lsp.positions import range_of_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

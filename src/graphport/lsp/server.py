@@ -21,7 +21,7 @@ from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.core.version import __version__
 from graphport.lsp import layers, nnef, statement
 from graphport.lsp.findings import Analysis, analysed, as_lsp, meant, missing
-from graphport.lsp.places import column, range_of, units
+from graphport.lsp.positions import column, range_of, units
 from graphport.lsp.words import Kind, Words
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Text:
         self.lines: list[str] = []
         self.words = Words()
         self.analysis = Analysis()
-        self.told: list[types.Diagnostic] = []
+        self.published: list[types.Diagnostic] = []
         self.timer: threading.Timer | None = None
 
     def update(self, source: str, version: int | None) -> None:
@@ -79,8 +79,8 @@ class Text:
         if found is None:
             return False
         moved = stop - stop_before
-        self.told = [
-            *(_moved(each, moved if each.range.start.line >= stop_before else 0) for each in self.told
+        self.published = [
+            *(_moved(each, moved if each.range.start.line >= stop_before else 0) for each in self.published
               if not found.first <= each.range.start.line <= found.last - moved),
             *self._own(found),
         ]  # fmt: skip
@@ -142,12 +142,12 @@ class Server(LanguageServer):
             return
         # A text that cannot be read keeps the shapes that it had.
         text.analysis = found if found.facts else Analysis(version, found.findings, text.analysis.facts)
-        text.told = [as_lsp(finding, text.lines) for finding in found.findings]
+        text.published = [as_lsp(finding, text.lines) for finding in found.findings]
         self._tell(text, version)
 
     def _tell(self, text: Text, version: int | None) -> None:
         """Tell the editor what is known of a version of a text."""
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(text.uri, text.told, version))
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(text.uri, text.published, version))
         capabilities = self.client_capabilities.workspace
         if capabilities is not None and capabilities.inlay_hint and capabilities.inlay_hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)

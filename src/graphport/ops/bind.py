@@ -51,14 +51,14 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None
         fault = _give(declared[name], given, sizes) if name in declared else f"there is no input {name!r}"
         if fault is not None:
             origin = declared[name].origin if name in declared else None
-            remedy = _NO_TYPES if _says_type(given) else f"inputs: {_listed(graph)}"
+            remedy = _NO_TYPES if _has_type(given) else f"inputs: {_listed(graph)}"
             findings.append(Diagnostic("SHAPE0003", fault, origin, remedy))
     if findings:
         raise DiagnosticError(*findings)
     bind(graph, sizes)
 
 
-def _says_type(given: Sequence[int | str]) -> bool:
+def _has_type(given: Sequence[int | str]) -> bool:
     """Whether an element type stands before the first extent, as in `int64:1x8`."""
     return _typed(given)[0] is not None
 

@@ -120,7 +120,7 @@ def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Languag
     for place in language.carried(node):
         value = node.inputs[place]
         if value is not None and value.is_constant:
-            node.set_input(place, _turned(graph, value, inverse))
+            node.set_input(place, _transposed(graph, value, inverse))
         elif value is not None:
             before = None if value.producer is None else language.order(value.producer)
             source = value.producer.inputs[0] if value.producer is not None and before == order else None
@@ -187,7 +187,7 @@ def _moved_line(graph: Graph, node: Node, value: Value, perm: list[int], languag
     return result
 
 
-def _turned(graph: Graph, value: Value, perm: list[int]) -> Value:
+def _transposed(graph: Graph, value: Value, perm: list[int]) -> Value:
     """A constant as it stands beside what is in another order now."""
     storage = value.storage
     if storage is None or storage.count == 1:

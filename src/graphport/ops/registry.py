@@ -67,8 +67,8 @@ def names() -> tuple[str, ...]:
     """Every dialect that has words, as nodes have it."""
     for package in dialects():
         load(package)
-    spelled = {dialect for page in pages().values() for dialect in page.spellings}
-    return tuple(sorted(spelled | {dialect for dialect, _ in (*LOWERINGS, *MEANINGS)}))
+    dialects_of_pages = {dialect for page in pages().values() for dialect in page.spellings}
+    return tuple(sorted(dialects_of_pages | {dialect for dialect, _ in (*LOWERINGS, *MEANINGS)}))
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.facts import TensorFact
-from graphport.core.faults import told
+from graphport.core.faults import as_finding
 from graphport.core.names import did_you_mean
 from graphport.core.progress import stage
 from graphport.core.spill import spilling
@@ -177,7 +177,7 @@ class _Sweep:
     def _once(self, each: Pass, room: int) -> Journal:
         self._runs += 1
         journal = Journal(room=room)
-        with told(f"the pass {each.name}"), stage(f"pass {each.name}"):
+        with as_finding(f"the pass {each.name}"), stage(f"pass {each.name}"):
             each.work(self._graph, journal)
         if journal.done:
             verify(self._graph)

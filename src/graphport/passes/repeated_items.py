@@ -36,7 +36,7 @@ def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
     if not isinstance(was, int) or was < 2:
         return
     for node in list(graph):
-        for index in _places(node, was):
+        for index in _batched_operands(node, was):
             value = node.inputs[index]
             storage = None if value is None else value.storage
             array = None if storage is None else storage.numpy()
@@ -50,7 +50,7 @@ def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
                 node.set_input(index, _expanded(graph, node, item, source))
 
 
-def _places(node: Node, was: int) -> list[int]:
+def _batched_operands(node: Node, was: int) -> list[int]:
     """The operands of a node that are constants with an item for each of a batch."""
     page = None if node.dialect else registry.pages().get(node.word)
     ranks = [len(_dims(value.fact)) for value in node.operands]

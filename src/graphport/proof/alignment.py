@@ -26,7 +26,7 @@ class Manner(NamedTuple):
     """Whether numbers are such that a result may overflow: what is not finite is not compared then."""
 
     @classmethod
-    def between(cls, first: Witness, second: Witness, *, is_edge: bool) -> Manner:
+    def common(cls, first: Witness, second: Witness, *, is_edge: bool) -> Manner:
         """What both keep."""
         runtimes = [w.side.runtime for w in (first, second) if w.side.runtime is not None]
         return cls(all(r.has_exact_types for r in runtimes), all(r.has_batches for r in runtimes), is_edge)

@@ -68,7 +68,7 @@ class _Case:
     worst: dict[int, OutputProof] = field(default_factory=dict[int, OutputProof])
     evidence: dict[int, Evidence] = field(default_factory=dict[int, "Evidence"])
     disagreeing: set[Witness] = field(default_factory=set[Witness])
-    told: set[tuple[Witness, int]] = field(default_factory=set["tuple[Witness, int]"])
+    reported: set[tuple[Witness, int]] = field(default_factory=set["tuple[Witness, int]"])
 
 
 def prove(
@@ -412,7 +412,7 @@ def _differences(
     case: _Case, pair: tuple[Witness, Witness], draw: Draw, answers: tuple[list[Any], list[Any]]
 ) -> list[Difference]:
     first, second = pair
-    manner = Manner.between(first, second, is_edge=draw.kind == "edges")
+    manner = Manner.common(first, second, is_edge=draw.kind == "edges")
     names = [value.name for value in case.a.graph.outputs]
     others = [value.name for value in second.side.graph.outputs]
     found: list[Difference] = []
@@ -479,9 +479,9 @@ def _hold_third(case: _Case, pair: tuple[Witness, Witness], draw: Draw, outputs:
         if each.passed:
             continue
         case.disagreeing.add(third)
-        if (third, position) in case.told:
+        if (third, position) in case.reported:
             continue
-        case.told.add((third, position))
+        case.reported.add((third, position))
         what = each.reason or f"differs by {each.max_abs:.3g}"
         where = f", first at {list(each.first)}" if each.first is not None else ""
         case.notes.append(f"{main.sentence} and {third.sentence} disagree: {each.name} {what}{where} ({draw.label})")

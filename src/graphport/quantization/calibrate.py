@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from graphport.quantization.parameters import TINY, between, limits
+from graphport.quantization.parameters import TINY, activation_grid, limits
 from graphport.quantization.unseen import unseen_errors
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def calibrate(
         return best
     least, most = min(within[0], best.low), max(within[1], best.high)
     wider = [
-        between(
+        activation_grid(
             max(best.low * part, least),
             min(best.high * part, most),
             dtype,
@@ -87,7 +87,7 @@ def grids_of(
 ) -> list[Grid]:
     """The grid of each method."""
     return [
-        between(
+        activation_grid(
             *ends(state, dtype, name, is_symmetric=is_symmetric, percentile=percentile),
             dtype,
             is_symmetric=is_symmetric,

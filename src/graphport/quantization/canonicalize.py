@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-def plain(graph: Graph) -> Graph:
+def canonicalize(graph: Graph) -> Graph:
     """`graph`, or a copy in which products and padding are written as kernels for integers know them.
 
     Before  y = Gemm(x, w, c, alpha=p, beta=q, transA=1)
@@ -40,7 +40,7 @@ def plain(graph: Graph) -> Graph:
     An addend that differs along rows is added behind. Names of results stay. Keeps values up to rounding.
     """
     rules = [
-        (_is_odd_gemm, _plain_gemm),
+        (_is_odd_gemm, _canonical_gemm),
         (_is_left, _turn),
         (_is_partial_pad, _whole_pad),
         (_is_partial_resize, _whole_resize),
@@ -100,7 +100,7 @@ def _is_single(node: Node) -> bool:
     return addend.storage is not None and addend.storage.count == 1 != _columns(node, weight)
 
 
-def _plain_gemm(graph: Graph, node: Node) -> None:
+def _canonical_gemm(graph: Graph, node: Node) -> None:
     weight, addend = node.operands[1], node.operand(2)
     alpha, beta = _number(node, "alpha", 1.0), _number(node, "beta", 1.0)
     if _number(node, "transA", 0):

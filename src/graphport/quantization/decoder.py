@@ -56,14 +56,14 @@ def decoder_of(graph: Graph) -> Decoder | None:
     samples, and by having an output that is as large but for that length.
     """
     free = [value for value in graph.inputs if value.storage is None]
-    masks = tuple(value for value in free if _is_told(value, "mask"))
-    positions = tuple(value for value in free if _is_told(value, "position"))
+    masks = tuple(value for value in free if _is_named(value, "mask"))
+    positions = tuple(value for value in free if _is_named(value, "position"))
     caches = tuple(value for value in free if _is_cache(value, graph.outputs))
     rest = [value for value in free if value not in (*masks, *positions, *caches)]
     return Decoder(rest[0], masks, positions, caches) if len(rest) == 1 and _is_rows(rest[0]) else None
 
 
-def _is_told(value: Value, name: str) -> bool:
+def _is_named(value: Value, name: str) -> bool:
     return name in value.name.lower() and _is_rows(value)
 
 

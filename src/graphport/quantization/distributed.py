@@ -20,7 +20,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.packages import install
 from graphport.quantization.engine import session
-from graphport.quantization.layer_tasks import LayerTask, Ways, joined, places_of, rounded
+from graphport.quantization.layer_tasks import LayerTask, Ways, joined, rounded, rounded_parts
 from graphport.quantization.shards import observed
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class LayersOnRay:
         ways = Ways(*(getattr(follower, name) for name in Ways._fields))
         found: dict[Node, list[Any]] = {layer.node: [] for layer in layers}
         pending: deque[tuple[Node, Any]] = deque()
-        parts = ((layer, place) for layer in layers for place in places_of(layer, choices))
+        parts = ((layer, place) for layer in layers for place in rounded_parts(layer, choices))
         for worker, (layer, place) in zip(cycle(self.workers), parts, strict=False):
             task = self.ray.put(LayerTask.of(layer, place))
             pending.append((layer.node, worker.round_layer.remote([task, given], choices, ways)))

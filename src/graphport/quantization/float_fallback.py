@@ -55,7 +55,7 @@ class Placer(Protocol):
         ...
 
 
-def spared_part(settings: Settings, target: Target) -> float:
+def fallback_share(settings: Settings, target: Target) -> float:
     """The part of all time, or products, that layers may cost which stay real because they are cheap.
 
     Where a goal is set, the fewest layers that reach it stay real, and no others; nor do any where everything is asked
@@ -156,10 +156,10 @@ def floated(session: Placer, best: Candidate, more: Iterable[str], reason: str) 
     return Candidate(best.graph, quantization, states, None, best.follower, (*best.floating, *more))
 
 
-def spared(session: Placer, best: Candidate) -> list[Candidate]:
+def with_cheap_layers(session: Placer, best: Candidate) -> list[Candidate]:
     """`best` with all of its cheap layers in floating point, and with half of them; none where it has none."""
     settings = session.choices.settings
-    part = spared_part(settings, session.choices.target)
+    part = fallback_share(settings, session.choices.target)
     if not part:
         return []
 
@@ -190,7 +190,7 @@ def with_real_curves(session: Placer, best: Candidate) -> Candidate | None:
     """
     settings = session.choices.settings
     placement, rates = best.quantization.placement, session.choices.target.rates
-    part = spared_part(settings, session.choices.target)
+    part = fallback_share(settings, session.choices.target)
     if not placement.pointwise or settings.real_results is False or not part:
         return None
     asked = set(settings.quantize_nodes)

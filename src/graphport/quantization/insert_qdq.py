@@ -14,7 +14,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.dialects.tflite.binding import in_fifteen_bits
 from graphport.passes.substitution import add_constant
-from graphport.quantization.parameters import Grid, between, limits
+from graphport.quantization.parameters import Grid, activation_grid, limits
 from graphport.quantization.placement import data_operands, moves
 from graphport.quantization.sums import emit_sums
 
@@ -271,7 +271,7 @@ def _emit_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantizati
         if value is None or not value.is_constant or value not in data_operands(twin) or value.storage is None:
             continue
         number = np.asarray(value.storage.numpy(), np.float32)
-        grid = between(float(number.min()), float(number.max()), like, is_symmetric=like.kind == "i")
+        grid = activation_grid(float(number.min()), float(number.max()), like, is_symmetric=like.kind == "i")
         twin.set_input(index, constant(graph, twin, grid.codes(number), grid, value.name))
 
 

@@ -98,7 +98,7 @@ def _constant(name: str, numbers: Array) -> Value:
     return value
 
 
-def places_of(layer: Layer, choices: Choices) -> list[slice]:
+def rounded_parts(layer: Layer, choices: Choices) -> list[slice]:
     """The parts of results of `layer` that are rounded apart: with scales of blocks no other results decide theirs."""
     return parts_of(layer) if choices.settings.weight_block else [slice(0, layer.shape[layer.out_axis])]
 

@@ -240,7 +240,7 @@ class Follower:
     def rows_of(self, layer: Layer, real: list[Array], rounded: list[Array]) -> rounding.Rows:
         """Rows of what is multiplied, as many as a weight is fitted to."""
         wanted = min(max(_FEWEST_ROWS, _ROWS_PER_COLUMN * layer.depth), _MOST_ROWS)
-        places = [_places(layer.count(x.shape), -(-wanted // len(real))) for x in real]
+        places = [_sampled_rows(layer.count(x.shape), -(-wanted // len(real))) for x in real]
         a = [layer.rows(x, found) for x, found in zip(real, places, strict=True)]
         b = [layer.rows(x, found) for x, found in zip(rounded, places, strict=True)]
         return rounding.Rows(np.concatenate(a, axis=1), np.concatenate(b, axis=1))
@@ -308,7 +308,7 @@ def ratio(real: Iterable[Array], rounded: Iterable[Array]) -> float:
     return noise / max(signal, 1e-30)
 
 
-def _places(count: int, wanted: int) -> Array:
+def _sampled_rows(count: int, wanted: int) -> Array:
     if count <= wanted:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))

@@ -122,7 +122,7 @@ def symmetric(bound: Array | float, dtype: DType, *, axis: int = 0, power_of_two
     return Grid(dtype, scale, _integers(np.full(scale.shape, middle), dtype), least, most, axis)
 
 
-def between(low: float, high: float, dtype: DType, *, is_symmetric: bool, power_of_two: bool = False) -> Grid:
+def activation_grid(low: float, high: float, dtype: DType, *, is_symmetric: bool, power_of_two: bool = False) -> Grid:
     """The grid of an activation that was seen between `low` and `high`.
 
     Its scale is short: 255 times it is a number of float32 again, so that runtimes that are told limits have the very

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Node
     from graphport.quantization.candidate import Candidate
-    from graphport.quantization.session import Work
+    from graphport.quantization.session import QuantizationSession
 
 _REASON = "it makes so much noise that the goal asks for it"
 _BYTE = 8
@@ -32,7 +32,7 @@ _FIRST = 12
 """Of more, so many of the noisiest layers are tried each time that one is added."""
 
 
-def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) -> Candidate:
+def enough_floating(session: QuantizationSession, best: Candidate, goal: float, most: int | None) -> Candidate:
     """`best` with as few layers floating as reach `goal` dB, at most `most` of them, and never all.
 
     The goal is to hold on other samples as well: it is met with the margin of the noise. Where it cannot be met with
@@ -42,15 +42,15 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
     without, beginning with the least noisy. As values between two real layers need no rounding, neighbours may be worth
     more together: so smaller sets are measured, all of them where they are few.
     """
-    noise = best.noise or work.measure(best)
-    if work.choices.settings.full_integer and noise.snr - noise.margin < goal:
-        return _all_wide(work, best)
+    noise = best.noise or session.measure(best)
+    if session.choices.settings.full_integer and noise.snr - noise.margin < goal:
+        return _all_wide(session, best)
     layers = list(best.quantization.placement.layers)
     limit = len(layers) - 1 if most is None else min(most, len(layers) - 1)
     if noise.snr - noise.margin >= goal or not limit:
         return best
-    order = sorted(layers, key=sensitivities(work, best).__getitem__, reverse=True)
-    low, high, found = 1, limit, _with_floating(work, best, order[:limit])
+    order = sorted(layers, key=sensitivities(session, best).__getitem__, reverse=True)
+    low, high, found = 1, limit, _with_floating(session, best, order[:limit])
     least = found.noise
 
     def meets(trial: Candidate) -> bool:
@@ -58,28 +58,28 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
 
     if least is not None and not meets(found):
         # What is told of others need not grow with layers that float: few samples tell it.
-        fewer = {count: _with_floating(work, best, order[:count]) for count in _few(limit)}
+        fewer = {count: _with_floating(session, best, order[:count]) for count in _few(limit)}
         high = next((count for count, trial in fewer.items() if meets(trial)), 0)
         if not high:
-            work.steps.append(Step(f"{limit} layers floating", least.snr, is_kept=True))
+            session.steps.append(Step(f"{limit} layers floating", least.snr, is_kept=True))
             return found
         found = fewer[high]
 
     while low < high:
         middle = (low + high) // 2
-        trial = _with_floating(work, best, order[:middle])
+        trial = _with_floating(session, best, order[:middle])
         if meets(trial):
             high, found = middle, trial
         else:
             low = middle + 1
     kept = order[:high]
     for node in reversed(order[: high - 1]):
-        trial = _with_floating(work, best, [other for other in kept if other is not node])
+        trial = _with_floating(session, best, [other for other in kept if other is not node])
         if meets(trial):
             kept, found = [other for other in kept if other is not node], trial
-    kept, found = _fewer(work, best, meets, order, len(kept)) or (kept, found)
+    kept, found = _fewer(session, best, meets, order, len(kept)) or (kept, found)
     if found.noise is not None:
-        work.steps.append(Step(f"{len(kept)} layers floating", found.noise.snr, is_kept=True))
+        session.steps.append(Step(f"{len(kept)} layers floating", found.noise.snr, is_kept=True))
     return found
 
 
@@ -88,23 +88,23 @@ def _few(limit: int) -> list[int]:
     return [1 << power for power in range(limit.bit_length()) if 1 << power < limit]
 
 
-def _all_wide(work: Work, best: Candidate) -> Candidate:
+def _all_wide(session: QuantizationSession, best: Candidate) -> Candidate:
     """`best` with activations of 16 bits where that helps: no layer can stay real where inputs are integers."""
-    wide = all_widened(work, best)
-    return best if wide is None else work.better("activations of 16 bits", best, wide)
+    wide = all_widened(session, best)
+    return best if wide is None else session.better("activations of 16 bits", best, wide)
 
 
-def all_widened(work: Work, best: Candidate) -> Candidate | None:
+def all_widened(session: QuantizationSession, best: Candidate) -> Candidate | None:
     """`best` with activations of 16 bits everywhere; `None` where that is no choice.
 
     Weights keep their codes where their grid is the same: biases of sums of such values may ask for a wider one.
     """
-    settings, target = work.choices.settings, work.choices.target
-    if target.wide is None or settings.weights_only or work.choices.activation.bits > _BYTE:
+    settings, target = session.choices.settings, session.choices.target
+    if target.wide is None or settings.weights_only or session.choices.activation.bits > _BYTE:
         return None
-    other = copy.copy(work)
+    other = copy.copy(session)
     asked = replace(settings, activation_bits=target.wide.bits, activation_type=str(target.wide), wide_nodes=())
-    other.choices = replace(Choices.of(asked), rounds=work.choices.rounds, corrects=work.choices.corrects)
+    other.choices = replace(Choices.of(asked), rounds=session.choices.rounds, corrects=session.choices.corrects)
     found = other.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
     weights = found.quantization.weights
     for node, weight in best.quantization.weights.items():
@@ -114,32 +114,32 @@ def all_widened(work: Work, best: Candidate) -> Candidate | None:
 
 
 def _fewer(
-    work: Work, best: Candidate, meets: Callable[[Candidate], bool], order: list[Node], size: int
+    session: QuantizationSession, best: Candidate, meets: Callable[[Candidate], bool], order: list[Node], size: int
 ) -> tuple[list[Node], Candidate] | None:
     """Fewer than `size` of the layers `order` with which the goal is met, if such are come across."""
     if sum(comb(len(order), count) for count in range(1, size)) <= _MOST_SETS:
         steps = ([[*nodes] for nodes in combinations(order, count)] for count in range(1, size))
         for sets in steps:
-            nodes, trial = _best_of(work, best, sets)
+            nodes, trial = _best_of(session, best, sets)
             if meets(trial):
                 return nodes, trial
         return None
     nodes: list[Node] = []
     while len(nodes) < size - 1:
         left = [node for node in order if node not in nodes]
-        nodes, trial = _best_of(work, best, [[*nodes, node] for node in left[:_FIRST]])
+        nodes, trial = _best_of(session, best, [[*nodes, node] for node in left[:_FIRST]])
         if meets(trial):
             return nodes, trial
     return None
 
 
-def _best_of(work: Work, best: Candidate, sets: list[list[Node]]) -> tuple[list[Node], Candidate]:
+def _best_of(session: QuantizationSession, best: Candidate, sets: list[list[Node]]) -> tuple[list[Node], Candidate]:
     """The set of layers that are best left in floating point."""
-    tried = [(nodes, _with_floating(work, best, nodes)) for nodes in sets]
+    tried = [(nodes, _with_floating(session, best, nodes)) for nodes in sets]
     return min(tried, key=lambda pair: 0.0 if pair[1].noise is None else pair[1].noise.ratio)
 
 
-def sensitivities(work: Work, best: Candidate) -> dict[Node, float]:
+def sensitivities(session: QuantizationSession, best: Candidate) -> dict[Node, float]:
     """Noise to signal at the outputs of each layer alone, or at its own result where there are very many."""
     layers = list(best.quantization.placement.layers)
     if len(layers) > _MOST_ALONE and best.follower is not None:
@@ -148,16 +148,16 @@ def sensitivities(work: Work, best: Candidate) -> dict[Node, float]:
     found: dict[Node, float] = {}
     for done, node in enumerate(layers):
         others = [other.output.name for other in layers if other is not node]
-        found[node] = work.measure(floated(work, best, others, _REASON)).ratio
-        if work.on_progress is not None:
-            work.on_progress("sensitivity", done + 1, len(layers))
+        found[node] = session.measure(floated(session, best, others, _REASON)).ratio
+        if session.on_progress is not None:
+            session.on_progress("sensitivity", done + 1, len(layers))
     return found
 
 
-def _with_floating(work: Work, best: Candidate, floating: list[Node]) -> Candidate:
+def _with_floating(session: QuantizationSession, best: Candidate, floating: list[Node]) -> Candidate:
     """`best` with some layers in floating point, measured; with 16 bits where whoever runs it has integers only."""
     names = [node.output.name for node in floating]
-    is_wide = work.choices.target.is_whole and has_wide_layers(work.choices.settings, work.choices.target)
-    trial = widened(work.choices, best, names) if is_wide else floated(work, best, names, _REASON)
-    work.measure(trial)
+    is_wide = session.choices.target.is_whole and has_wide_layers(session.choices.settings, session.choices.target)
+    trial = widened(session.choices, best, names) if is_wide else floated(session, best, names, _REASON)
+    session.measure(trial)
     return trial

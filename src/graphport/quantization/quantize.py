@@ -11,7 +11,7 @@ from graphport.ops import registry
 from graphport.quantization import processor
 from graphport.quantization.analyse import layer_reports
 from graphport.quantization.candidate import Candidate
-from graphport.quantization.canonicalize import plain
+from graphport.quantization.canonicalize import canonicalize
 from graphport.quantization.choices import Choices
 from graphport.quantization.distributed import layers_elsewhere
 from graphport.quantization.distributed import observer as find_observer
@@ -32,7 +32,7 @@ from graphport.quantization.precision import enough_floating
 from graphport.quantization.random_inputs import random_inputs_at, random_samples
 from graphport.quantization.report import QuantizationReport, Step, worst_of
 from graphport.quantization.samples import gather, spread
-from graphport.quantization.session import Work, fitting_batch
+from graphport.quantization.session import QuantizationSession, fitting_batch
 from graphport.quantization.shards import here
 from graphport.quantization.sizes import bound, bytes_by_name
 from graphport.quantization.statistics_file import refuse_place
@@ -116,52 +116,55 @@ def quantize(
         data, is_likely = _random_inputs(graph, settings)
         choices = replace(choices, corrects=False) if is_likely else _unseen(choices)
     samples = gather(graph, data)
-    graph = plain(graph)
+    graph = canonicalize(graph)
     refuse_wide(graph, settings, choices.target)
     is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic) and is_large(graph)
-    work = _begun(graph, choices, samples, on_progress, statistics, is_streamed=is_streamed)
-    work.observer, work.source = observer, source
+    session = _begun(graph, choices, samples, on_progress, statistics, is_streamed=is_streamed)
+    session.observer, session.source = observer, source
     if is_half:
-        return _halved(work, graph, settings, is_random=is_random)
-    best = _rounded(work, graph, distributed if settings.weights_only else None, is_streamed=is_streamed)
-    optimum = work.timed("points", optimised, work, best, goals, metric) if is_planned else None
+        return _in_half_precision(session, graph, settings, is_random=is_random)
+    best = _rounded(session, graph, distributed if settings.weights_only else None, is_streamed=is_streamed)
+    optimum = session.timed("points", optimised, session, best, goals, metric) if is_planned else None
     if optimum is not None:
-        best = work.followed_again(optimum.candidate, best)
+        best = session.followed_again(optimum.candidate, best)
     elif settings.min_snr is not None and not is_streamed:
-        best = work.followed_again(
-            work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers), best
+        best = session.followed_again(
+            session.timed("precision", enough_floating, session, best, settings.min_snr, settings.max_float_layers),
+            best,
         )
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
     made = insert_qdq(best.graph, best.quantization)
     if settings.dynamic:
         made = products_of_rows(made) if choices.target.rounds_rows else dynamic_products(made)
-        best.noise = work.judge.noise(made)
-        work.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
+        best.noise = session.judge.noise(made)
+        session.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
     if settings.full_integer:
         full_integer(made)
-    report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_random=is_random)
+    report = _report(session, best, [*session.findings, *_notes(graph)], settings, optimum, is_random=is_random)
     exact = () if is_streamed else _exact(made, settings, is_random=is_random)
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
-    as_run = None if is_streamed else _as_run(work, made, exact)
+    as_run = None if is_streamed else _as_run(session, made, exact)
     measured = None if metric is None or is_planned else (float(metric(runner(graph))), float(metric(runner(made))))
     told = {"accuracy_level": level, "exact_layers": exact, "snr_as_run_db": as_run, "measured": measured}
     return made, replace(report, **told), beside
 
 
-def _rounded(work: Work, graph: Graph, distributed: str | None, *, is_streamed: bool) -> Candidate:
+def _rounded(session: QuantizationSession, graph: Graph, distributed: str | None, *, is_streamed: bool) -> Candidate:
     """The best candidate for `graph`, whose layers are rounded here or elsewhere."""
-    with nullcontext() if distributed is None else layers_elsewhere(distributed) as work.elsewhere:
-        best = streamed(work, graph) if is_streamed else work.run(graph)
-    work.elsewhere = None
+    with nullcontext() if distributed is None else layers_elsewhere(distributed) as session.elsewhere:
+        best = streamed(session, graph) if is_streamed else session.run(graph)
+    session.elsewhere = None
     return best
 
 
-def _halved(work: Work, graph: Graph, settings: Settings, *, is_random: bool) -> tuple[Graph, QuantizationReport, None]:
+def _in_half_precision(
+    session: QuantizationSession, graph: Graph, settings: Settings, *, is_random: bool
+) -> tuple[Graph, QuantizationReport, None]:
     """`graph` with weights in half precision, and the noise of that."""
     made = half_weights(graph)
-    best = Candidate(graph, Quantization(Placement()), {}, noise=work.judge.noise(made))
-    work.steps.append(Step("halves", best.noise.snr if best.noise else 0.0, is_kept=True))
-    return made, _report(work, best, [*work.findings], settings, None, is_random=is_random), None
+    best = Candidate(graph, Quantization(Placement()), {}, noise=session.judge.noise(made))
+    session.steps.append(Step("halves", best.noise.snr if best.noise else 0.0, is_kept=True))
+    return made, _report(session, best, [*session.findings], settings, None, is_random=is_random), None
 
 
 def _begun(
@@ -172,7 +175,7 @@ def _begun(
     statistics: Path | None,
     *,
     is_streamed: bool = False,
-) -> Work:
+) -> QuantizationSession:
     """Samples are looked through, and shared out: some are held back, some of the others followed through the graph."""
     settings = choices.settings
     held_back = _held_back(samples.count, settings.preset)
@@ -195,13 +198,13 @@ def _begun(
     chosen = samples.made_of([seen.taken[number] for number in sorted(followed)])
     runs = list(chosen.runs(batch)) if followed else []
     sizes = {} if sized is graph else bytes_by_name(sized)
-    return Work(
+    return QuantizationSession(
         choices, samples, judge, held_back, runs, on_progress, statistics, findings=list(seen.findings), sizes=sizes
     )
 
 
 def _report(
-    work: Work,
+    session: QuantizationSession,
     best: Candidate,
     findings: list[Diagnostic],
     settings: Settings,
@@ -210,7 +213,7 @@ def _report(
     is_random: bool,
 ) -> QuantizationReport:
     follower = best.follower
-    noise = best.noise or work.measure(best)
+    noise = best.noise or session.measure(best)
     layers = layer_reports(
         best.quantization,
         best.states,
@@ -230,16 +233,16 @@ def _report(
         met = optimum.goal_met
     return QuantizationReport(
         settings,
-        0 if is_random else work.samples.count,
-        0 if is_random else len(work.held_back),
+        0 if is_random else session.samples.count,
+        0 if is_random else len(session.held_back),
         noise.snr,
         noise.agreement,
         layers,
-        tuple(work.steps),
+        tuple(session.steps),
         (*findings, *on_progress),
         met,
         processor.description(),
-        work.seconds,
+        session.seconds,
         None if is_random else noise.snr_range,
         None if is_random else noise.agreement_range,
         () if optimum is None else optimum.front,
@@ -273,11 +276,11 @@ def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, .
     return exact_layers(graph, [random_inputs_at(graph, length) for length in _LENGTHS]) if is_random else ()
 
 
-def _as_run(work: Work, graph: Graph, exact: tuple[str, ...]) -> float | None:
+def _as_run(session: QuantizationSession, graph: Graph, exact: tuple[str, ...]) -> float | None:
     """Signal to noise where activations of products with few bits are rounded, but for those that `exact` names."""
-    if work.choices.target.name != "onnxruntime" or not products_of(graph):
+    if session.choices.target.name != "onnxruntime" or not products_of(graph):
         return None
-    return work.judge.noise(exact_products(graph, exact)).snr
+    return session.judge.noise(exact_products(graph, exact)).snr
 
 
 def _unseen(choices: Choices) -> Choices:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.quantization.layer import layer_of
-from graphport.quantization.parameters import between
+from graphport.quantization.parameters import activation_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def range_search(
             return None
         gains = channel_gains(value)
         candidates = [present] + [
-            between(
+            activation_grid(
                 present.low * part,
                 present.high * part,
                 present.dtype,

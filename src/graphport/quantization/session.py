@@ -21,8 +21,8 @@ from graphport.quantization.fingerprint import Fingerprint, kinds, model_digests
 from graphport.quantization.float_fallback import (
     REASON,
     floated,
-    spared,
     step_name,
+    with_cheap_layers,
     with_real_curves,
     with_real_weights,
 )
@@ -30,7 +30,7 @@ from graphport.quantization.insert_qdq import Quantization, Weight, insert_qdq
 from graphport.quantization.interval import unseen_part
 from graphport.quantization.layer_tasks import nearest_weight
 from graphport.quantization.layerwise import Follower, bytes_of
-from graphport.quantization.parameters import Grid, between, limits
+from graphport.quantization.parameters import Grid, activation_grid, limits
 from graphport.quantization.placement import place
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
@@ -76,7 +76,7 @@ _LEAST_SPARED = {"fast": 0.5, "balanced": 0.5, "best": 0.1}
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class QuantizationSession:
     """The state of one quantization."""
 
     choices: Choices
@@ -173,7 +173,7 @@ class Work:
             return max(grids, key=lambda grid: grid.high)
         low, high = min(grid.low for grid in grids), max(grid.high for grid in grids)
         options = {"is_symmetric": choices.is_symmetric, "power_of_two": choices.power_of_two}
-        return between(low, high, choices.activation, **options)
+        return activation_grid(low, high, choices.activation, **options)
 
     def fixed(self, value: Value) -> Grid | None:
         """The grid of a value that its kernel gives on one alone."""
@@ -399,7 +399,7 @@ class Work:
         """
         is_last = not (self.choices.rounds or self.choices.corrects)
         judged = best if is_last else with_real_weights(best)
-        for new in self.timed("spare", spared, self, best):
+        for new in self.timed("spare", with_cheap_layers, self, best):
             other = new if is_last else with_real_weights(new)
             name = step_name(new) if is_last else f"{step_name(new)}, weights real"
             if self.better(name, judged, other, _LEAST_SPARED[self.choices.settings.preset]) is other:
@@ -415,7 +415,7 @@ class Work:
         best = start = self._calibrated(graph)
         states = {value.name: state for value, state in start.states.items()}
         best = self._rounded(best, "round")
-        for new in self.timed("spare", spared, self, start):
+        for new in self.timed("spare", with_cheap_layers, self, start):
             name = step_name(new)
             best = self.better(
                 name, best, self._rounded(new, f"{name}, round itself"), _LEAST_SPARED[self.choices.settings.preset]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.ir.graph import Graph, Node
-    from graphport.quantization.session import Work
+    from graphport.quantization.session import QuantizationSession
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -69,34 +69,34 @@ class SpilledWeights(MutableMapping["Node", Weight]):
         return np.frombuffer(self._file.view(start, whole.nbytes), whole.dtype).reshape(whole.shape)
 
 
-def streamed(work: Work, graph: Graph) -> Candidate:
+def streamed(session: QuantizationSession, graph: Graph) -> Candidate:
     """`graph` with rounded weights, and its noise on the samples that were held back; nothing else is tried.
 
     Channels that stand out only because their readers make up for it are brought back in any case: that rounds nothing.
     """
-    settings = work.choices.settings
+    settings = session.choices.settings
     twin = rewrite.copy(graph)
-    if settings.equalize is not False and work.timed("equalize", unscale, twin):
+    if settings.equalize is not False and session.timed("equalize", unscale, twin):
         graph = twin
-    placement = work.place(graph)
-    refuse_empty(graph, placement, work.choices.target)
-    quantization = work.quantization(placement)
+    placement = session.place(graph)
+    refuse_empty(graph, placement, session.choices.target)
+    quantization = session.quantization(placement)
     quantization.weights = SpilledWeights(
-        tuple(placement.layers), lambda node: work.weight(node, placement.layers[node], None)
+        tuple(placement.layers), lambda node: session.weight(node, placement.layers[node], None)
     )
-    quantization.tables = work.tables(graph)
+    quantization.tables = session.tables(graph)
     best = Candidate(graph, quantization, {})
-    best.noise = work.timed("round", _followed, work, best)
-    work.steps.append(Step("round layer by layer", best.noise.snr, is_kept=True))
+    best.noise = session.timed("round", _followed, session, best)
+    session.steps.append(Step("round layer by layer", best.noise.snr, is_kept=True))
     return best
 
 
-def _followed(work: Work, best: Candidate) -> Noise:
+def _followed(session: QuantizationSession, best: Candidate) -> Noise:
     """Follow all samples at once; layers are adjusted to those that were not held back."""
-    seen = [*work.followed]
-    judged = work.judge.runs if work.held_back else []
+    seen = [*session.followed]
+    judged = session.judge.runs if session.held_back else []
     runs = [inputs for inputs, _ in (*seen, *judged)]
-    follower = work.follower(best, adjusts=True)
+    follower = session.follower(best, adjusts=True)
     follower.fitting = len(seen)
     real, rounded = follower.run(runs, best.graph.outputs)
     best.follower = follower

@@ -9,7 +9,7 @@ from graphport.backends.inputs import checked, random_inputs
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.packages import distribution, install
 from graphport.quantization import processor
-from graphport.quantization.canonicalize import plain
+from graphport.quantization.canonicalize import canonicalize
 from graphport.quantization.optimise.costs import times_of
 from graphport.quantization.optimise.table import LatencyTable, Row, signature
 from graphport.quantization.quantize import quantize
@@ -41,7 +41,7 @@ def tabulate(graph: Graph, target: str, inputs: Mapping[str, Any] | None) -> Lat
         message = f"times of layers on {target} cannot be measured here"
         remedy = install(target) if target in _TARGETS else f"targets that tell them: {', '.join(_TARGETS)}"
         raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy))
-    graph = plain(graph)
+    graph = canonicalize(graph)
     given = random_inputs(graph) if inputs is None else dict(checked(graph, dict(inputs)))
     settings = Settings(preset="fast", target=target, cheap_layers=False, real_results=False)
     rounded, _, _ = quantize(graph, [given] * _SAMPLES, settings)

@@ -77,7 +77,7 @@ def layout(widths: Sequence[float], pairs: Iterable[tuple[int, int]]) -> Layout:
     for entry, rank in enumerate(layer_of):
         layers[rank].append(entry)
     _order(layers, above, below)
-    x = _places(layers, wide, above, below, count)
+    x = _positions(layers, wide, above, below, count)
     left = min((x[entry] - wide[entry] / 2 for entry in range(len(wide))), default=0.0)
     return Layout(tuple(map(tuple, layers)), tuple(place - left for place in x), tuple(led))
 
@@ -145,7 +145,7 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
             place.update((entry, index / len(layer)) for index, entry in enumerate(layer))
 
 
-def _places(
+def _positions(
     layers: Sequence[Sequence[int]], wide: Sequence[float], above: list[list[int]], below: list[list[int]], count: int
 ) -> list[float]:
     x = [0.0] * len(wide)

@@ -55,7 +55,7 @@ class Described:
             "scopes": folded,
         }
 
-    def told(self, file: str, found: Inspection) -> dict[str, Any]:
+    def with_file(self, file: str, found: Inspection) -> dict[str, Any]:
         """`document`, beside what is known of the file."""
         return {
             "file": file,

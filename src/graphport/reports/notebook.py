@@ -25,7 +25,7 @@ def summary_of(graph: Graph, file: str, format: str, versions: Mapping[str, str]
 
     stated, _ = legalize(graph)
     found = inspect(stated, format, versions, has_coverage=False)
-    model = Described(stated, has_statistics=False).told(file, found)
+    model = Described(stated, has_statistics=False).with_file(file, found)
     return summary({"title": file or graph.name, "models": [model]})
 
 

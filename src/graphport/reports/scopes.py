@@ -113,7 +113,7 @@ def _body_names(node: Node) -> list[str]:
 def _parts(graph: Graph) -> Callable[[Node], list[str]]:
     """The function that tells the parts of a node of `graph`: the first one that tells some that stand together."""
     nodes = [node for node in graph if not is_constant(node)]
-    for told, is_trusted in ((_told, True), (_exported, True), (_slashes, False), (_dots, False)):
+    for told, is_trusted in ((_scope_parts, True), (_exported, True), (_slashes, False), (_dots, False)):
         found = [told(_standing_in(node)) for node in nodes]
         some = sum(map(bool, found))
         if some and (is_trusted or (some * 4 >= len(found) and _stand_together(found))):
@@ -121,7 +121,7 @@ def _parts(graph: Graph) -> Callable[[Node], list[str]]:
     return lambda _: []
 
 
-def _told(node: Node) -> list[str]:
+def _scope_parts(node: Node) -> list[str]:
     span = node.origin
     return [] if span is None or not span.scope else [part for part in span.scope.split("/") if part]
 

@@ -13,8 +13,8 @@ from graphport.core.storage import storage_of
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
+from graphport.ops.dialects.ncnn.annotations import BATCH, LINE
 from graphport.ops.dialects.ncnn.integers import BITS
-from graphport.ops.dialects.ncnn.told import BATCH, LINE
 from tests.every import every
 from tests.laws import canonical as as_canonical
 from tests.laws import computed

@@ -13,7 +13,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.dialects.ncnn.told import FUNCTION
+from graphport.ops.dialects.ncnn.annotations import FUNCTION
 
 LOG1P = """
 near = Add x one

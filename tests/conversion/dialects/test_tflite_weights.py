@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphport.conversion.dialects import tflite_weights
-from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_filled, turn_stored
+from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, transpose_fill, turn_stored
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -199,7 +199,7 @@ def test_what_is_filled_is_filled_in_the_turned_shape():
         others = [filled] if kind == "returned" else []
         if kind == "read twice":
             others.append(net.put("RELU", filled, shape=(2, 3, 4)))
-        found = net.after(turn_filled, turned_, *others)
+        found = net.after(transpose_fill, turned_, *others)
         if kind not in ("alone", "read twice", "returned"):
             assert found == [maker, "TRANSPOSE"], kind
             continue

@@ -35,7 +35,7 @@ def codes(text: str) -> list[str]:
         parse(Source("net.prototxt", text), findings)
     except DiagnosticError as error:
         return [finding.code for finding in error.diagnostics]
-    return [finding.code for finding in findings.told()]
+    return [finding.code for finding in findings.all_findings()]
 
 
 def convolution(text: str) -> dict:

@@ -181,7 +181,7 @@ def test_gradients_are_left_where_they_are():
 def test_a_damaged_blob_is_found(data, code):
     findings = Findings()
     assert storage_of_blob(decoded(data, "BlobProto"), findings, "the blob") is None
-    assert [finding.code for finding in findings.told()] == [code]
+    assert [finding.code for finding in findings.all_findings()] == [code]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import Bytes, FileStorage, storage_of
-from graphport.formats.nnef.items import Converted, Filled, Item, ItemStorage, Kind, Linear, Logarithmic, regrouped
+from graphport.formats.nnef.items import Converted, Fill, Item, ItemStorage, Kind, Linear, Logarithmic, regrouped
 from tests.every import every
 
 
@@ -63,11 +63,11 @@ def test_decoding_is_the_same_in_chunks(bits, numbers, limit):
 
 @pytest.mark.parametrize("limit", [1, 4, 12, 1 << 20])
 def test_a_filled_storage_is_one_number_many_times(limit):
-    storage = Filled(2.5, DType.FLOAT32, (3, 5))
+    storage = Fill(2.5, DType.FLOAT32, (3, 5))
     expected = np.full((3, 5), 2.5, np.float32)
     assert storage.numpy().tolist() == expected.tolist()
     assert b"".join(map(bytes, storage.chunks(limit))) == expected.tobytes()
-    assert list(Filled(1, DType.INT64, (0, 4)).chunks(limit)) == []
+    assert list(Fill(1, DType.INT64, (0, 4)).chunks(limit)) == []
 
 
 @given(st.lists(st.binary(max_size=9)), st.integers(1, 8))

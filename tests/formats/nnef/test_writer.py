@@ -20,7 +20,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import FileStorage, MappedFile, storage_of
 from graphport.formats.nnef import read, write
 from graphport.formats.nnef.container import open_container
-from graphport.formats.nnef.items import Filled
+from graphport.formats.nnef.items import Fill
 from graphport.formats.nnef.portable import portable
 from graphport.formats.nnef.syntax import Edition
 from graphport.ir import rewrite
@@ -541,7 +541,7 @@ def test_the_widths_of_numbers_are_kept_for_lenient_readers(tmp_path, commented)
 def test_constants_stay_in_the_text_for_lenient_readers(tmp_path):
     make = Making(shape=(2, 2))
     constant = make.constant([[0.1, 1], [2, 3]], "c", constant=True)
-    filled = make.graph.add_constant("f", TensorFact(F32, (2, 2)), Filled(0.5, F32, (2, 2)))
+    filled = make.graph.add_constant("f", TensorFact(F32, (2, 2)), Fill(0.5, F32, (2, 2)))
     filled.notes["constant"] = True
     graph = make.done(make("concat", make.x, constant, filled, out="y", axis=0))
     assert lines(graph, tmp_path, strict=False)[1:3] == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.dialects.ncnn.told import FUNCTION
+from graphport.ops.dialects.ncnn.annotations import FUNCTION
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

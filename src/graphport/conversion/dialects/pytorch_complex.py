@@ -32,16 +32,16 @@ def pair(graph: Graph) -> list[Diagnostic]:
     if not known:
         return []
     nodes = [node for node in graph if any(value in known for value in (*node.operands, *node.results))]
-    unsaid = [node for node in nodes if registry.lowering(DIALECT, f"{COMPLEX}{node.word}") is None]
-    if unsaid:
-        raise DiagnosticError(*(_refused(node) for node in {node.word: node for node in unsaid}.values()))
+    unsupported = [node for node in nodes if registry.lowering(DIALECT, f"{COMPLEX}{node.word}") is None]
+    if unsupported:
+        raise DiagnosticError(*(_refused(node) for node in {node.word: node for node in unsupported}.values()))
     for node in nodes:
         node.word = f"{COMPLEX}{node.word}"
         node.set_attribute(COMPLEX, tuple(value in known for value in node.inputs))
     public = [value.name for value in (*graph.inputs, *graph.outputs) if value in known]
     for value in known:
         pair_value(value)
-    return [_told(public)] if public else []
+    return [_finding(public)] if public else []
 
 
 def _is_complex(value: Value) -> bool:
@@ -53,7 +53,7 @@ def _refused(node: Node) -> Diagnostic:
     return Diagnostic("LEG0004", message, node.origin, "compute it with real numbers: torch.view_as_real gives them")
 
 
-def _told(names: Iterable[str]) -> Diagnostic:
+def _finding(names: Iterable[str]) -> Diagnostic:
     message = f"{', '.join(dict.fromkeys(names))}: complex numbers are pairs of real ones, in a last axis of 2"
     help = "torch.view_as_real and view_as_complex take one to the other"
     return Diagnostic("LEG0007", message, None, help, Severity.WARNING)

@@ -14,7 +14,7 @@ from graphport.conversion.dialects.tflite_scales import even_out, fold_scales
 from graphport.conversion.dialects.tflite_spectra import part_spectra
 from graphport.conversion.dialects.tflite_states import keep_states
 from graphport.conversion.dialects.tflite_views import drop_identities, own_results, reshape_what_stays, shape_from_root
-from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_filled, turn_stored
+from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, transpose_fill, turn_stored
 from graphport.conversion.dialects.tflite_wholes import fuse_gelus
 from graphport.core.facts import TensorFact
 from graphport.ir import own_rounding, rewrite
@@ -95,7 +95,7 @@ def after_lifting(graph: Graph) -> None:
     """
     for inner in walk(graph):
         shape_constants(inner)
-        turn_filled(inner)
+        transpose_fill(inner)
         turn_stored(inner)
         even_out(inner)
         turn(inner)
@@ -167,7 +167,7 @@ def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> N
             value.replace_uses(settled[value])
             graph.remove_input(value)
     outputs = graph.outputs
-    variables = _told_apart([name for name, value in inputs.items() if value not in settled])
+    variables = _distinct_names([name for name, value in inputs.items() if value not in settled])
     for name, variable in variables.items():
         last = settled.get(held[name], held[name])
         mark(inputs[name], State(last.name, variable, is_returned=last in outputs))
@@ -176,7 +176,7 @@ def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> N
     graph.set_outputs(outputs)
 
 
-def _told_apart(names: list[str]) -> dict[str, str]:
+def _distinct_names(names: list[str]) -> dict[str, str]:
     """What variables are called: the end of their names, or as much more as tells them apart."""
     found = names
     for told in ([name.rpartition("/")[2] for name in names], [name.removeprefix("/") for name in names], names):

@@ -96,7 +96,12 @@ def _round_before_cut(graph: Graph, node: Node) -> None:
 
 def _tell_moved(graph: Graph) -> None:
     """Say what integers stand for that are only moved: kernels compare it before and behind."""
-    known = {value: told for node in graph for value, told in _told(node) if value is not None and told is not None}
+    known = {
+        value: told
+        for node in graph
+        for value, told in _quantized_values(node)
+        if value is not None and told is not None
+    }
     for value in (*graph.inputs, *graph.outputs):
         note = value.notes.get(TENSOR) if value.has_notes else None
         if isinstance(note, Tensor) and note.quantization is not None:
@@ -137,7 +142,7 @@ def _tell_joined(node: Node, known: dict[Value, Quantization]) -> None:
     node.set_attribute("quantized_results", cast("Any", (told,)))
 
 
-def _told(node: Node) -> list[tuple[Value | None, Quantization | None]]:
+def _quantized_values(node: Node) -> list[tuple[Value | None, Quantization | None]]:
     sides = ((node.inputs, node.attributes.get("quantized")), (node.outputs, node.attributes.get("quantized_results")))
     told = [(values, cast("Any", entries)) for values, entries in sides if isinstance(entries, tuple)]
     return [pair for values, entries in told for pair in zip(values, entries, strict=False)]
@@ -292,7 +297,7 @@ def _operands(
     if node.word == _FILLS:
         if _filler(values[2], result) is None:
             return None
-        values[2], entries[2] = _filled(graph, values[2], result), result
+        values[2], entries[2] = _add_filler(graph, values[2], result), result
     for place in places:
         values[place] = _stored(graph, node, cast("Value", node.inputs[place]))
     return values, entries
@@ -309,7 +314,7 @@ def _filler(value: Value | None, told: Quantization) -> np.ndarray[Any, Any] | N
     return np.array(place).astype(dtype.numpy) if place == np.round(place) else None
 
 
-def _filled(graph: Graph, value: Value | None, told: Quantization) -> Value:
+def _add_filler(graph: Graph, value: Value | None, told: Quantization) -> Value:
     storage = storage_of(cast("np.ndarray[Any, Any]", _filler(value, told)))
     return graph.add_constant("filler", TensorFact.of(storage), storage)
 
@@ -346,7 +351,7 @@ def _stored(graph: Graph, before: Node, value: Value) -> Value:
     source = _stored(graph, before, first)
     rest = list(node.inputs[1:])
     if node.word == _FILLS:
-        rest[1] = _filled(graph, rest[1], told)
+        rest[1] = _add_filler(graph, rest[1], told)
         attributes["quantized"] = (told, None, told)
     made = Node(node.word, [], [result], attributes, dialect=_DIALECT, origin=node.unasked_origin)
     graph.insert_before(before, made)

@@ -28,7 +28,7 @@ _CLAMPING = frozenset(
 """Operators whose kernels for float32 clamp what they give."""
 
 
-def turn_filled(graph: Graph) -> None:
+def transpose_fill(graph: Graph) -> None:
     """Fill the turned shape, not the shape that is then turned.
 
     Before  w = TRANSPOSE(FILL(shape, number), order)

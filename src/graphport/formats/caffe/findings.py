@@ -41,9 +41,9 @@ class Findings:
             DiagnosticError: with all that was found.
         """
         if self.has_errors:
-            raise DiagnosticError(*self.told())
+            raise DiagnosticError(*self.all_findings())
 
-    def told(self) -> list[Diagnostic]:
+    def all_findings(self) -> list[Diagnostic]:
         """All findings; the last says how many are left out."""
         if not self.left_out:
             return self.diagnostics

@@ -258,7 +258,7 @@ class _Parser:
         self.stop_with("CAFFE0101", f"expected {expected}, found {found}", self.here())
 
     def stop_with(self, code: str, message: str, span: Span, help: str | None = None) -> NoReturn:
-        raise DiagnosticError(*self.findings.told(), Diagnostic(code, message, span, help))
+        raise DiagnosticError(*self.findings.all_findings(), Diagnostic(code, message, span, help))
 
 
 def _a(type: str) -> str:

@@ -52,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
     with paused_collection():
         graph = _read(given, os.fspath(path), findings)
     findings.raise_errors()
-    return graph, findings.told()
+    return graph, findings.all_findings()
 
 
 def _read(given: Path, name: str, findings: Findings) -> Graph:

@@ -156,13 +156,13 @@ def _layer(words: list[str], start: int, known: _Known, findings: Findings) -> L
         return None
     layer.inputs = words[4 : 4 + taken]
     layer.outputs = words[4 + taken : 4 + taken + given]
-    said = tuple(words[4 + taken + given :])
-    alike = known.lists.get(said)
+    stated = tuple(words[4 + taken + given :])
+    alike = known.lists.get(stated)
     if alike is not None:
         layer.parameters, layer.texts = alike
         return layer
     count = len(findings.found)
-    for word in said:
+    for word in stated:
         parameter = known.words.get(word)
         if parameter is None:
             parameter = _parameter(word, layer, findings)
@@ -172,7 +172,7 @@ def _layer(words: list[str], start: int, known: _Known, findings: Findings) -> L
         layer.parameters[parameter[0]] = parameter[1]
         layer.texts[parameter[0]] = word
     if len(findings.found) == count:
-        known.lists[said] = layer.parameters, layer.texts
+        known.lists[stated] = layer.parameters, layer.texts
     return layer
 
 

@@ -18,7 +18,7 @@ from graphport.formats.ncnn.param import MAGIC, Findings, Layer, Places, parse_b
 from graphport.formats.ncnn.recognition import BINARY, TEXT
 from graphport.formats.ncnn.weights import WeightReader
 from graphport.ir.graph import Graph, Value
-from graphport.ops.dialects.ncnn.told import LINE, shape_of, type_of
+from graphport.ops.dialects.ncnn.annotations import LINE, shape_of, type_of
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact

@@ -17,7 +17,7 @@ from graphport.formats.ncnn.param import MAGIC, Layer
 from graphport.formats.ncnn.precision import masked, parsed
 from graphport.formats.ncnn.reader import DIALECT
 from graphport.formats.ncnn.weights import NARROW, narrowed, write_weight
-from graphport.ops.dialects.ncnn.told import LINE, batch_of, stated
+from graphport.ops.dialects.ncnn.annotations import LINE, batch_of, stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -125,8 +125,8 @@ class _Writer:
         return [self._row("Noop", f"unread_{blob}", [blob], [], []) for blob in unread]
 
     def _fresh(self, name: str) -> str:
-        spelled = "_".join(name.replace("=", "_").split()) or "_"
-        found = unique(spelled, self._taken, self._counters)
+        plain = "_".join(name.replace("=", "_").split()) or "_"
+        found = unique(plain, self._taken, self._counters)
         self._taken.add(found)
         return found
 

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.nnef import dialects_with, flavours
 from graphport.formats.nnef.recognition import GRAPH
 from graphport.formats.nnef.tract.fitted import with_common_types
-from graphport.formats.nnef.tract.taken import told
+from graphport.formats.nnef.tract.taken import findings_of
 from graphport.formats.nnef.tract.writer import files_of
 from graphport.formats.nnef.writer import unwritten_inputs
 from graphport.ir.results import results_of
@@ -39,7 +39,7 @@ def settled(
     reasons = refused
     if graph is not None:
         shared, found, findings = flavours.shared(graph)
-        reasons = told(found, Severity.NOTE) or _double(graph)
+        reasons = findings_of(found, Severity.NOTE) or _double(graph)
         if not reasons:
             return shared, {**options, "flavour": "both"}, findings
     try:

@@ -14,7 +14,7 @@ from graphport.formats.nnef.items import Converted
 from graphport.formats.nnef.portable import COSTLY, portable
 from graphport.formats.nnef.rounded import as_arithmetic
 from graphport.formats.nnef.syntax import Edition
-from graphport.formats.nnef.tract.taken import not_taken, told
+from graphport.formats.nnef.tract.taken import findings_of, not_taken
 from graphport.ir import rewrite
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[D
     shared = portable(as_arithmetic(graph) if flavour == "both" else graph, edition)
     found = not_taken(shared)
     if found and flavour == "both":
-        raise DiagnosticError(*told(found, Severity.ERROR))
-    findings += told(found, Severity.NOTE)
+        raise DiagnosticError(*findings_of(found, Severity.ERROR))
+    findings += findings_of(found, Severity.NOTE)
     return (portable(graph, edition, COSTLY), False) if found else (_with_one_width(shared), True)
 
 

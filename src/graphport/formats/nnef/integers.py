@@ -31,13 +31,13 @@ def as_reals(graph: Graph) -> tuple[Graph, list[Diagnostic]]:
     Before  z = add(i, j)                                                              i, j, z integer
     After   x = cast<scalar>(i);  y = cast<scalar>(j);  r = add(x, y);  z = cast<integer>(r)
     """
-    if not any(_places(node) for node in graph):
+    if not any(_integer_operands(node) for node in graph):
         return graph, []
     result = rewrite.copy(graph)
     reals: dict[Value, Value] = {}
     found: dict[str, Diagnostic] = {}
     for node in result:
-        for place in _places(node):
+        for place in _integer_operands(node):
             operand = node.inputs[place]
             if operand is not None:
                 node.set_input(place, _real(result, node, operand, reals))
@@ -49,7 +49,7 @@ def as_reals(graph: Graph) -> tuple[Graph, list[Diagnostic]]:
     return result, list(found.values())
 
 
-def _places(node: Node) -> list[int]:
+def _integer_operands(node: Node) -> list[int]:
     """The operands that are integers, where tensors of real numbers are taken."""
     declaration = standard(Edition.FINAL).get(node.word) if node.dialect == DIALECT else None
     if declaration is None:

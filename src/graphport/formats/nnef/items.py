@@ -186,7 +186,7 @@ _FARTHEST = 1 << 62
 """Bytes past all addresses, of which there is not even a view."""
 
 
-class Filled(Storage):
+class Fill(Storage):
     """One number in every element, however many there are."""
 
     __slots__ = ("number",)

@@ -167,7 +167,7 @@ def _slice(m: Maker) -> Sequence[Value] | None:
         extent = shape[axis]
         if not isinstance(extent, int):
             return None
-        places.append((axis, extent, _places(extent, begin, end, step)))
+        places.append((axis, extent, _slice_indices(extent, begin, end, step)))
     if any(not taken or (taken.step < 0 and len(taken) > _MOST_PIECES) for _, _, taken in places):
         return None
     for axis, extent, taken in places:
@@ -207,7 +207,7 @@ def _strided(m: Maker, x: Value, axis: int, extent: int, taken: range) -> Value:
     return m.emit("squeeze", cut(pieces, axis + 1, early, early + 1), fact=free, axes=(axis + 1,))
 
 
-def _places(extent: int, begin: int, end: int, step: int) -> range:
+def _slice_indices(extent: int, begin: int, end: int, step: int) -> range:
     """The places of an axis that a slice takes."""
     first, last = (number + extent if number < 0 else number for number in (begin, end))
     if step < 0:
@@ -398,13 +398,13 @@ def _deconv(m: Maker) -> Sequence[Value] | None:
         if (begin, end) != (0, extent):
             x = m.emit("slice", x, fact=free, axes=(axis + 2,), begin=(begin,), end=(end,), stride=())
     groups = int(m.number("groups")) or weights[0]
-    turned = _turned(m, given, weights, groups)
+    turned = _flipped(m, given, weights, groups)
     padding = tuple((max(front, 0), max(behind, 0)) for front, behind in grown)
     stated: dict[str, Any] = {"border": "constant", "padding": padding, "stride": (), "groups": groups}
     return [m.emit("conv", x, turned, *m.node.operands[2:], dilation=tuple(dilation), **stated)]
 
 
-def _turned(m: Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
+def _flipped(m: Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
     """A filter back to front, channels of the result first, group by group."""
     apart = (groups, shape[0] // groups, *shape[1:])
     whole = (groups * shape[1], shape[0] // groups, *shape[2:])

@@ -11,7 +11,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.nnef.build import CONSTANT, QUANTIZED, place, source_fact
-from graphport.formats.nnef.items import Filled
+from graphport.formats.nnef.items import Fill
 from graphport.formats.nnef.naming import LABEL
 from graphport.ir.graph import Value
 
@@ -85,7 +85,7 @@ class Sources:
         given = cast("tuple[float, ...]", operation.attributes["value"])
         volume = math.prod(shape)
         if len(given) == 1 and volume > 0:
-            return Filled(given[0], dtype, shape)
+            return Fill(given[0], dtype, shape)
         if len(given) != volume or min(shape, default=1) < 0:
             message = f"{len(given)} numbers are given for a shape of {list(shape)}"
             span = operation.origin.span

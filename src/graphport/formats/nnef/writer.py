@@ -19,7 +19,7 @@ from graphport.formats.nnef.container import write_container
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.editions import provisional_words
 from graphport.formats.nnef.files import Files, Verbatim
-from graphport.formats.nnef.items import Filled
+from graphport.formats.nnef.items import Fill
 from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.naming import LABEL, ORIGINALLY, Labels, Names
 from graphport.formats.nnef.operators import COPIES
@@ -306,7 +306,7 @@ class _Flat(Files):
         storage = value.storage
         if self._strict or storage is None or not (value.has_notes and value.notes.get(CONSTANT)):
             return None
-        if isinstance(storage, Filled):
+        if isinstance(storage, Fill):
             storage = ArrayStorage(storage.number.reshape(1), storage.dtype)
         if storage.count > _MOST_NUMBERS:
             return None

@@ -222,7 +222,7 @@ class Encoder:
     def _nodes(self, encoded: Encoded, field: int, graph: Graph, place: str, depth: int) -> None:
         names = [node.name for node in graph]
         if not self._keeps_names:
-            names = _apart(names)
+            names = _unique_names(names)
         for index, (node, name) in enumerate(zip(graph, names, strict=True)):
             encoded.add_field(field, self._node(node, name, f"{place}.node[{index}]", depth))
 
@@ -336,7 +336,7 @@ class Encoder:
         raise AttributeMismatchError(f"{type(value).__name__} is none of what the operator takes")
 
 
-def _apart(names: list[str]) -> list[str]:
+def _unique_names(names: list[str]) -> list[str]:
     """The names of the nodes of a graph, each once: ONNX Runtime refuses two nodes of one name."""
     reserved = set(names)
     if len(reserved) == len(names):

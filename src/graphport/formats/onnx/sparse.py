@@ -29,14 +29,14 @@ class SparseStorage(Storage):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         array = np.zeros(self.count, self.dtype.numpy)
-        array[places(self.indices, self.shape)] = self.values.numpy()
+        array[flat_indices(self.indices, self.shape)] = self.values.numpy()
         array.flags.writeable = False
         return array.reshape(self.shape)
 
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
         # Whole bytes per piece for elements of two bits, too.
         step = max(8, limit * 8 // self.dtype.bits & ~7)
-        where = places(self.indices, self.shape)
+        where = flat_indices(self.indices, self.shape)
         numbers = self.values.numpy()
         for start in range(0, self.count, step):
             length = min(step, self.count - start)
@@ -46,7 +46,7 @@ class SparseStorage(Storage):
             yield from ArrayStorage(piece, self.dtype).chunks(limit)
 
 
-def places(indices: Storage, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+def flat_indices(indices: Storage, shape: Sequence[int]) -> np.ndarray[Any, Any]:
     """Positions [n] in the flattened tensor."""
     array = indices.numpy()
     if array.ndim == 1:
@@ -63,6 +63,6 @@ def misplaced(indices: Storage, shape: Sequence[int]) -> str | None:
     outside = np.flatnonzero(wrong if wrong.ndim == 1 else wrong.any(axis=1))
     if outside.size:
         return f"entry {outside[0]} stands at {array[outside[0]].tolist()}"
-    where = places(indices, shape)
+    where = flat_indices(indices, shape)
     order = np.flatnonzero(where[1:] <= where[:-1])
     return f"entry {order[0] + 1} does not stand behind entry {order[0]}" if order.size else None

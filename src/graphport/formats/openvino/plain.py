@@ -65,20 +65,20 @@ def children(text: str, begin: int, end: int, known: Known, ports: Ports) -> tup
         if group is None:
             break
         begin = group.end()
-        spelled = group[1]
-        same = known.get(spelled)
+        text_of_group = group[1]
+        same = known.get(text_of_group)
         if same is None:
-            same = _group(group[2], group[3], ports), spelled.count("<") - spelled.count("</")
+            same = _group(group[2], group[3], ports), text_of_group.count("<") - text_of_group.count("</")
             if len(known) < MOST_KNOWN:
-                known[spelled] = same
+                known[text_of_group] = same
         found.append(same[0])
         count += same[1]
     return None if text[begin:end].strip(BLANK) else (found, count)
 
 
-def _group(tag: str, spelled: str, ports: Ports) -> Element:
+def _group(tag: str, ports_text: str, ports: Ports) -> Element:
     group = Element(tag)
-    for stated in _PORT.findall(spelled):
+    for stated in _PORT.findall(ports_text):
         port = ports.get(stated)
         if port is None:
             number, precision, names, dims = stated

@@ -14,7 +14,7 @@ from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
-from graphport.formats.pnnx.code_expressions import CodeError, Number, spelled
+from graphport.formats.pnnx.code_expressions import CodeError, Number, expression_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -254,7 +254,7 @@ class _Coder:
         except DiagnosticError as error:
             raise CodeError(f"the expression {text}") from error
         numbers = [value in self.numbers for value in node.operands]
-        found = spelled(tree, operands, numbers)
+        found = expression_code(tree, operands, numbers)
         if found.kind is Number.NUMBER:
             self.numbers.update(node.results)
         return self._assigned(node, found.text)

@@ -75,7 +75,7 @@ _ONE = frozenset(
 _TWO = frozenset({"fmod", "atan2", "logaddexp"})
 
 
-def spelled(tree: Node, operands: Sequence[str], numbers: Sequence[bool]) -> Code:
+def expression_code(tree: Node, operands: Sequence[str], numbers: Sequence[bool]) -> Code:
     """The code of an expression of `operands`, of which some are numbers.
 
     Raises:

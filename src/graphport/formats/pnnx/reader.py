@@ -165,7 +165,7 @@ class _Reader:
         # nothing to say.
         self._facts: dict[str, TensorFact] = {}
         self._expressions: dict[tuple[str, int], Tree] = {}
-        self._said: dict[tuple[str, ...], tuple[PlainAttributes, dict[str, tuple[Attribute, str]]]] = {}
+        self._known_values: dict[tuple[str, ...], tuple[PlainAttributes, dict[str, tuple[Attribute, str]]]] = {}
 
     def graph(self, lines: list[Line]) -> Graph:
         """The graph of all lines, which are used up."""
@@ -313,8 +313,8 @@ class _Reader:
 
     def _plain(self, line: Line, places: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
         """The values of words that are no weights, and their texts: the same ones for lines that say the same."""
-        said = tuple([line.words[place] for place in places])
-        known = self._said.get(said)
+        stated = tuple([line.words[place] for place in places])
+        known = self._known_values.get(stated)
         if known is not None:
             return known
         count = len(self.findings.found)
@@ -328,7 +328,7 @@ class _Reader:
             attributes[key] = self._value(key, text, place, line)
             texts[key] = (attributes[key], text)
         if len(self.findings.found) == count and not self.findings.left_out:
-            self._said[said] = attributes, texts
+            self._known_values[stated] = attributes, texts
         return attributes, texts
 
     def _twice(self, line: Line, key: str, place: int) -> None:

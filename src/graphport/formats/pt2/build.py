@@ -35,7 +35,7 @@ def _is_in_place(node: Any) -> bool:
     return len(parts) > 3 and parts[3].endswith("_") and not parts[3].endswith("__")
 
 
-def _says_strides(node: Any) -> bool:
+def _takes_strides(node: Any) -> bool:
     target = fields(node, "a node").get("target")
     return isinstance(target, str) and target.startswith("torch.ops.aten.as_strided")
 
@@ -99,7 +99,7 @@ class GraphReader:
         self.recorded = Recorded(document, builder.extents, builder.known)
         self._values: dict[str, Value] = {}
         self._writes = any(_is_in_place(node) for node in items(document.get("nodes"), "the nodes"))
-        self._says_strides = any(_says_strides(node) for node in items(document.get("nodes"), "the nodes"))
+        self._takes_strides = any(_takes_strides(node) for node in items(document.get("nodes"), "the nodes"))
         self._arguments = ArgumentReader(self.lookup, self._constant, builder.body)
 
     # Values
@@ -122,7 +122,7 @@ class GraphReader:
         if name in self._values:
             fail(f"the value {name!r} is given twice")
         found = self._values[name] = Value(self._builder.name(own or name), fact)
-        if self._says_strides:
+        if self._takes_strides:
             found.notes[LAYOUT] = self.recorded.is_dense(name), self.recorded.offset(name)
         return found
 

@@ -35,7 +35,7 @@ MOST = _MOST - (1 << 26)
 """Bytes of weights that lie within a file; more of them lie behind it, with room for everything else before them."""
 
 
-class Apart:
+class Trailing:
     """Bytes that lie behind the FlatBuffer, to which an offset of 64 bits leads."""
 
     def __init__(self, data: Data) -> None:
@@ -112,7 +112,7 @@ class Encoder:
         self._bytes += struct.pack("<i", start - at) + b"\0" * (size - 4)
         for field in fields:
             place, value = start + offsets[field.slot], values[field.name]
-            if isinstance(value, Apart):
+            if isinstance(value, Trailing):
                 self._apart.append((place, value.data))
             elif field.is_scalar:
                 try:

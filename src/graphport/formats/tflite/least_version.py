@@ -128,13 +128,13 @@ def _is_spread(node: Node) -> bool:
 
 
 def _has_axis(node: Node) -> bool:
-    told = [*_told(node, "quantized"), *_told(node, "quantized_results")]
+    told = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
     return any(each is not None and each[1] != -1 for each in told)
 
 
 def _is_amplified(node: Node) -> bool:
     """Whether a step of the product is larger than one of the result."""
-    told = [*_told(node, "quantized"), *_told(node, "quantized_results")]
+    told = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
     if len(told) != 3 or None in told:
         return False
     x, y, z = (each[2][0] for each in told)
@@ -151,13 +151,13 @@ _CLAIMS: dict[str, Callable[[Node], bool]] = {
     "broadcast": _is_spread,
     "axis": _has_axis,
     "amplified": _is_amplified,
-    "plain": lambda node: not any(_told(node, "quantized")),
+    "plain": lambda node: not any(_entries(node, "quantized")),
     # The default is steps that are powers of two.
     "free_scales": lambda node: not node.attributes.get("pot_scale_int16", True),
 }
 
 
-def _told(node: Node, name: str) -> tuple[Any, ...]:
+def _entries(node: Node, name: str) -> tuple[Any, ...]:
     told = node.attributes.get(name)
     return cast("tuple[Any, ...]", told) if isinstance(told, tuple) else ()
 

@@ -13,7 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.replacing import replacing
 from graphport.formats.tflite import schema
 from graphport.formats.tflite.elements import NUMBERS, RESOURCE
-from graphport.formats.tflite.encode import MOST, Apart, Data, Encoder, Table, number_of
+from graphport.formats.tflite.encode import MOST, Data, Encoder, Table, Trailing, number_of
 from graphport.formats.tflite.least_version import version_of
 from graphport.formats.tflite.notes import HANDLE, LEAST_RELEASE, METADATA, TENSOR, WRITTEN_BY
 from graphport.formats.tflite.releases import least_release
@@ -103,7 +103,7 @@ class _Writer:
             return
         for fields, data in held:
             del fields["data"]
-            fields |= {"offset": Apart(data), "size": data.length}
+            fields |= {"offset": Trailing(data), "size": data.length}
 
     def _signature(self, graph: Graph) -> Table:
         def maps(values: list[Value], indices: list[int]) -> list[Table]:

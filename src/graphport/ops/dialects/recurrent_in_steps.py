@@ -347,7 +347,7 @@ def rnn_in_steps(b: Builder, op: RNNView) -> tuple[Value, ...]:
 Recurrent: TypeAlias = GRUView | LSTMView | RNNView
 
 
-def beyond_plain(op: Recurrent, activations: Sequence[str]) -> str:
+def unsupported_parts(op: Recurrent, activations: Sequence[str]) -> str:
     """What an operator says that a layer with these activations has no parameter for; empty where that is nothing."""
     ways = len(DIRECTIONS[op.direction])
     # ONNX has one activation of a plain recurrence for each direction, and two by default.

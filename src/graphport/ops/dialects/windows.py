@@ -32,7 +32,7 @@ def transposed_window_of(op: ConvTransposeView) -> Window:
 
     Raises:
         ShapeError: as there.
-        Unknown: nobody knows the rank of what is painted from, or of the weights.
+        Unknown: nobody knows the rank of the input, or of the weights.
     """
     return transposed_window(_dims(op.x)[2:], _dims(op.w)[2:], **window_options(op))
 

@@ -82,7 +82,7 @@ def _depends(node: Node, other: Node) -> bool:
 def _join(graph: Graph, one: Node, two: Node) -> None:
     first, second = (one, two) if one.attributes["direction"] == "forward" else (two, one)
     b = Builder(Inference(), graph, two, origin=two.unasked_origin, stem=first.results[0].name)
-    say = OpBuilder(b)
+    emit = OpBuilder(b)
     stored: list[Value | None] = []
     for here, there in zip(first.inputs[1:4], second.inputs[1:4], strict=True):
         parts = [value.storage for value in (here, there) if value is not None and value.storage is not None]
@@ -90,7 +90,7 @@ def _join(graph: Graph, one: Node, two: Node) -> None:
         stored.append(b.constant(Computed(_joined, tuple(parts), parts[0].dtype, shape)) if parts else None)
     count = _STATES[first.word]
     places = range(_FIRST_STATE, _FIRST_STATE + count)
-    initial = [say("Concat", first.inputs[place], second.inputs[place], axis=0) for place in places]
+    initial = [emit("Concat", first.inputs[place], second.inputs[place], axis=0) for place in places]
     given: dict[str, Any] = {**first.attributes, "direction": "bidirectional"}
     if "activations" in given:
         given["activations"] *= 2
@@ -99,7 +99,7 @@ def _join(graph: Graph, one: Node, two: Node) -> None:
         ends = partial(vector, b)
         for axis, old, whole in zip((1, 0, 0), node.outputs, results, strict=False):
             if old is not None:
-                part = say("Slice", whole, ends([way]), ends([way + 1]), ends([axis]))
+                part = emit("Slice", whole, ends([way]), ends([way + 1]), ends([axis]))
                 rewrite.swap_names(old, part)
                 old.replace_uses(part)
     for node in (first, second):

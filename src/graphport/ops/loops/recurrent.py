@@ -202,11 +202,11 @@ def _same(one: Sequence[Dim], other: Sequence[Dim]) -> bool:
 
 def _replace(graph: Graph, node: Node, layer: _Layer) -> Node:
     b = Builder(Inference(), graph, node, origin=node.unasked_origin, stem=node.results[0].name)
-    say = OpBuilder(b)
+    emit = OpBuilder(b)
     source, cell = layer.source, layer.cell
     x = source.value
     if (source.steps, source.batch) != (0, 1):
-        x = say("Transpose", x, perm=(source.steps, source.batch, 2))
+        x = emit("Transpose", x, perm=(source.steps, source.batch, 2))
     w = _stacked(b, layer.weights)
     r = _stacked(b, [gate.recurrent for gate in cell.gates])
     bias = _biases(b, layer, w.storage)
@@ -229,7 +229,7 @@ def _replace(graph: Graph, node: Node, layer: _Layer) -> Node:
         else:
             new = _in_order(b, every, body.outputs[place], axes[place - count])
         # One value has one name.
-        new = say("Identity", new) if new in taken else new
+        new = emit("Identity", new) if new in taken else new
         taken.add(new)
         _stand_in(old, new)
     operands = node.operands
@@ -293,37 +293,37 @@ def _units(dims: Sequence[Dim]) -> list[int]:
 
 def _laid_out(b: Builder, state: Value) -> Value:
     """A state as the layer takes it: [1, batch, hidden]."""
-    dims, say = b.dims(state), OpBuilder(b)
+    dims, emit = b.dims(state), OpBuilder(b)
     if _units(dims) == [0]:
         return state
     if units := _units(dims):
-        state = say("Squeeze", state, vector(b, units))
-    return say("Unsqueeze", state, vector(b, [0]))
+        state = emit("Squeeze", state, vector(b, units))
+    return emit("Unsqueeze", state, vector(b, [0]))
 
 
 def _back(b: Builder, state: Value, given: Value) -> Value:
     """A state of the layer with the axes that the loop's had."""
-    units, say = _units(b.dims(given)), OpBuilder(b)
+    units, emit = _units(b.dims(given)), OpBuilder(b)
     if units == [0]:
         return state
-    state = say("Squeeze", state, vector(b, [0]))
-    return say("Unsqueeze", state, vector(b, units)) if units else state
+    state = emit("Squeeze", state, vector(b, [0]))
+    return emit("Unsqueeze", state, vector(b, units)) if units else state
 
 
 def _in_order(b: Builder, every: Value, step: Value, axis: int) -> Value:
     """All steps of the layer, [steps, 1, batch, hidden], with the axes that the loop stacked them on."""
-    dims, say = b.dims(step), OpBuilder(b)
+    dims, emit = b.dims(step), OpBuilder(b)
     units, axis = _units(dims), axis % (len(dims) + 1)
     if axis == 0 and units == [0]:
         return every
     own = ["unit" if place in units else "batch" for place in range(len(dims) - 1)] + ["width"]
     own.insert(axis, "steps")
-    found = say("Squeeze", every, vector(b, [1]))
+    found = emit("Squeeze", every, vector(b, [1]))
     order = tuple(("steps", "batch", "width").index(each) for each in own if each != "unit")
     if order != (0, 1, 2):
-        found = say("Transpose", found, perm=order)
+        found = emit("Transpose", found, perm=order)
     wanted = [place for place, each in enumerate(own) if each == "unit"]
-    return say("Unsqueeze", found, vector(b, wanted)) if wanted else found
+    return emit("Unsqueeze", found, vector(b, wanted)) if wanted else found
 
 
 def _stand_in(old: Value, new: Value) -> None:

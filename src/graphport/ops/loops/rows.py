@@ -170,7 +170,7 @@ def matrix_of(node: Node) -> tuple[Storage, bool] | None:
             return None
         is_turned = bool(node.attributes.get("transB", 0))
     if node.word == "Einsum":
-        turned = _turned(str(node.attributes.get("equation", "")))
+        turned = _is_transposed(str(node.attributes.get("equation", "")))
         if turned is None:
             return None
         is_turned = turned
@@ -193,7 +193,7 @@ def matrix_of(node: Node) -> tuple[Storage, bool] | None:
     return None if storage is None else (storage, is_turned)
 
 
-def _turned(equation: str) -> bool | None:
+def _is_transposed(equation: str) -> bool | None:
     """Whether a sum of products is rows times a matrix whose columns come first; `None` where it is something else."""
     text, _, result = equation.replace(" ", "").partition("->")
     rows, _, matrix = text.partition(",")

@@ -117,7 +117,7 @@ class Lowering(_Rule):
         return {each.name: _ABSENT if each.is_required else each.default for each in self._parameters}
 
     @cached_property
-    def _places(self) -> tuple[str, ...]:
+    def _positions(self) -> tuple[str, ...]:
         return tuple(each.name for each in self._parameters if not each.is_keyword and not each.is_variadic)
 
     @cached_property
@@ -173,7 +173,7 @@ class Lowering(_Rule):
         return answer
 
     def _bound(self, b: Builder, operands: tuple[Value | None, ...], attributes: Mapping[str, Any]) -> Names:
-        names, places = dict(self._defaults), self._places
+        names, places = dict(self._defaults), self._positions
         first, rest = operands[: len(places)], operands[len(places) :]
         names.update(zip(places, first, strict=False))
         is_known = attributes.keys() <= names.keys() and not attributes.keys() & set(places[: len(first)])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphport.quantization.insert_qdq import Weight
     from graphport.quantization.layer import Layer
     from graphport.quantization.samples import Run
-    from graphport.quantization.session import Work
+    from graphport.quantization.session import QuantizationSession
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -62,23 +62,23 @@ class Library:
     ways: dict[str, list[Way]] = field(default_factory=dict[str, list[Way]])
 
 
-def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
+def library(session: QuantizationSession, base: Candidate, timed: Run | None = None) -> Library:
     """Every way of every layer of `base` that the target can read; none where it reads no codes of weights alone.
 
     Args:
-        work: made `base`, and measures others.
+        session: made `base`, and measures others.
         base: whose layers count.
         timed: a run to be timed in each precision, with the number of its samples; `None` where time does not count.
     """
     made = Library()
-    uniform = {bits: found for bits in _BITS if (found := _uniform(work, base, bits)) is not None}
+    uniform = {bits: found for bits in _BITS if (found := _uniform(session, base, bits)) is not None}
     if not uniform:
         return made
     judged = 4 if 4 in uniform else min(uniform)
     reference = uniform[judged]
-    noises = _noises(work, reference)
+    noises = _noises(session, reference)
     errors = {bits: _errors(found) for bits, found in uniform.items()}
-    times = {} if timed is None else _times(work, base, uniform, timed)
+    times = {} if timed is None else _times(session, base, uniform, timed)
     for node, layer in reference.quantization.placement.layers.items():
         name, numbers = node.output.name, layer.numbers()
         made.layers[name] = layer
@@ -89,7 +89,7 @@ def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
         ways += [
             Way(dtype, 2 * numbers.size, _lost(numbers, dtype) / signal * unit, time=real)
             for dtype in (DType.FLOAT16, DType.BFLOAT16)
-            if dtype in work.choices.target.stored
+            if dtype in session.choices.target.stored
         ]
         for bits, found in uniform.items():
             weight = found.quantization.weights.get(node)
@@ -98,10 +98,10 @@ def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
             spent = times.get(bits, {}).get(node.name, real)
             ways.append(Way(weight.grid.dtype, _bytes(weight), errors[bits][name] * unit, weight, spent))
         made.ways[name] = ways
-    if not work.choices.settings.weights_only:
-        _add_integers(work, base, made, timed)
-    if work.choices.target.table is not None and work.choices.settings.tables is None:
-        _add_tables(work, reference, made)
+    if not session.choices.settings.weights_only:
+        _add_integers(session, base, made, timed)
+    if session.choices.target.table is not None and session.choices.settings.tables is None:
+        _add_tables(session, reference, made)
     return made
 
 
@@ -112,9 +112,9 @@ def _lost(numbers: Array, dtype: DType) -> float:
     return float(np.sum((halves - numbers) ** 2)) if np.isfinite(halves).all() else np.inf
 
 
-def _add_tables(work: Work, of: Candidate, made: Library) -> None:
+def _add_tables(session: QuantizationSession, of: Candidate, made: Library) -> None:
     """Ways of tables: real, in blocks of eight and of four bits, where the target has those."""
-    block, target = work.choices.settings.weight_block or _BLOCK, work.choices.target
+    block, target = session.choices.settings.weight_block or _BLOCK, session.choices.target
     types = [dtype for dtype in (DType.INT8, DType.INT4) if dtype in target.stored]
     zeros, halves = target.has_zeros, target.half_scales
     for node in tables(of.graph, block):
@@ -126,17 +126,17 @@ def _add_tables(work: Work, of: Candidate, made: Library) -> None:
         for weight in codes.values():
             if weight is not None:
                 quantization = replace(of.quantization, weights={}, tables={node: weight})
-                noise = work.measure(replace(of, quantization=quantization, noise=None)).ratio
+                noise = session.measure(replace(of, quantization=quantization, noise=None)).ratio
                 ways.append(Way(weight.grid.dtype, _bytes(weight), noise, weight))
         made.tables.add(node.output.name)
         made.ways[node.output.name] = ways
 
 
-def _add_integers(work: Work, base: Candidate, made: Library, timed: Run | None) -> None:
+def _add_integers(session: QuantizationSession, base: Candidate, made: Library, timed: Run | None) -> None:
     """The way that the layers of `base` have already."""
     names = [node.name for node in base.graph if node.name]
     times = None if timed is None else times_of(insert_qdq(base.graph, base.quantization), timed[0], names)
-    for node, noise in sensitivities(work, base).items():
+    for node, noise in sensitivities(session, base).items():
         weight = base.quantization.weights.get(node)
         if weight is not None and node.output.name in made.ways:
             spent = 0.0 if times is None else times.nodes.get(node.name, 0.0)
@@ -144,30 +144,30 @@ def _add_integers(work: Work, base: Candidate, made: Library, timed: Run | None)
             made.ways[node.output.name].insert(0, way)
 
 
-def _uniform(work: Work, base: Candidate, bits: int) -> Candidate | None:
+def _uniform(session: QuantizationSession, base: Candidate, bits: int) -> Candidate | None:
     """All layers of `base` with so many bits, rounded as well as the base; `None` where the target has none."""
-    settings, target = work.choices.settings, work.choices.target
+    settings, target = session.choices.settings, session.choices.target
     dtype = DType.of(f"int{bits}")
     if (target.stored and dtype not in target.stored) or not target.stored:
         return None
-    if settings.weights_only and dtype is work.choices.weight:
+    if settings.weights_only and dtype is session.choices.weight:
         return base
-    other = copy.copy(work)
+    other = copy.copy(session)
     block = settings.weight_block or (_BLOCK if bits < 8 and target.has_blocks else 0)
     asked = replace(settings, weights_only=True, weight_bits=bits, weight_block=block, dynamic=False, weight_type=None)
     try:
         choices = Choices.of(asked)
     except DiagnosticError:
         return None
-    other.choices = replace(choices, rounds=work.choices.rounds, corrects=work.choices.corrects)
+    other.choices = replace(choices, rounds=session.choices.rounds, corrects=session.choices.corrects)
     found = other.candidate(base.graph, {}, ())
-    if bits < 8 and work.followed and (other.choices.rounds or other.choices.corrects):
+    if bits < 8 and session.followed and (other.choices.rounds or other.choices.corrects):
         other.on_progress = None
         other.follow(found, adjusts=True)
     return found
 
 
-def _noises(work: Work, of: Candidate) -> dict[Node, float]:
+def _noises(session: QuantizationSession, of: Candidate) -> dict[Node, float]:
     """What each layer makes alone at the outputs; of very many layers what it makes at its own result."""
     layers = list(of.quantization.placement.layers)
     if len(layers) > _MOST_ALONE:
@@ -176,9 +176,9 @@ def _noises(work: Work, of: Candidate) -> dict[Node, float]:
     for done, node in enumerate(layers):
         only = {node: of.quantization.weights[node]}
         trial = replace(of, quantization=replace(of.quantization, weights=only, tables={}), noise=None)
-        found[node] = max(work.measure(trial).ratio, 1e-12)
-        if work.on_progress is not None:
-            work.on_progress("sensitivity", done + 1, len(layers))
+        found[node] = max(session.measure(trial).ratio, 1e-12)
+        if session.on_progress is not None:
+            session.on_progress("sensitivity", done + 1, len(layers))
     return found
 
 
@@ -200,11 +200,13 @@ def _bytes(weight: Weight) -> int:
     return count + grid.dtype.size(grid.zero_point.size)
 
 
-def _times(work: Work, base: Candidate, uniform: Mapping[int, Candidate], timed: Run) -> dict[int, dict[str, float]]:
+def _times(
+    session: QuantizationSession, base: Candidate, uniform: Mapping[int, Candidate], timed: Run
+) -> dict[int, dict[str, float]]:
     """Microseconds of each layer, by the bits of all weights; 0 for real ones."""
     names: Collection[str] = [node.name for node in base.graph if node.name]
     found: dict[int, dict[str, float]] = {}
-    settings = work.choices.settings
+    settings = session.choices.settings
     made = {b: as_written(insert_qdq(each.graph, each.quantization), settings) for b, each in uniform.items()}
     for bits, graph in ((0, as_written(base.graph, settings)), *made.items()):
         times = times_of(graph, timed[0], names)

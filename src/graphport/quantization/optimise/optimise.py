@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.packages import install
-from graphport.quantization.engine import session
+from graphport.quantization import engine
 from graphport.quantization.float_fallback import floated
 from graphport.quantization.goals import FrontPoint, Goals, front
 from graphport.quantization.insert_qdq import insert_qdq
@@ -28,12 +28,12 @@ from graphport.quantization.written import as_written
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from graphport.backends import Session
+    from graphport import backends
     from graphport.ir.graph import Graph, Node
     from graphport.quantization.candidate import Candidate
     from graphport.quantization.optimise.costs import Times
     from graphport.quantization.samples import Run
-    from graphport.quantization.session import Work
+    from graphport.quantization.session import QuantizationSession
     from graphport.quantization.settings import Settings
 
 _REASON = "it is faster so, or its noise is not worth its time"
@@ -76,34 +76,34 @@ def refuse_goals(goals: Goals, settings: Settings) -> None:
         raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy or "leave --max-latency out"))
 
 
-def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> Optimum:
+def optimised(session: QuantizationSession, base: Candidate, goals: Goals, metric: Any = None) -> Optimum:
     """The best plan for `goals` of those on the front.
 
     Args:
-        work: made `base`, and measures others.
+        session: made `base`, and measures others.
         base: everything on integers that can be.
         goals: what is asked for; without any the knee of the front is taken.
         metric: takes what runs a model, a function from inputs to outputs, and gives a number that should be large.
     """
-    table = _table(work, base)
-    noises = _noises(work, base)
-    planned = work.timed("plans", _planned, work, base, table, noises)
-    candidates = [base, *([] if table else _variants(work, base)), *planned]
-    points = _measured(work, base, candidates, metric, table)
-    storing = Storing(work, base, _timed_run(work, base, goals))
-    while table is None and work.choices.target.stored and base.quantization.placement.layers:
-        more = work.timed("storing", storing.more, goals, points)
+    table = _table(session, base)
+    noises = _noises(session, base)
+    planned = session.timed("plans", _planned, session, base, table, noises)
+    candidates = [base, *([] if table else _variants(session, base)), *planned]
+    points = _measured(session, base, candidates, metric, table)
+    storing = Storing(session, base, _timed_run(session, base, goals))
+    while table is None and session.choices.target.stored and base.quantization.placement.layers:
+        more = session.timed("storing", storing.more, goals, points)
         if not more:
             break
         candidates += more
-        points += _measured(work, base, more, metric, table)
-    order = [] if work.choices.settings.full_integer else list(noises)
+        points += _measured(session, base, more, metric, table)
+    order = [] if session.choices.settings.full_integer else list(noises)
     for number in _halvings(goals, points, order):
-        each = floated(work, base, [node.output.name for node in order[:number]], _REASON)
+        each = floated(session, base, [node.output.name for node in order[:number]], _REASON)
         candidates.append(each)
-        points += _measured(work, base, [each], metric, table)
+        points += _measured(session, base, [each], metric, table)
     if table is None:
-        points = _timed_alone(work, base, goals, candidates, points)
+        points = _timed_alone(session, base, goals, candidates, points)
     kept = front(points, wanted=goals.chosen(points) if goals.are_any and goals.point is None else None)
     by_point = {id(point): candidate for point, candidate in zip(points, candidates, strict=True)}
     numbered = [replace(point, point=number) for number, point in enumerate(kept, 1)]
@@ -111,7 +111,7 @@ def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> 
     candidate = by_point[id(kept[chosen.point - 1])]
     met = None if not goals.are_any else not goals.missed(chosen)
     findings = [] if met is not False else [_missed(goals, chosen)]
-    work.steps.append(Step(f"point {chosen.point} of {len(numbered)}", chosen.snr_db, is_kept=True))
+    session.steps.append(Step(f"point {chosen.point} of {len(numbered)}", chosen.snr_db, is_kept=True))
     return Optimum(candidate, tuple(numbered), chosen, met, tuple(findings))
 
 
@@ -125,38 +125,38 @@ class _Known:
     whole: float
 
 
-def _table(work: Work, base: Candidate) -> _Known | None:
+def _table(session: QuantizationSession, base: Candidate) -> _Known | None:
     """What the table of latencies says of the nodes that may be rounded; `None` where there is none."""
-    path = work.choices.settings.latency_table
+    path = session.choices.settings.latency_table
     if path is None:
         return None
     table = read_table(Path(path))
     placement = base.quantization.placement
     before, after, missing = table.times([*placement.layers, *placement.pointwise])
     unknown = [name for name in missing if any(name == layer.name for layer in placement.layers.values())]
-    work.findings += unknown_to(table, unknown, work.choices.target.name)
+    session.findings += unknown_to(table, unknown, session.choices.target.name)
     return _Known(before, after, table.entries, table.whole)
 
 
-def _variants(work: Work, base: Candidate) -> list[Candidate]:
+def _variants(session: QuantizationSession, base: Candidate) -> list[Candidate]:
     """`base` where some, or all, sums of products are left unrounded."""
-    if not work.choices.target.summing or work.choices.settings.weights_only:
+    if not session.choices.target.summing or session.choices.settings.weights_only:
         return []
     found: list[Candidate] = []
     for part in _SUMS:
-        other = copy.copy(work)
-        other.choices = replace(work.choices, summed=part)
+        other = copy.copy(session)
+        other.choices = replace(session.choices, summed=part)
         new = floated(other, base, (), _REASON)
         if list(new.quantization.placement.summing) or new.quantization.grids.keys() != base.quantization.grids.keys():
             found.append(new)
     return found
 
 
-def _noises(work: Work, base: Candidate) -> dict[Node, float]:
+def _noises(session: QuantizationSession, base: Candidate) -> dict[Node, float]:
     """The noise that each layer makes alone, the noisiest first; none where there is no choice."""
-    if len(base.quantization.placement.layers) < 2 or work.choices.settings.weights_only:
+    if len(base.quantization.placement.layers) < 2 or session.choices.settings.weights_only:
         return {}
-    found = sensitivities(work, base)
+    found = sensitivities(session, base)
     return {node: found[node] for node in sorted(found, key=found.__getitem__, reverse=True)}
 
 
@@ -174,48 +174,50 @@ def _halvings(goals: Goals, points: list[FrontPoint], order: Sequence[Node]) -> 
         low, high = (low, middle - 1) if points[-1].least_db >= goals.snr else (middle, high)
 
 
-def _planned(work: Work, base: Candidate, table: _Known | None, noises: Mapping[Node, float]) -> list[Candidate]:
+def _planned(
+    session: QuantizationSession, base: Candidate, table: _Known | None, noises: Mapping[Node, float]
+) -> list[Candidate]:
     """`base` with plans of real layers, by measured times of kernels where the runtime tells them."""
     if not noises:
         return []
-    names = work.choices.target.name
+    names = session.choices.target.name
     chosen: list[tuple[str, ...]] = []
     if table is not None:
-        chosen = plans(base, work.choices.target, table.before, table.after, noises, table.entries)
+        chosen = plans(base, session.choices.target, table.before, table.after, noises, table.entries)
     elif names == "onnxruntime":
-        inputs, count = _timed_inputs(work, base)
+        inputs, count = _timed_inputs(session, base)
         known = [node.name for node in base.graph if node.name]
-        settings = work.choices.settings
+        settings = session.choices.settings
         before = times_of(as_written(base.graph, settings), inputs, known)
         after = times_of(as_written(insert_qdq(base.graph, base.quantization), settings), inputs, known)
         if before is not None and after is not None:
-            chosen = plans(base, work.choices.target, before, after, noises, count)
+            chosen = plans(base, session.choices.target, before, after, noises, count)
     order = list(noises)
     by_noise = [tuple(node.output.name for node in order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
     found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MOST_PLANS]
-    real = [] if work.choices.settings.full_integer else [floated(work, base, names, _REASON) for names in found]
-    return [*real, *_wide_plans(work, base, order)]
+    real = [] if session.choices.settings.full_integer else [floated(session, base, names, _REASON) for names in found]
+    return [*real, *_wide_plans(session, base, order)]
 
 
-def _wide_plans(work: Work, base: Candidate, order: Sequence[Node]) -> list[Candidate]:
+def _wide_plans(session: QuantizationSession, base: Candidate, order: Sequence[Node]) -> list[Candidate]:
     """`base` with activations of 16 bits: of the noisiest layers where the target mixes widths, else of all."""
-    choices = work.choices
+    choices = session.choices
     if has_wide_layers(choices.settings, choices.target):
         sets = [[node.output.name for node in order[:k]] for k in _WIDE if k < len(order)]
         return [widened(choices, base, names) for names in sets]
-    whole = None if choices.target.mixes else all_widened(work, base)
+    whole = None if choices.target.mixes else all_widened(session, base)
     return [] if whole is None else [whole]
 
 
-def _timed_run(work: Work, base: Candidate, goals: Goals) -> Run | None:
+def _timed_run(session: QuantizationSession, base: Candidate, goals: Goals) -> Run | None:
     """A run to time layers with, where time counts and the runtime tells it."""
     counts = goals.latency is not None or not goals.are_any
-    return _timed_inputs(work, base) if counts and work.choices.target.name == "onnxruntime" else None
+    return _timed_inputs(session, base) if counts and session.choices.target.name == "onnxruntime" else None
 
 
-def _timed_inputs(work: Work, base: Candidate) -> tuple[dict[str, Any], int]:
+def _timed_inputs(session: QuantizationSession, base: Candidate) -> tuple[dict[str, Any], int]:
     """Samples in one run, as many as are timed at once, and how many."""
-    runs = work.judge.runs
+    runs = session.judge.runs
     inputs, count = runs[0]
     each = sum(products(layer) for layer in base.quantization.placement.layers.values())
     most = max(min(_BATCH, _PRODUCTS // max(each, 1)), 1)
@@ -243,13 +245,13 @@ def _joined(a: Any, b: Any) -> Any:
 
 
 def _measured(
-    work: Work, base: Candidate, candidates: Sequence[Candidate], metric: Any, table: _Known | None
+    session: QuantizationSession, base: Candidate, candidates: Sequence[Candidate], metric: Any, table: _Known | None
 ) -> list[FrontPoint]:
     """What each of `candidates` is worth; times are beside the model as it was given."""
-    settings = work.choices.settings
+    settings = session.choices.settings
     graphs = [as_written(insert_qdq(each.graph, each.quantization), settings) for each in candidates]
-    noises = [each.noise or work.measure(each) for each in candidates]
-    times = _latencies(work, base, graphs) if table is None else _told(work, base, candidates, table)
+    noises = [each.noise or session.measure(each) for each in candidates]
+    times = _latencies(session, base, graphs) if table is None else _tabulated(session, base, candidates, table)
     points: list[FrontPoint] = []
     for number, (each, graph, noise) in enumerate(zip(candidates, graphs, noises, strict=True)):
         ends = noise.snr_range
@@ -262,37 +264,43 @@ def _measured(
             None if times is None else times[1][number],
             None if times is None else times[0] * times[1][number],
             _bytes(graph),
-            _layers(work, each),
+            _layers(session, each),
             None if metric is None else float(metric(runner(graph))),
         )
         points.append(point)
-        if work.on_progress is not None:
-            work.on_progress("points", number + 1, len(candidates))
+        if session.on_progress is not None:
+            session.on_progress("points", number + 1, len(candidates))
     return points
 
 
-def _latencies(work: Work, base: Candidate, graphs: Sequence[Graph]) -> tuple[float, list[float]] | None:
-    made = preparer(work.choices.target.name)
+def _latencies(
+    session: QuantizationSession, base: Candidate, graphs: Sequence[Graph]
+) -> tuple[float, list[float]] | None:
+    made = preparer(session.choices.target.name)
     if made is None:
         return None
-    inputs, _ = _timed_inputs(work, base)
-    sessions: list[Session] = [made(graph) for graph in (work.source or base.graph, *graphs)]
+    inputs, _ = _timed_inputs(session, base)
+    sessions: list[backends.Session] = [made(graph) for graph in (session.source or base.graph, *graphs)]
     try:
         milliseconds, parts = parts_of(sessions, inputs)
     except DiagnosticError:
         # The runs that were joined need not fit a model that takes one sample only.
-        milliseconds, parts = parts_of(sessions, work.judge.runs[0][0])
+        milliseconds, parts = parts_of(sessions, session.judge.runs[0][0])
     return milliseconds, parts[1:]
 
 
 def _timed_alone(
-    work: Work, base: Candidate, goals: Goals, candidates: Sequence[Candidate], points: Sequence[FrontPoint]
+    session: QuantizationSession,
+    base: Candidate,
+    goals: Goals,
+    candidates: Sequence[Candidate],
+    points: Sequence[FrontPoint],
 ) -> list[FrontPoint]:
     """`points`, of which the one that is chosen for its time has been timed beside the source alone, too.
 
     The quickest of many is partly so by chance: its time is the longer one of both.
     """
-    found, settings = list(points), work.choices.settings
+    found, settings = list(points), session.choices.settings
     seen: set[int] = set()
     while goals.latency is not None and goals.point is None:
         place = found.index(goals.chosen(found))
@@ -300,15 +308,17 @@ def _timed_alone(
             break
         seen.add(place)
         each = candidates[place]
-        times = _latencies(work, base, [as_written(insert_qdq(each.graph, each.quantization), settings)])
+        times = _latencies(session, base, [as_written(insert_qdq(each.graph, each.quantization), settings)])
         if times is not None and times[1][0] > (found[place].latency or 0.0):
             found[place] = replace(found[place], latency=times[1][0], latency_ms=times[0] * times[1][0])
     return found
 
 
-def _told(work: Work, base: Candidate, candidates: Sequence[Candidate], table: _Known) -> tuple[float, list[float]]:
+def _tabulated(
+    session: QuantizationSession, base: Candidate, candidates: Sequence[Candidate], table: _Known
+) -> tuple[float, list[float]]:
     """Milliseconds of a real run, and what part of that each candidate takes, by the table."""
-    target = work.choices.target
+    target = session.choices.target
     every = {node.output.name for node in (*base.quantization.placement.layers, *base.quantization.placement.pointwise)}
 
     def cost(floating: Collection[str]) -> float:
@@ -321,7 +331,7 @@ def _told(work: Work, base: Candidate, candidates: Sequence[Candidate], table: _
 
 def runner(graph: Graph) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Runs `graph` for a measure."""
-    made = session(graph)
+    made = engine.session(graph)
     return lambda inputs: dict(made.run(inputs))
 
 
@@ -332,7 +342,7 @@ def _bytes(graph: Graph) -> int:
     return weights if weights > 1 << 30 else int(to_proto(graph).ByteSize())
 
 
-def _layers(work: Work, of: Candidate) -> dict[str, int]:
+def _layers(session: QuantizationSession, of: Candidate) -> dict[str, int]:
     """How many layers have which precision."""
     quantization = of.quantization
     found: Counter[str] = Counter()
@@ -340,7 +350,7 @@ def _layers(work: Work, of: Candidate) -> dict[str, int]:
         name = str(weight.grid.dtype)
         layer = quantization.placement.layers.get(node)
         read = None if layer is None else quantization.grid_of(layer.input)
-        if work.choices.settings.weights_only or node in quantization.alone:
+        if session.choices.settings.weights_only or node in quantization.alone:
             name = f"{name} weights"
         elif node in quantization.placement.summing:
             name = f"{name} with real sums"

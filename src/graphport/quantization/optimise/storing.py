@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.quantization.candidate import Candidate
     from graphport.quantization.goals import FrontPoint, Goals
     from graphport.quantization.samples import Run
-    from graphport.quantization.session import Work
+    from graphport.quantization.session import QuantizationSession
 
 REASON = "so its weight is stored"
 _STEPS = tuple(10 ** (k / 4) for k in range(-24, 25))
@@ -42,12 +42,12 @@ class Storing:
     """Plans of how weights are stored, as goals ask for them.
 
     Args:
-        work: made `base`, and measures others.
+        session: made `base`, and measures others.
         base: whose layers count.
         timed: a run to be timed; `None` where time does not count.
     """
 
-    work: Work
+    session: QuantizationSession
     base: Candidate
     timed: Run | None
     of: Library = field(default_factory=Library)
@@ -58,11 +58,11 @@ class Storing:
     def more(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Candidate]:
         """Candidates that may be over `points`, the first of which is the base's; none where there are none."""
         self._rounds += 1
-        is_alone = self.work.choices.settings.weights_only
+        is_alone = self.session.choices.settings.weights_only
         if self._rounds > _ROUNDS or (not is_alone and not self._is_small_asked(goals, points)):
             return []
         if not self.of.ways:
-            self.of = library(self.work, self.base, self.timed)
+            self.of = library(self.session, self.base, self.timed)
             every = plans(self.of, has_times=self.timed is not None)
             self.made = [plan for plan in every if any(way.dtype is not DType.FLOAT32 for way in plan.values())]
         if not self.made:
@@ -73,7 +73,7 @@ class Storing:
         new = [plan for plan in asked if not any(_same(plan, other) for other in self.tried)]
         new = [plan for number, plan in enumerate(new) if not any(_same(plan, other) for other in new[:number])]
         self.tried += new
-        return [stored(self.work, self.base, self.of, plan) for plan in new]
+        return [stored(self.session, self.base, self.of, plan) for plan in new]
 
     def _is_small_asked(self, goals: Goals, points: Sequence[FrontPoint]) -> bool:
         return goals.bytes is not None and min(goals.missed(point) for point in points) > 0
@@ -182,12 +182,12 @@ def fitting(of: Library, made: Iterable[Plan], most: int) -> Plan | None:
         plan[name] = way
 
 
-def stored(work: Work, best: Candidate, of: Library, plan: Plan) -> Candidate:
+def stored(session: QuantizationSession, best: Candidate, of: Library, plan: Plan) -> Candidate:
     """`best` with the layers of `plan` stored as it says, and multiplied as real numbers."""
-    is_alone = work.choices.settings.weights_only
+    is_alone = session.choices.settings.weights_only
     plan = {name: way for name, way in plan.items() if not way.is_integer}
     real = [x for x, way in plan.items() if x not in of.tables and (way.weight is None or not is_alone)]
-    new = floated(work, best, [name for name in real if name not in best.floating], REASON)
+    new = floated(session, best, [name for name in real if name not in best.floating], REASON)
     quantization = new.quantization
     nodes = {node.output.name: node for node in best.graph}
     for name, way in plan.items():

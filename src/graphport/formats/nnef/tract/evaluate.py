@@ -36,7 +36,7 @@ from graphport.formats.nnef.syntax import (
 from graphport.formats.nnef.tract.attributes import Attributes
 from graphport.formats.nnef.tract.cache import Kept, kept, return_states
 from graphport.formats.nnef.tract.coded import Codes
-from graphport.formats.nnef.tract.given import computed, extents, filled, fitting
+from graphport.formats.nnef.tract.given import computed, extents, fill, fitting
 from graphport.formats.nnef.tract.making import (
     DIALECT,
     is_list,
@@ -440,7 +440,7 @@ class Evaluator(Attributes):
         dtype = _DATA.get(node.generic or "scalar", DType.FLOAT32)
         numbers = given.get("value", given.get("datum_type", [0.0]))
         shape = [self.known(each) for each in items_of(given.get("shape", []))]
-        return self.constant(self.checked(lambda: filled(numbers, shape, dtype), node), dtype)
+        return self.constant(self.checked(lambda: fill(numbers, shape, dtype), node), dtype)
 
 
 def _parameters(declaration: Declaration) -> list[tuple[str, Expression | None]]:

@@ -118,7 +118,7 @@ def _holds_text(items: Any) -> bool:
     return False
 
 
-def filled(items: Any, shape: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:
+def fill(items: Any, shape: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:
     """A tensor of `shape` with the numbers in `items`, or with the only one everywhere.
 
     Raises:

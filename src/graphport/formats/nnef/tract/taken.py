@@ -54,7 +54,7 @@ def not_taken(graph: Graph) -> list[NotTaken]:
     return list(found.values())
 
 
-def told(found: list[NotTaken], severity: Severity) -> list[Diagnostic]:
+def findings_of(found: list[NotTaken], severity: Severity) -> list[Diagnostic]:
     """A finding for each, a note or an error."""
     remedy = "the flavour 'tract' says it in tract's own words"
     return [

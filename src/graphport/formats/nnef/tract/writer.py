@@ -254,8 +254,8 @@ class TractFiles(Files):
             text = str(value)
             if _UNSUPPORTED.search(text) or not self._bound.issuperset(symbols(value)):
                 raise Unspellable(f"tract has no way to write the extent {text}", "bind the shapes of inputs")
-            said = substitute(value, {name: self._symbol(name, each) for name, each in symbols(value).items()})
-            return f"({str(said).replace('//', '/')})"
+            named = substitute(value, {name: self._symbol(name, each) for name, each in symbols(value).items()})
+            return f"({str(named).replace('//', '/')})"
         if isinstance(value, tuple):
             inner = kind.item if isinstance(kind, ArrayOf) else None
             items = ", ".join(self._value(item, inner) for item in value)  # pyright: ignore[reportUnknownVariableType]

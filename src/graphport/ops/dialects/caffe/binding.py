@@ -159,7 +159,7 @@ def layer(
         type: as files say it.
         *parameters: the fields of the layer whose messages hold its attributes.
         bottoms: how many there must be; `None` for any number.
-        said: a dataclass of further attributes, which the lowering takes together.
+        stated: a dataclass of further attributes, which the lowering takes together.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:

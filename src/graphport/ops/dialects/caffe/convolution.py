@@ -144,15 +144,17 @@ def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
 
 @ConvTransposeView.lift("caffe")
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
-    """Nothing more than the window painted, cut off evenly."""
+    """Nothing more than the whole window, cut off evenly."""
     (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w)[1]
-    painted = transposed_window_of(op)
-    axes = zip(dims, painted.kernel, painted.strides, painted.dilations, painted.pads, painted.lengths, strict=True)
+    geometry = transposed_window_of(op)
+    axes = zip(
+        dims, geometry.kernel, geometry.strides, geometry.dilations, geometry.pads, geometry.lengths, strict=True
+    )
     if any(decide_equal((n - 1) * s + (k - 1) * d + 1 - p - q, out) is not True for n, k, s, d, (p, q), out in axes):
         message = "the result has entries that no window paints"
         raise UnsupportedError(message)
-    fact = TensorFact(DType.FLOAT32, (batch, maps * op.group, *painted.lengths))
-    stated = emitted_window(painted.kernel, painted.pads, painted.strides, painted.dilations)
+    fact = TensorFact(DType.FLOAT32, (batch, maps * op.group, *geometry.lengths))
+    stated = emitted_window(geometry.kernel, geometry.pads, geometry.strides, geometry.dilations)
     return _written(b, "Deconvolution", fact, op.x, op.w, op.b, maps * op.group, op.group, stated)
 
 

@@ -342,7 +342,7 @@ def proposal(
     scores = at.b(Mul, scores, at.b(Cast, sizes, to=DType.FLOAT32))
     scores, order = at.b.results(TopK, 2, scores, at.integers(min(pre_nms_topn, count)), axis=0)
     boxes = at.b(Gather, boxes, order)
-    kept = _apart(at, boxes, scores, post_nms_topn, nms_thresh)
+    kept = _suppressed(at, boxes, scores, post_nms_topn, nms_thresh)
     number = at.b(Expand, at.real(0), at.b(Concat, at.b(Shape, kept), at.integers(1), axis=0))
     rois = at.b(Concat, number, at.b(Gather, boxes, kept), axis=1)
     return rois, at.b(Unsqueeze, at.b(Gather, scores, kept), at.integers(1))
@@ -372,7 +372,7 @@ def _inside(at: Layer, boxes: Value, min_size: int) -> tuple[Value, Value]:
     return boxes, b(GreaterOrEqual, b(ReduceMin, sizes, at.integers(1), keepdims=0), least)
 
 
-def _apart(at: Layer, boxes: Value, scores: Value, count: int, overlap: float) -> Value:
+def _suppressed(at: Layer, boxes: Value, scores: Value, count: int, overlap: float) -> Value:
     """Which of `boxes`, the best first, are left where they overlap; a pixel is part of its box: [n]."""
     b = at.b
     whole = b(Add, boxes, b.constant(np.array([0, 0, 1, 1], np.float32)))

@@ -27,7 +27,7 @@ _Step = Callable[[Builder, Sequence[Value], Value, Value], tuple[list[Value], Va
 def lstm(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Value, ...]:
     """Gates in the order input, forget, output, candidate."""
     driven, used = _driven(at, 4 * num_output, 2 if expose_hidden else 0)
-    recurrent = _turned(at, used, (4 * num_output, num_output), "recurrent weights")
+    recurrent = _transposed(at, used, (4 * num_output, num_output), "recurrent weights")
 
     def step(b: Builder, states: Sequence[Value], x: Value, go_on: Value) -> tuple[list[Value], Value]:
         h, c = states
@@ -45,8 +45,8 @@ def lstm(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Va
 def rnn(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Value, ...]:
     """A state, and an output that is made of it."""
     driven, used = _driven(at, num_output, 1 if expose_hidden else 0)
-    recurrent = _turned(at, used, (num_output, num_output), "recurrent weights")
-    outward = _turned(at, used + 1, (num_output, num_output), "output weights")
+    recurrent = _transposed(at, used, (num_output, num_output), "recurrent weights")
+    outward = _transposed(at, used + 1, (num_output, num_output), "output weights")
     bias = at.blob(used + 2, (num_output,), "output bias")
 
     def step(b: Builder, states: Sequence[Value], x: Value, go_on: Value) -> tuple[list[Value], Value]:
@@ -56,7 +56,7 @@ def rnn(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Val
     return _scanned(at, driven, step, num_output, 1, expose_hidden=expose_hidden)
 
 
-def _turned(at: Layer, index: int, shape: tuple[int, int], what: str) -> Value:
+def _transposed(at: Layer, index: int, shape: tuple[int, int], what: str) -> Value:
     return at.b(Transpose, at.blob(index, shape, what), perm=(1, 0))
 
 

@@ -208,7 +208,7 @@ def multi_head_attention(
     q, k, v = _with_bias(b, *_unpacked(b, query, key, value), bias)
     mask = _bias(b, settings, q, k, key_padding_mask, attention_bias, past_key)
     is_apart = len(b.dims(k)) == 4
-    q = _heads_apart(b, q, num_heads) if is_apart else q
+    q = _split_heads(b, q, num_heads) if is_apart else q
     count = 3 if b.wants(1) or b.wants(2) else 1
     y, *present = _attended(b, settings, [q, k, v, mask, past_key, past_value], count)
     return _heads_together(b, y) if is_apart else y, *present
@@ -245,7 +245,7 @@ def _with_bias(b: Builder, q: Value, k: Value, v: Value, bias: Value | None) -> 
     return first, second, third
 
 
-def _heads_apart(b: Builder, x: Value, heads: int) -> Value:
+def _split_heads(b: Builder, x: Value, heads: int) -> Value:
     return b(Transpose, b(Reshape, x, _numbers(b, 0, 0, heads, -1)), perm=(0, 2, 1, 3))
 
 
@@ -337,9 +337,9 @@ def group_query_attention(
     starts = b(Sub, lengths, length)
     if do_rotary:
         positions = _rows(b, starts, length) if position_ids is None else position_ids
-        q = _turned(b, q, cos_cache, sin_cache, positions, num_heads, rotary_interleaved)
-        k = _turned(b, k, cos_cache, sin_cache, positions, kv_num_heads, rotary_interleaved)
-    keys, values = (_heads_apart(b, x, kv_num_heads) for x in (k, v))
+        q = _rotated(b, q, cos_cache, sin_cache, positions, num_heads, rotary_interleaved)
+        k = _rotated(b, k, cos_cache, sin_cache, positions, kv_num_heads, rotary_interleaved)
+    keys, values = (_split_heads(b, x, kv_num_heads) for x in (k, v))
     if past_key is not None and past_value is not None:
         keys, values = (
             _cached(b, past, x, starts, total_sequence_length) for past, x in ((past_key, keys), (past_value, values))
@@ -349,7 +349,7 @@ def group_query_attention(
         bias = _window(b, keys, _rows(b, starts, length), local_window_size, attention_bias)
     y = b(
         Attention,
-        _heads_apart(b, q, num_heads),
+        _split_heads(b, q, num_heads),
         keys,
         values,
         bias,
@@ -392,7 +392,7 @@ def _rows(b: Builder, starts: Value, length: Value) -> Value:
     return b(Add, b(Unsqueeze, starts, _numbers(b, 1)), b(Range, zero, b(Squeeze, length), one))
 
 
-def _turned(
+def _rotated(
     b: Builder, x: Value, cos: Value | None, sin: Value | None, positions: Value, heads: int, interleaved: int
 ) -> Value:
     pairs = None if cos is None else b.dims(cos)[1]

@@ -37,11 +37,11 @@ def fused_matmul(
 ) -> Value:
     """A product of matrices, turned where it says so, times `alpha`."""
     only("matrices in the last two axes", holds=not transBatchA and not transBatchB)
-    product = b(MatMul, _turned(b, x) if transA else x, _turned(b, y) if transB else y)
+    product = b(MatMul, _transposed(b, x) if transA else x, _transposed(b, y) if transB else y)
     return product if alpha == 1 else b(Mul, product, b.like(product, alpha))
 
 
-def _turned(b: Builder, x: Value) -> Value:
+def _transposed(b: Builder, x: Value) -> Value:
     rank = len(b.dims(x))
     return x if rank < 2 else b(Transpose, x, perm=(*range(rank - 2), rank - 1, rank - 2))
 

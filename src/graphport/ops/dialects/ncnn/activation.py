@@ -24,7 +24,7 @@ from graphport.ops.dialects.ncnn.binding import (
     lengths_of,
     numbers_of,
 )
-from graphport.ops.dialects.ncnn.places import along
+from graphport.ops.dialects.ncnn.indices import along
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.torch_functions import length, vector

@@ -20,8 +20,8 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.ncnn.annotations import BATCH, batch_of
 from graphport.ops.dialects.ncnn.integers import BITS, MOVING, is_bits, is_left, kept, real, refuse_rounded
-from graphport.ops.dialects.ncnn.told import BATCH, batch_of
 from graphport.ops.folded import Computed, folded
 
 DIALECT = "ncnn"

@@ -15,8 +15,10 @@ from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.ncnn.annotations import FUNCTION
 from graphport.ops.dialects.ncnn.arithmetic import both, infinite
 from graphport.ops.dialects.ncnn.binding import emitted, folded, refuse_constants
+from graphport.ops.dialects.ncnn.indices import MOST_PIXELS, sampled
 from graphport.ops.dialects.ncnn.integers import (
     LIMIT,
     MOVING,
@@ -29,8 +31,6 @@ from graphport.ops.dialects.ncnn.integers import (
     most,
     real,
 )
-from graphport.ops.dialects.ncnn.places import MOST_PIXELS, sampled
-from graphport.ops.dialects.ncnn.told import FUNCTION
 from graphport.ops.dialects.operands import sizes, vector
 from graphport.ops.dialects.torch_functions import dtype_of, seen
 from graphport.ops.folded import Computed

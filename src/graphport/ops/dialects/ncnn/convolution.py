@@ -345,9 +345,9 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     count = _checked(b, op.x, op.w)
     inputs, maps, *kernel = (length(b.dims(op.w), axis) for axis in range(count + 2))
     lengths = lengths_of(b, op.x)[1:]
-    painted = transposed_window(lengths, kernel, **window_options(op))
-    begin = tuple(p for p, _ in painted.pads if isinstance(p, int))
-    axes = zip(lengths, painted.lengths, painted.kernel, painted.strides, painted.dilations, begin, strict=False)
+    geometry = transposed_window(lengths, kernel, **window_options(op))
+    begin = tuple(p for p, _ in geometry.pads if isinstance(p, int))
+    axes = zip(lengths, geometry.lengths, geometry.kernel, geometry.strides, geometry.dilations, begin, strict=False)
     found = [(n - 1) * s + (k - 1) * d + 1 - p - m for n, m, k, s, d, p in axes]
     ends = [end for end in found if isinstance(end, int)]
     if len(begin) < count or len(ends) < count or min(begin) < 0:
@@ -366,7 +366,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
         )
         blobs, sizes = [], {"p6": numbers_of(op.w).count}
         more |= {"w0": turned, "w1": None if op.b is None else numbers_of(op.b)}
-    fact = TensorFact(DType.FLOAT32, (1, maps * op.group, *painted.lengths))
+    fact = TensorFact(DType.FLOAT32, (1, maps * op.group, *geometry.lengths))
     return emitted(
         b,
         f"{'DeconvolutionDepthWise' if op.group > 1 else 'Deconvolution'}{_ENDINGS[count]}",
@@ -375,8 +375,8 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
         fact=fact if blobs else None,
         p0=maps * op.group,
         **parameters(_KERNEL, tuple(kernel)),
-        **parameters(_DILATION, painted.dilations),
-        **parameters(_STRIDE, painted.strides),
+        **parameters(_DILATION, geometry.dilations),
+        **parameters(_STRIDE, geometry.strides),
         **parameters(_BEGIN, begin),
         **parameters(_END, tuple(max(end, 0) for end in ends)),
         p5=int(op.b is not None),

@@ -14,7 +14,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.ncnn import indexing_places
+from graphport.ops.dialects.ncnn import indexing_gather
 from graphport.ops.dialects.ncnn.binding import (
     AXES,
     NONE,
@@ -298,7 +298,7 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
     if found is None:
         if is_table and is_bits(indices) and len(laid(b, indices)) == 1 and batch_of(indices) == 0:
             return _looked_up(b, data, indices)
-        return indexing_places.gathered(b, data, indices, axis % len(dims))
+        return indexing_gather.gathered(b, data, indices, axis % len(dims))
     refuse_constants(data)
     wanted = b.dims(indices)
     if len(wanted) > 1:
@@ -316,7 +316,7 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
         message = "no place is chosen"
         raise UnsupportedError(message)
     if len(runs) > _MOST_PIECES and place != batch:
-        return indexing_places.chosen(b, data, [int(n) % extent for n in found], place)
+        return indexing_gather.chosen(b, data, [int(n) % extent for n in found], place)
     is_scalar = not b.dims(indices)
     kept = (*dims[:place], *([] if is_scalar else [len(found)]), *dims[place + 1 :])
     fact = TensorFact(dtype_of(data), kept)

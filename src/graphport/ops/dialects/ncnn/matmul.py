@@ -55,7 +55,7 @@ def inner_product(at: Layer) -> Value:
     return activated(at, b(Gemm, x, weight, bias, transB=1))
 
 
-def _turned(at: Layer, x: Value) -> Value:
+def _transposed(at: Layer, x: Value) -> Value:
     rank = len(at.b.dims(x))
     return at.b(Transpose, x, perm=(*range(rank - 2), rank - 1, rank - 2))
 
@@ -66,7 +66,7 @@ def matmul(at: Layer) -> Value:
     b, (left, right) = at.b, at.inputs[:2]
     ranks = [len(b.dims(x)) - 1 for x in (left, right)]
     row = b(Unsqueeze, left, vector(b, [1])) if ranks[0] == 1 else left
-    turned = _turned(at, right) if at.integer(0) and ranks[1] > 1 else right
+    turned = _transposed(at, right) if at.integer(0) and ranks[1] > 1 else right
     column = b(Unsqueeze, right, vector(b, [2])) if ranks[1] == 1 else turned
     y = b(MatMul, row, column)
     if 1 not in ranks:
@@ -92,8 +92,8 @@ def gemm(at: Layer) -> Value:
             weights += 1
         else:
             matrices.append(blobs.pop(0))
-    left = _turned(at, matrices[0]) if turns_a else matrices[0]
-    right = _turned(at, matrices[1]) if turns_b else matrices[1]
+    left = _transposed(at, matrices[0]) if turns_a else matrices[0]
+    right = _transposed(at, matrices[1]) if turns_b else matrices[1]
     y = b(MatMul, left, right)
     alpha, beta = at.real(0, 1.0), at.real(1, 1.0)
     rows, columns = (b.dims(y)[axis] for axis in (-2, -1))
@@ -101,7 +101,7 @@ def gemm(at: Layer) -> Value:
     if offset is not None:
         y = b(Add, *aligned(b, y, offset if beta == 1 else b(Mul, offset, b.like(y, beta))))
     y = y if alpha == 1 else b(Mul, y, b.like(y, alpha))
-    return _turned(at, y) if at.integer(14) else y
+    return _transposed(at, y) if at.integer(14) else y
 
 
 def _offset(at: Layer, index: int, blobs: list[Value], m: int, n: int, result: tuple[Dim, Dim]) -> Value | None:

@@ -26,7 +26,7 @@ from graphport.ops.dialects.ncnn.binding import (
     stretched,
 )
 from graphport.ops.dialects.projected_lstm import projected_lstm
-from graphport.ops.dialects.recurrent_in_steps import RESETS_STATE, Recurrent, beyond_plain, in_steps
+from graphport.ops.dialects.recurrent_in_steps import RESETS_STATE, Recurrent, in_steps, unsupported_parts
 from graphport.ops.dialects.torch_functions import dtype_of, vector
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.pages.reshape import Concat, Reshape, Split, Transpose
@@ -206,21 +206,21 @@ def _lifted(
 
 @LSTMView.lift("ncnn")
 def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
-    if reason := beyond_plain(op, ("Sigmoid", "Tanh", "Tanh")):
+    if reason := unsupported_parts(op, ("Sigmoid", "Tanh", "Tanh")):
         return in_steps(b, op, reason)
     return _lifted(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, (0, 2, 1, 3)))
 
 
 @GRUView.lift("ncnn")
 def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
-    if reason := beyond_plain(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
+    if reason := unsupported_parts(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
         return in_steps(b, op, reason)
     return _lifted(b, "GRU", op, (op.initial_h,), _weights(op, (1, 0, 2), extra=2))
 
 
 @RNNView.lift("ncnn")
 def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
-    if reason := beyond_plain(op, ("Tanh",)):
+    if reason := unsupported_parts(op, ("Tanh",)):
         return in_steps(b, op, reason)
     return _lifted(b, "RNN", op, (op.initial_h,), _weights(op, (0,)))
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.ncnn.annotations import BARE, NO_BATCH, PLACE, place_of, type_of
 from graphport.ops.dialects.ncnn.binding import Layer, layer
-from graphport.ops.dialects.ncnn.told import BARE, NO_BATCH, PLACE, place_of, type_of
 from graphport.ops.dialects.torch_functions import dtype_of, vector
 from graphport.ops.pages.arithmetic import Cast
 from graphport.ops.pages.reshape import Identity, Squeeze, Transpose, Unsqueeze
 
 
 @layer("Noop")
-def told_by(at: Layer) -> Value:
+def stated_by(at: Layer) -> Value:
     """A value as the parameters of a layer tell it, of one that has a batch in front."""
     b, y, place = at.b, at.x, at.integer(int(PLACE))
     if at.integer(int(BARE)):

@@ -216,11 +216,11 @@ def deconv_attributes(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> dict
         UnsupportedError: that cannot be told without knowing an extent.
     """
     stated: dict[str, Any] = {"strides": steps(slide.stride) or None, "dilations": steps(slide.dilation) or None}
-    _check_places(slide, dims, wanted)
+    _check_extents(slide, dims, wanted)
     if not slide.padding:
         reach = [(k - 1) * d + 1 for k, d in zip(slide.kernel, slide.dilation, strict=True)]
         if not wanted and any(decide_less(r, s) is not False for r, s in zip(reach, slide.stride, strict=True)):
-            # The painted entries do not reach the full `extent * stride`; ONNX must be told to fill up.
+            # The entries of the result do not reach the full `extent * stride`; ONNX must be told to fill up.
             wanted = tuple(n * s for n, s in zip(dims, slide.stride, strict=True) if isinstance(n, int))
             if len(wanted) != len(dims):
                 message = "a stride longer than the filter, over an extent that is not known"
@@ -238,7 +238,7 @@ def deconv_attributes(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> dict
     return stated | {"pads": pads if any(pads) else None, "output_padding": extra if any(extra) else None}
 
 
-def _check_places(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
+def _check_extents(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
     if not wanted:
         return
     axes = zip(wanted, slide.kernel, slide.stride, slide.dilation, slide.amounts(wanted) or (), strict=True)
@@ -254,20 +254,20 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] 
     if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
         return None
     (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w)[1]
-    painted = transposed_window_of(op)
-    padding = tuple((p, q) for p, q in painted.pads if isinstance(p, int) and isinstance(q, int))
+    geometry = transposed_window_of(op)
+    padding = tuple((p, q) for p, q in geometry.pads if isinstance(p, int) and isinstance(q, int))
     if len(padding) != len(dims):
         return None
     if min(min(pair) for pair in padding) < 0:
         return _grown(b, op.x, op.w, op.b, padding, dilations=op.dilations, group=op.group, strides=op.strides)
-    slide = Slide(painted.kernel, padding, painted.strides, painted.dilations)
+    slide = Slide(geometry.kernel, padding, geometry.strides, geometry.dilations)
     axes = zip(dims, slide.kernel, slide.stride, slide.dilation, padding, strict=True)
     natural = [(n - 1) * s + (k - 1) * d + 1 - p - q for n, k, s, d, (p, q) in axes]
     shape: Shaped = ()
-    if any(decide_equal(a, n) is not True for a, n in zip(natural, painted.lengths, strict=True)):
-        full = (batch, maps * op.group, *painted.lengths)
+    if any(decide_equal(a, n) is not True for a, n in zip(natural, geometry.lengths, strict=True)):
+        full = (batch, maps * op.group, *geometry.lengths)
         shape = tuple(n for n in full if isinstance(n, int))
-        gaps = [n - a for a, n in zip(natural, painted.lengths, strict=True)]
+        gaps = [n - a for a, n in zip(natural, geometry.lengths, strict=True)]
         stretched = any(decide_less(gap, s) is not True for gap, s in zip(gaps, slide.stride, strict=True))
         if len(shape) != len(full) or stretched:
             return None

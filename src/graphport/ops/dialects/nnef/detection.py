@@ -255,7 +255,7 @@ def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Val
     steps = b.like(rois, np.arange(size, dtype=np.float64)[None])
     first = b(Add, begin, b(Mul, b(Floor, share), steps))
     behind = b(Add, first, b(Ceil, share))
-    places = _places(b, input, axis + 2, rois)
+    places = _indices(b, input, axis + 2, rois)
     last = _integers(b, 2)
     return b(
         And,
@@ -269,7 +269,7 @@ def _rounded(b: Builder, x: Value) -> Value:
     return b(Floor, b(Add, x, b.like(x, 0.5)))
 
 
-def _places(b: Builder, input: Value, axis: int, like: Value) -> Value:
+def _indices(b: Builder, input: Value, axis: int, like: Value) -> Value:
     """0, 1, … up to the length of an axis, with the element type of `like`."""
     dim = b.dims(input)[axis]
     if isinstance(dim, int):

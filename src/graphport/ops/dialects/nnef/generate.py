@@ -18,7 +18,7 @@ _MOST = 1 << 20
 
 
 @lift("nnef", "ConstantOfShape")
-def lift_filled(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
+def lift_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
     """All entries written down, as far as they are few."""
     shape = integers(input)
     if shape is None or int(np.prod(shape, dtype=np.float64)) > _MOST:

@@ -335,7 +335,7 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     turned = op.rotary_embedding_dim or size
     caches = [_angles(b, cache, op.position_ids) for cache in (op.cos_cache, op.sin_cache)]
     inner, rest = (_columns(b, heads, start, stop) for start, stop in ((0, turned), (turned, size)))
-    y = _turned(b, inner, caches[0], caches[1], turned, interleaved=bool(op.interleaved))
+    y = _rotated(b, inner, caches[0], caches[1], turned, interleaved=bool(op.interleaved))
     if turned < size:
         y = emit(b, "opset1.Concat", y, rest, axis=3)
     if rank == 4:
@@ -354,7 +354,7 @@ def _columns(b: Builder, x: Value, start: int, stop: int, step: int = 1) -> Valu
     return emit(b, "opset8.Slice", x, *(vector(b, [n]) for n in (start, stop, step, 3)))
 
 
-def _turned(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interleaved: bool) -> Value:
+def _rotated(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interleaved: bool) -> Value:
     half = size // 2
     if interleaved:
         first, second = _columns(b, x, 0, size, 2), _columns(b, x, 1, size, 2)

@@ -104,7 +104,7 @@ def _conv_transpose(
 
 
 def _cut(total: int, auto_pad: str, explicit: tuple[int, int]) -> tuple[int, int]:
-    """How much of what is painted too much goes in front and behind; where padding is given, the end makes up."""
+    """How much of what is too much goes in front and behind; where padding is given, the end makes up."""
     if total < 0 and auto_pad in ("same_upper", "same_lower"):
         return 0, total
     match auto_pad:
@@ -161,11 +161,11 @@ def _steps(strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     kernel = sizes(b.dims(op.w)[2:], "the kernel")
     check_space(len(kernel))
-    painted = transposed_window_of(op)
-    begins, ends = (sizes(side, "padding") for side in zip(*painted.pads, strict=True))
+    geometry = transposed_window_of(op)
+    begins, ends = (sizes(side, "padding") for side in zip(*geometry.pads, strict=True))
     words: dict[str, Any] = {
-        "strides": painted.strides,
-        "dilations": painted.dilations,
+        "strides": geometry.strides,
+        "dilations": geometry.dilations,
         "pads_begin": begins,
         "pads_end": ends,
         "auto_pad": "explicit",
@@ -175,18 +175,18 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
         (n - 1) * s + (k - 1) * d + 1 + e - p - q
         for n, s, k, d, e, p, q in zip(
             b.dims(op.x)[2:],
-            painted.strides,
+            geometry.strides,
             kernel,
-            painted.dilations,
+            geometry.dilations,
             words["output_padding"],
             begins,
             ends,
             strict=True,
         )
     ]
-    if list(full) != list(painted.lengths):
-        # A shape that is larger than what is painted is zeros behind it.
-        missing = [out - n for n, out in zip(sizes(full), sizes(painted.lengths), strict=True)]
+    if list(full) != list(geometry.lengths):
+        # A shape that is larger than what is computed is zeros behind it.
+        missing = [out - n for n, out in zip(sizes(full), sizes(geometry.lengths), strict=True)]
         words["output_padding"] = tuple(e + m for e, m in zip(words["output_padding"], missing, strict=True))
     if op.group == 1:
         y = emit(b, "opset1.ConvolutionBackpropData", op.x, op.w, **words)

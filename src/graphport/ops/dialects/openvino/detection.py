@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.openvino.detection_boxes import told
-from graphport.ops.dialects.openvino.detection_matrix_nms import softly
+from graphport.ops.dialects.openvino.detection_boxes import selected_boxes
+from graphport.ops.dialects.openvino.detection_matrix_nms import matrix_nms_scores
 from graphport.ops.dialects.operands import as_int64, as_vector, cast, dtype_of, real, scalar, vector
 from graphport.ops.pages.arithmetic import Add, Max
 from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
@@ -101,8 +101,10 @@ def suppression_9(
         raise UnsupportedError(message)
     if sigma > 0:
         count, _, floor = _limits(b, most, overlap, least)
-        found, places = softly(b, boxes, scores, (count, floor), sigma, is_center=box_encoding == "center")
-        return told(b, found, places, dtype_of(scores), output_type, is_sorted=sort_result_descending)[: b.count]
+        found, places = matrix_nms_scores(b, boxes, scores, (count, floor), sigma, is_center=box_encoding == "center")
+        return selected_boxes(b, found, places, dtype_of(scores), output_type, is_sorted=sort_result_descending)[
+            : b.count
+        ]
     kept = _suppressed(b, boxes, scores, most, overlap, least, box_encoding)
     marks = b(GatherND, scores, kept)
     if sort_result_descending:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.openvino.detection_boxes import Greedy, Overlap, best, counted, cut, extent, filled, rows_of
+from graphport.ops.dialects.openvino.detection_boxes import Greedy, Overlap, best, counted, cut, extent, fill, rows_of
 from graphport.ops.dialects.openvino.detection_proposals import are_large, grown, inside, per_place, ranked
 from graphport.ops.dialects.operands import cast, dtype_of, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
@@ -160,7 +160,7 @@ def _listed(b: Builder, is_kept: Value, boxes: Value, scores: Value, most: int) 
     batch = extent(b, scores, 0)
     marks = cast(b, is_kept, DType.FLOAT32)
     padded = [
-        b(Concat, each, filled(b, 0.0, DType.FLOAT32, batch, most, *tail), axis=1)
+        b(Concat, each, fill(b, 0.0, DType.FLOAT32, batch, most, *tail), axis=1)
         for each, tail in ((marks, ()), (scores, ()), (boxes, (4,)))
     ]
     # Of equal ones the first comes first, so what is kept stays in order.

@@ -201,7 +201,7 @@ def grouped(b: Builder, x: Value, tail: int) -> Value:
     return b(Reshape, x, joined(b, -1, *behind), allowzero=1)
 
 
-def filled(b: Builder, number: float, dtype: DType, *parts: Value | int) -> Value:
+def fill(b: Builder, number: float, dtype: DType, *parts: Value | int) -> Value:
     """A tensor of one number."""
     return b(Expand, scalar(b, number, dtype), joined(b, *parts))
 
@@ -217,7 +217,7 @@ def narrowed(b: Builder, usable: Value, *others: Value) -> list[Value]:
     return [b(Slice, each, *ends) for each in (usable, *others)]
 
 
-def told(
+def selected_boxes(
     b: Builder, found: Value, places: Value, dtype: DType, output_type: DType, *, is_sorted: bool
 ) -> tuple[Value, ...]:
     """Boxes that are kept, as rows of batch, class and number; the same with scores; and how many they are.

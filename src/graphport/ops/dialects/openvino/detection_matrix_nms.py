@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _OVERLAP = Overlap(must_touch=False, must_have_area=True)
 
 
-def softly(
+def matrix_nms_scores(
     b: Builder,
     boxes: Value,
     scores: Value,

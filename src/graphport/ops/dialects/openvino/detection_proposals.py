@@ -18,7 +18,7 @@ from graphport.ops.dialects.openvino.detection_boxes import (
     cut,
     entry,
     extent,
-    filled,
+    fill,
     joined,
     rows_of,
 )
@@ -171,7 +171,7 @@ def single_image_proposals(
 
 def _filled_up(b: Builder, x: Value, count: int, *rest: int) -> Value:
     """The first `count` rows, zeros where there are not as many."""
-    zeros = filled(b, 0.0, dtype_of(x), count, *rest)
+    zeros = fill(b, 0.0, dtype_of(x), count, *rest)
     return cut(b, b(Concat, x, zeros, axis=0), 0, count, 0)
 
 
@@ -266,9 +266,9 @@ def _detected(b: Builder, boxes: Value, found: Value, places: Value, most: int, 
     top, spots = best(b, flat, most)
     # In the order of scores if something had to go, class by class else.
     own = b(Reshape, b(Expand, b(Unsqueeze, counted(b, classes), vector(b, [1])), b(Shape, found)), vector(b, [-1]))
-    listed = b(Concat, b(Reshape, found, vector(b, [-1])), filled(b, LOWEST, DType.FLOAT32, most), axis=0)
-    regions = b(Concat, b(Reshape, places, vector(b, [-1])), filled(b, 0, DType.INT64, most), axis=0)
-    own = b(Concat, own, filled(b, 0, DType.INT64, most), axis=0)
+    listed = b(Concat, b(Reshape, found, vector(b, [-1])), fill(b, LOWEST, DType.FLOAT32, most), axis=0)
+    regions = b(Concat, b(Reshape, places, vector(b, [-1])), fill(b, 0, DType.INT64, most), axis=0)
+    own = b(Concat, own, fill(b, 0, DType.INT64, most), axis=0)
     is_there = b(Greater, listed, b.like(listed, LOWEST))
     in_turn = [_filled_up(b, b(Compress, each, is_there, axis=0), most) for each in (listed, own, regions)]
     limit = scalar(b, most, DType.INT64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.dialects.openvino.detection_boxes import cut, entry, extent, filled
+from graphport.ops.dialects.openvino.detection_boxes import cut, entry, extent, fill
 from graphport.ops.dialects.operands import cast, dtype_of, vector
 from graphport.ops.pages.arithmetic import Add, Div, Floor, Log, Max, Min, Mul, Sqrt, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Where
@@ -61,7 +61,7 @@ def _sampled(b: Builder, features: Value, rois: Value, scale: int, side: int, ra
         RoiAlign,
         cast(b, features, DType.FLOAT32),
         rois,
-        filled(b, 0, DType.INT64, extent(b, rois, 0)),
+        fill(b, 0, DType.INT64, extent(b, rois, 0)),
         coordinate_transformation_mode="output_half_pixel",
         mode="avg",
         output_height=side,

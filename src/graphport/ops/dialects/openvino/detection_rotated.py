@@ -16,7 +16,7 @@ from graphport.ops.dialects.openvino.detection_boxes import (
     joined,
     narrowed,
     rows_of,
-    told,
+    selected_boxes,
 )
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, scalar, vector
 from graphport.ops.pages.arithmetic import Add, Cos, Div, Max, Min, Mul, Neg, Sin, Sub
@@ -62,7 +62,7 @@ def rotated_suppression(
     allowed = cast(b, as_vector(b, most), DType.FLOAT32)
     is_kept = b(And, b(Greater, kept, b.like(kept, 0)), b(LessOrEqual, ranks, allowed))
     found = b(Where, b(Reshape, is_kept, b(Shape, places)), found, b.like(found, LOWEST))
-    return told(b, found, places, dtype, output_type, is_sorted=sort_result_descending)
+    return selected_boxes(b, found, places, dtype, output_type, is_sorted=sort_result_descending)
 
 
 def _corners(b: Builder, boxes: Value, *, clockwise: bool) -> Value:

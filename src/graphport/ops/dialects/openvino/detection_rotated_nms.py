@@ -59,7 +59,7 @@ def roi_align_rotated(
     down = _points(b, height, pooled_h, sampling_ratio)
     across = _points(b, width, pooled_w, sampling_ratio)
     angle = entry(b, given, 4)
-    boxes = _turned(b, down[0], across[0], (line, column), b(Neg, angle) if clockwise_mode else angle)
+    boxes = _rotated(b, down[0], across[0], (line, column), b(Neg, angle) if clockwise_mode else angle)
     grid = b(Shape, boxes, start=0, end=5)
     owners = b(Expand, _behind(b, as_int64(b, batches), 4), grid)
     found = b(
@@ -113,7 +113,7 @@ def _points(b: Builder, size: Value, cells: int, ratio: int) -> Points:
     return b(Add, begin, b(Mul, step, b(Add, every, b.like(size, 0.5)))), number
 
 
-def _turned(b: Builder, down: Value, across: Value, middle: tuple[Value, Value], angle: Value) -> Value:
+def _rotated(b: Builder, down: Value, across: Value, middle: tuple[Value, Value], angle: Value) -> Value:
     """Boxes without extent [r, cells, samples, cells, samples, 4] at points that are turned around a middle.
 
     `RoiAlign` takes half a pixel away, as OpenVINO does of the middle.

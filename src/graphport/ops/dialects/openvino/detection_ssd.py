@@ -18,7 +18,7 @@ from graphport.ops.dialects.openvino.detection_boxes import (
     cut,
     entry,
     extent,
-    filled,
+    fill,
     grouped,
     joined,
     narrowed,
@@ -272,7 +272,7 @@ class _Detector:
         rows = b(Compress, rows, is_there, axis=0)
         length = self._length(marks)
         end = b.constant(np.array([[-1, 0, 0, 0, 0, 0, 0]], np.float32))
-        whole = b(Concat, rows, end, filled(b, 0.0, DType.FLOAT32, length, 7), axis=0)
+        whole = b(Concat, rows, end, fill(b, 0.0, DType.FLOAT32, length, 7), axis=0)
         return b(Unsqueeze, b(Slice, whole, vector(b, [0]), length, vector(b, [0])), vector(b, [0, 1]))
 
     def _length(self, marks: Value) -> Value:

@@ -40,7 +40,7 @@ def sparse_fill_empty_rows(
     is_empty = _without(b, _column(b, places, 0), length)
     empty = b(Reshape, b(NonZero, is_empty), vector(b, [-1, 1]))
     count = b(Shape, empty, start=0, end=1)
-    first = b(Concat, empty, _filled(b, 0, b(Shape, empty)), axis=1)
+    first = b(Concat, empty, _fill(b, 0, b(Shape, empty)), axis=1)
     every = b(Concat, places, first, axis=0)
     own = b(Expand, b(Reshape, default, vector(b, [1])), count)
     numbers = b(Concat, values, own, axis=0)
@@ -54,7 +54,7 @@ def _column(b: Builder, places: Value, number: int) -> Value:
     return b(Gather, places, scalar(b, number, DType.INT64), axis=1)
 
 
-def _filled(b: Builder, number: int, shape: Value) -> Value:
+def _fill(b: Builder, number: int, shape: Value) -> Value:
     return b(Expand, scalar(b, number, DType.INT64), shape)
 
 
@@ -62,7 +62,7 @@ def _without(b: Builder, rows: Value, length: Value) -> Value:
     """Which numbers below `length` [1] are not among `rows`."""
     at = b(Unsqueeze, rows, vector(b, [1]))
     # A row may come more than once, so what is written there must not depend on which comes last.
-    held = b(ScatterND, _filled(b, 0, length), at, _filled(b, 1, b(Shape, rows)), reduction="max")
+    held = b(ScatterND, _fill(b, 0, length), at, _fill(b, 1, b(Shape, rows)), reduction="max")
     return b(Not, cast(b, held, DType.BOOL))
 
 

@@ -31,7 +31,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 def matmul(b: Builder, x: Value, y: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
     """The product of the last two axes, each operand turned first where it is told to; a vector cannot be turned."""
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
-    operands = _turned(b, x) if transpose_a else x, _turned(b, y) if transpose_b else y
+    operands = _transposed(b, x) if transpose_a else x, _transposed(b, y) if transpose_b else y
     if dtype is None or not dtype.is_integer or dtype.bits >= _LEAST:
         return b(MatMul, *operands)
     # ONNX has no products of narrow integers; a sum of wide ones, cut off, is the same.
@@ -42,7 +42,7 @@ _LEAST = 32
 """Bits of the narrowest integers that ONNX multiplies matrices of."""
 
 
-def _turned(b: Builder, x: Value) -> Value:
+def _transposed(b: Builder, x: Value) -> Value:
     rank = len(b.dims(x))
     return transposed(b, x, [*range(rank - 2), rank - 1, rank - 2]) if rank > 1 else x
 

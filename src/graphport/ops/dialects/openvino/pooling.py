@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
 from graphport.ops.dialects.emitting import emit, emits, emitted_reshape
-from graphport.ops.dialects.openvino.pooling_roi import pooled_between
+from graphport.ops.dialects.openvino.pooling_roi import bilinear_roi_pooling
 from graphport.ops.dialects.openvino.reduction_rows import reduced
 from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector
 from graphport.ops.dialects.windows import window_of
@@ -256,7 +256,7 @@ def roi_pooling(
     del output_roi
     shape = (pooled_h, pooled_w) if pooled_h and pooled_w else output_size
     if method == "bilinear":
-        return pooled_between(b, x, rois, shape)
+        return bilinear_roi_pooling(b, x, rois, shape)
     if method != "max":
         message = f"pooling of regions by {method}"
         raise UnsupportedError(message)

@@ -81,7 +81,7 @@ def _least(dtype: DType) -> float | int:
     return -np.inf if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
 
 
-def largest_beyond(
+def padded_max_pool(
     b: Builder, x: Value, around: Surroundings, kernel: tuple[int, ...], stated: dict[str, Any], *, first: int | None
 ) -> tuple[Value, ...]:
     """The largest entry under each window, the least number where there is nothing.
@@ -127,7 +127,7 @@ def _entry(b: Builder, numbers: Numbers | Value, place: int) -> Value:
     return b(Gather, numbers, b.constant(np.array(place, np.int64)), axis=0)
 
 
-def mean_beyond(
+def padded_average_pool(
     b: Builder,
     x: Value,
     around: Surroundings,

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
 from graphport.ops.dialects.openvino.convolution_windows import borders
-from graphport.ops.dialects.openvino.pooling_padded import entries_from, largest_beyond, mean_beyond, surroundings
+from graphport.ops.dialects.openvino.pooling_padded import (
+    entries_from,
+    padded_average_pool,
+    padded_max_pool,
+    surroundings,
+)
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.pages.arithmetic import Mod
 from graphport.ops.pages.convolution.window import window
@@ -133,7 +138,7 @@ def _largest(
     plain = _plain(b, x, kernel, stated, rounding, needs_numbers=first is not None)
     if plain is None:
         around = surroundings(b, x, kernel, stated, rounding)
-        y, *places = largest_beyond(b, wide, around, kernel, stated, first=first)
+        y, *places = padded_max_pool(b, wide, around, kernel, stated, first=first)
         return (cast(b, y, dtype), *places)
     y, *places = b.results(MaxPool, 1 if first is None else 2, wide, kernel_shape=kernel, **plain)
     if first:
@@ -167,7 +172,7 @@ def avg_pool(
     is_excluded, plain = _mean(b, x, kernel, stated, rounding_type, exclude_pad=exclude_pad)
     if plain is None:
         around = surroundings(b, x, kernel, stated, rounding_type)
-        return cast(b, mean_beyond(b, wide, around, kernel, stated, exclude_pad=exclude_pad), dtype)
+        return cast(b, padded_average_pool(b, wide, around, kernel, stated, exclude_pad=exclude_pad), dtype)
     return cast(b, b(AveragePool, wide, kernel_shape=kernel, count_include_pad=int(not is_excluded), **plain), dtype)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def pooled_between(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
+def bilinear_roi_pooling(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
     """What is between the entries of regions, given in parts of the picture, at the points of a grid over each."""
     own = b(Gather, x, cast(b, entry(b, rois, 0), DType.INT64), axis=0)
     size = joined(b, extent(b, rois, 0), *shape)

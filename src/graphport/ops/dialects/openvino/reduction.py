@@ -52,7 +52,7 @@ def _of_nothing(b: Builder, data: Value, places: Value, largest: bool, *, keepdi
     return emit(b, "opset3.Broadcast", b.like(data, number), vector(b, shape), mode="numpy")
 
 
-def _places(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> Value | None:
+def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> Value | None:
     """The axes that are summed up: all of them where none is named; `None` where that means nothing to do."""
     if axes is None or b.dims(axes) == (0,):
         if noop_with_empty_axes:
@@ -79,7 +79,7 @@ def _emitted(
     b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
 ) -> Value:
     """A word over the axes that are meant, the second one of truths; over none a norm is the magnitude."""
-    places = _places(b, data, axes, noop_with_empty_axes)
+    places = _axes(b, data, axes, noop_with_empty_axes)
     if places is None:
         return b.word("opset1.Abs", data)[0] if words[0] in _NORMS else itself(b, data)
     word = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
@@ -94,7 +94,7 @@ def _extreme(
 ) -> Value | None:
     """As `_emitted`, of numbers of which some may be infinite, or of none."""
     is_largest = "Max" in words[0]
-    places = _places(b, data, axes, noop_with_empty_axes)
+    places = _axes(b, data, axes, noop_with_empty_axes)
     if places is not None and 0 in b.dims(data):
         is_logical = dtype_of(data) is DType.BOOL
         return None if is_logical else _of_nothing(b, data, places, is_largest, keepdims=keepdims)
@@ -141,7 +141,7 @@ def lift_sum_square(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
     squares = emit(b, "opset1.Multiply", data, data)
-    places = _places(b, data, axes, noop_with_empty_axes)
+    places = _axes(b, data, axes, noop_with_empty_axes)
     if places is None:
         return (squares,)
     return (reduced(b, "opset1.ReduceSum", squares, places, keepdims),)
@@ -151,7 +151,7 @@ def lift_sum_square(
 def lift_log_sum(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
-    places = _places(b, data, axes, noop_with_empty_axes)
+    places = _axes(b, data, axes, noop_with_empty_axes)
     total = data if places is None else reduced(b, "opset1.ReduceSum", data, places, keepdims)
     return b.word("opset1.Log", total)
 
@@ -161,7 +161,7 @@ def lift_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
     """The largest number is taken out first, so that the powers do not overflow; an infinite one stays in."""
-    places = _places(b, data, axes, noop_with_empty_axes)
+    places = _axes(b, data, axes, noop_with_empty_axes)
     if places is None:
         return (itself(b, data),)
     if not dtype_of(data).is_floating:

@@ -19,7 +19,7 @@ from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Identity
 from graphport.ops.pages.resize import Resize
-from graphport.ops.pages.resize.sampling import Axis, cubic, nearest_entries, places, resampled, taps
+from graphport.ops.pages.resize.sampling import Axis, cubic, nearest_entries, resampled, source_coordinates, taps
 from graphport.ops.shapes import axis_indices
 from graphport.ops.views.resize import ResizeView
 
@@ -222,11 +222,11 @@ def _plans(b: Builder, x: Value, axes: Sequence[int], wanted: Value | None, scal
     return [Axis(axis, n, out, ratio) for axis, n, out, ratio in zip(axes, dims, lengths, ratios, strict=True)]
 
 
-def _places(plan: Axis, coordinates: str) -> np.ndarray[Any, Any]:
+def _coordinates(plan: Axis, coordinates: str) -> np.ndarray[Any, Any]:
     if coordinates == "tf_half_pixel_for_nn":
         y = np.arange(made_up(plan.out), dtype=np.float32)
         return (y + np.float32(0.5)) / np.float32(plan.ratio)
-    return places(plan, coordinates, np.dtype(np.float32))
+    return source_coordinates(plan, coordinates, np.dtype(np.float32))
 
 
 def _gathered(
@@ -242,7 +242,7 @@ def _gathered(
     for plan in _plans(b, x, axes, wanted, scales):
         if plan.out == plan.length and plan.ratio == 1:
             continue
-        at = _places(plan, coordinates)
+        at = _coordinates(plan, coordinates)
         rounding = ("ceil" if plan.ratio < 1 else "floor") if nearest == "simple" else nearest
         entries = np.clip(nearest_entries(at, rounding), 0, plan.length - 1).astype(np.int64)
         x = b(Gather, x, b.constant(entries), axis=plan.axis)
@@ -259,7 +259,7 @@ def _mixed(
     for plan in plans:
         if plan.out == plan.length and plan.ratio == 1:
             continue
-        shares = _shares(plan, _places(plan, coordinates), stated, antialiases=antialiases)
+        shares = _shares(plan, _coordinates(plan, coordinates), stated, antialiases=antialiases)
         order = [*(other for other in range(rank) if other != plan.axis), plan.axis]
         product = b(MatMul, transposed(b, x, order), b.constant(shares.astype(wide.numpy), wide))
         x = transposed(b, product, [int(place) for place in np.argsort(order)])
@@ -314,7 +314,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     if (
         is_plain
         and op.coordinate_transformation_mode in _COORDINATES
-        and _is_told(b, op.x, chosen, scales, lengths, op.mode)
+        and _is_interpolate(b, op.x, chosen, scales, lengths, op.mode)
     ):
         return _interpolated(
             b,
@@ -393,7 +393,7 @@ def _changing(
     return tuple(axes[place] for place in kept), scales, wanted
 
 
-def _is_told(
+def _is_interpolate(
     b: Builder, x: Value, axes: Sequence[int], scales: Value | None, lengths: Sequence[Dim] | None, mode: str
 ) -> bool:
     """Whether `Interpolate` computes the same; its lengths by scales round a little differently."""

@@ -58,14 +58,14 @@ def _causal(b: Builder, query: Value, key: Value) -> Value:
     """Which keys each query sees: those up to its own place."""
     rows, columns = (b.dims(x)[-2] for x in (query, key))
     if isinstance(rows, Symbolic) or isinstance(columns, Symbolic):
-        own, others = (b(Unsqueeze, _places(b, x), vector(b, [axis])) for x, axis in ((query, 1), (key, 0)))
+        own, others = (b(Unsqueeze, _positions(b, x), vector(b, [axis])) for x, axis in ((query, 1), (key, 0)))
         return b(LessOrEqual, others, own)
     bounded(rows * columns)
     made_up(rows, columns)
     return b.constant(np.tril(np.ones((rows, columns), bool)))
 
 
-def _places(b: Builder, x: Value) -> Value:
+def _positions(b: Builder, x: Value) -> Value:
     """The places on the axis before the last, counted from 0."""
     count = b(Squeeze, b(Shape, x, start=-2, end=-1), vector(b, [0]))
     return b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
@@ -155,7 +155,7 @@ def multihead_attention(
     is_first = bool(number(batch_first)) and not is_alone
     operands = [b(Unsqueeze, x, vector(b, [0])) if is_alone else x for x in (query, key, value)]
     operands = [x if is_first or is_alone else b(Transpose, x, perm=(1, 0, 2)) for x in operands]
-    attn_mask, key_padding_mask = _told_apart(b, operands[0], operands[1], attn_mask, key_padding_mask)
+    attn_mask, key_padding_mask = _masks_by_shape(b, operands[0], operands[1], attn_mask, key_padding_mask)
     projected = _projected(b, operands, weights)
     has_more = "bias_k" in weights or bool(number(add_zero_attn))
     if has_more and (attn_mask is not None or key_padding_mask is not None):
@@ -187,7 +187,7 @@ def _lengthened(b: Builder, x: Value, more: Value) -> Value:
     return b(Concat, x, b(Expand, more, shape), axis=1)
 
 
-def _told_apart(
+def _masks_by_shape(
     b: Builder, query: Value, key: Value, mask: Value | None, padding: Value | None
 ) -> tuple[Value | None, Value | None]:
     """The mask of places and that of padded keys: pnnx calls either the mask, and only their shapes tell.

@@ -290,18 +290,18 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     # What is cut off is the same of any length, unless the length of the result is given.
     is_open = [isinstance(dim, Symbolic) and not op.output_shape for dim in dims[2:]]
     lengths = [_ANY_LENGTH if each else length(dims, axis) for axis, each in enumerate(is_open, 2)]
-    painted = transposed_window(lengths, kernel, **window_options(op))
-    begin = tuple(p for p, _ in painted.pads if isinstance(p, int))
-    axes = zip(lengths, painted.lengths, kernel, painted.strides, painted.dilations, begin, strict=False)
+    geometry = transposed_window(lengths, kernel, **window_options(op))
+    begin = tuple(p for p, _ in geometry.pads if isinstance(p, int))
+    axes = zip(lengths, geometry.lengths, kernel, geometry.strides, geometry.dilations, begin, strict=False)
     extra = tuple(m - ((n - 1) * s + (k - 1) * d + 1 - 2 * p) for n, m, k, s, d, p in axes if isinstance(m, int))
-    steps = zip(extra, painted.strides, painted.dilations, strict=False)
+    steps = zip(extra, geometry.strides, geometry.dilations, strict=False)
     if len(extra) < count or min(begin) < 0 or any(not 0 <= e < max(s, d) for e, s, d in steps):
         return None
     stated: dict[str, Any] = {
-        "stride": painted.strides,
+        "stride": geometry.strides,
         "padding": begin,
         "output_padding": extra,
-        "dilation": painted.dilations,
+        "dilation": geometry.dilations,
         "groups": op.group,
     }
     return _module(b, f"ConvTranspose{count}d", f"conv_transpose{count}d", op.x, op.w, op.b, stated, op.group)

@@ -45,7 +45,7 @@ def _dtype(given: Any, default: DType) -> DType:
     return named_dtype(given) or default
 
 
-def filled(b: Builder, shape: Value, value: Scalar, dtype: DType) -> Value:
+def fill(b: Builder, shape: Value, value: Scalar, dtype: DType) -> Value:
     """`value` in every place of `shape`."""
     return b(ConstantOfShape, shape, value=storage_of([value], dtype))
 
@@ -55,11 +55,11 @@ def _typed(value: Scalar) -> DType:
 
 
 def _full(b: Builder, size: Any, value: Scalar, dtype: Any, default: DType | None = None) -> Value:
-    return filled(b, lengths(b, size), value, _dtype(dtype, default or _typed(value)))
+    return fill(b, lengths(b, size), value, _dtype(dtype, default or _typed(value)))
 
 
 def _full_like(b: Builder, x: Value, value: Scalar, dtype: Any = None) -> Value:
-    return filled(b, extents(b, x), value, _dtype(dtype, dtype_of(x)))
+    return fill(b, extents(b, x), value, _dtype(dtype, dtype_of(x)))
 
 
 PNNX.having(full=_full, full_like=_full_like).lower(

@@ -43,7 +43,7 @@ def lift_slice(b: Builder, op: SliceView) -> Value | None:
         else op.data
     )
     for axis, start, end, step in zip(places, first, last, by, strict=True):
-        p, q = (start, end) if step > 0 else (_turned(place, turned[axis]) for place in (start, end))
+        p, q = (start, end) if step > 0 else (_flipped(place, turned[axis]) for place in (start, end))
         q = min(q, END) if q >= 0 else q
         fact = TensorFact(dtype_of(op.data), None)
         y = called(b, "Tensor.slice", fact, input=y, dim=axis, start=p, end=q, step=abs(step))
@@ -95,7 +95,7 @@ def counted(b: Builder, index: Value, extent: object) -> Value | None:
     return expressed(b, f"remainder(@0,{extent})", x) if extent else x
 
 
-def _turned(place: int, count: int) -> int:
+def _flipped(place: int, count: int) -> int:
     """Where a place of an axis lies, or the end behind it, when the axis is turned."""
     return count - 1 - max(min(place + count * (place < 0), count - 1), -1)
 

@@ -154,7 +154,7 @@ def lift_gemm(b: Builder, op: GemmView) -> Value:
         sizes = {"in_features": weight.shape[1], "out_features": outputs}
         return called(b, "nn.Linear", fact, input=op.a, bias=op.c is not None, **sizes, **weights)
     left, right = (
-        _turned(b, each) if is_turned else each for each, is_turned in ((op.a, op.transA), (op.b, op.transB))
+        _transposed(b, each) if is_turned else each for each, is_turned in ((op.a, op.transA), (op.b, op.transB))
     )
     if op.c is None:
         y = called(b, "torch.mm", fact, input=left, mat2=right)
@@ -162,7 +162,7 @@ def lift_gemm(b: Builder, op: GemmView) -> Value:
     return called(b, "torch.addmm", fact, input=op.c, mat1=left, mat2=right, alpha=op.alpha, beta=op.beta)
 
 
-def _turned(b: Builder, x: Value) -> Value:
+def _transposed(b: Builder, x: Value) -> Value:
     dims = b.dims(x)
     return called(b, "torch.t", TensorFact(dtype_of(x), (dims[1], dims[0])), input=x)
 

@@ -266,11 +266,11 @@ def _emitted(
         return None
     more |= {"stride": slid.strides, "padding": tuple(p for p, _ in pairs), "ceil_mode": bool(op.ceil_mode)}
     if b.count > 1:
-        return _with_places(b, f"F.{word}_pool{count}d", op.x, kernel, more)
+        return _with_indices(b, f"F.{word}_pool{count}d", op.x, kernel, more)
     return called(b, f"F.{word}_pool{count}d", input=op.x, kernel_size=kernel, **more)
 
 
-def _with_places(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str, Any]) -> tuple[Value, ...] | None:
+def _with_indices(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str, Any]) -> tuple[Value, ...] | None:
     """Maxima and their places, which PyTorch counts in each plane and ONNX through all of them."""
     dims = b.dims(x)
     numbers = [dim for dim in dims if isinstance(dim, int)]

@@ -13,7 +13,7 @@ from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list
-from graphport.ops.dialects.recurrent_in_steps import RESETS_STATE, Recurrent, beyond_plain, in_steps
+from graphport.ops.dialects.recurrent_in_steps import RESETS_STATE, Recurrent, in_steps, unsupported_parts
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, weight_of
 from graphport.ops.folded import Computed
 from graphport.ops.pages.recurrent.sequences import DIRECTIONS
@@ -52,7 +52,7 @@ def _lifted(
         return in_steps(b, op, "weights of modules are float32")
     ways = len(DIRECTIONS[op.direction])
     hidden = r.shape[2] if op.hidden_size is None else op.hidden_size
-    x = _turned(b, op, op.x)
+    x = _in_module_order(b, op, op.x)
     time, batch, _ = b.dims(x)
     lengths = computed_list(b, (time, batch, ways, hidden), x)
     if lengths is None:
@@ -81,26 +81,26 @@ def _lifted(
         **weights,
     )
     apart = TensorFact(DType.FLOAT32, (time, batch, ways, hidden))
-    y = called(b, "Tensor.reshape", apart, input=_turned(b, op, found[0]), shape=lengths)
+    y = called(b, "Tensor.reshape", apart, input=_in_module_order(b, op, found[0]), shape=lengths)
     turned = TensorFact(DType.FLOAT32, (time, ways, batch, hidden))
     return called(b, "Tensor.permute", turned, input=y, dims=(0, 2, 1, 3)), *found[1:]
 
 
-def _turned(b: Builder, op: Recurrent, x: Value) -> Value:
+def _in_module_order(b: Builder, op: Recurrent, x: Value) -> Value:
     """A sequence with its steps in the order in which a module takes them: from the first to the last."""
     return called(b, "torch.flip", x.fact, input=x, dims=(0,)) if op.direction == "reverse" else x
 
 
 @LSTMView.lift(DIALECT)
 def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
-    if reason := beyond_plain(op, ("Sigmoid", "Tanh", "Tanh")):
+    if reason := unsupported_parts(op, ("Sigmoid", "Tanh", "Tanh")):
         return in_steps(b, op, reason)
     return _lifted(b, "nn.LSTM", _LSTM, op, (op.initial_h, op.initial_c))
 
 
 @GRUView.lift(DIALECT)
 def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
-    if reason := beyond_plain(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
+    if reason := unsupported_parts(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
         return in_steps(b, op, reason)
     return _lifted(b, "nn.GRU", _GRU, op, (op.initial_h,))
 
@@ -108,6 +108,6 @@ def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
 @RNNView.lift(DIALECT)
 def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
     name = "relu" if op.activations and op.activations[0].lower() == "relu" else "tanh"
-    if reason := beyond_plain(op, (name,)):
+    if reason := unsupported_parts(op, (name,)):
         return in_steps(b, op, reason)
     return _lifted(b, "nn.RNN", _RNN, op, (op.initial_h,), nonlinearity=name)

@@ -31,7 +31,7 @@ def round_decimals(b: Builder, self: Value, decimals: Any) -> Value:
 
 
 @aten("aten.where.default")
-def where_places(b: Builder, condition: Value) -> tuple[Value, ...]:
+def nonzero_indices(b: Builder, condition: Value) -> tuple[Value, ...]:
     """The places that are not zero: a row for each axis."""
     rank = len(b.dims(condition))
     places = b(NonZero, condition)

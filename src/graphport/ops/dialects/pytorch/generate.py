@@ -11,7 +11,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.generate import arange as pnnx_arange
-from graphport.ops.dialects.pnnx.generate import filled
+from graphport.ops.dialects.pnnx.generate import fill
 from graphport.ops.dialects.pnnx.reshape_shapes import extents, lengths
 from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten
 from graphport.ops.dialects.torch_functions import bounded, dtype_of, named_dtype, number, vector
@@ -59,7 +59,7 @@ def full(b: Builder, size: Any, fill_value: Any, dtype: Any = None) -> Value:
     if not isinstance(fill_value, Value) or fill_value.storage is not None:
         value = number(fill_value)
         kind = DType.BOOL if isinstance(value, bool) else _INTEGRAL if isinstance(value, int) else _REAL
-        return filled(b, lengths(b, size), value, named_dtype(dtype) or kind)
+        return fill(b, lengths(b, size), value, named_dtype(dtype) or kind)
     return b(Expand, cast(b, fill_value, named_dtype(dtype) or dtype_of(fill_value)), lengths(b, size))
 
 
@@ -80,7 +80,7 @@ def empty(
     """What nobody has written yet: zeros."""
     del physical_layout, stride
     own = dtype_of(self) if isinstance(self, Value) else _REAL
-    return filled(b, lengths(b, size), 0, named_dtype(dtype) or own)
+    return fill(b, lengths(b, size), 0, named_dtype(dtype) or own)
 
 
 @aten("aten.scalar_tensor")

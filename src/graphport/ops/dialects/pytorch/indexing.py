@@ -15,7 +15,7 @@ from graphport.ops.dialects.pnnx.indexing_indices import scatter, scatter_reduce
 from graphport.ops.dialects.pnnx.indexing_slices import END, sliced
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
-from graphport.ops.dialects.pytorch.indexing_indices import strided_places
+from graphport.ops.dialects.pytorch.indexing_indices import strided_indices
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten, view
 from graphport.ops.dialects.torch_functions import axis_of, dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast
@@ -142,7 +142,7 @@ def diagonal_scatter(b: Builder, self: Value, src: Value, offset: Any = 0, dim1:
 
 @aten("aten.as_strided_scatter")
 def as_strided_scatter(b: Builder, self: Value, src: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
-    places = strided_places(size, stride, storage_offset)
+    places = strided_indices(size, stride, storage_offset)
     if np.unique(places).size != places.size:
         message = "elements that lie in one another's place"
         raise UnsupportedError(message)

@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx.indexing_bags import embedding_bag
+from graphport.ops.dialects.pnnx.indexing_embedding_bag import embedding_bag
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import bounded, dtype_of, integers, number, vector
@@ -155,7 +155,7 @@ def masked_select(b: Builder, self: Value, mask: Value) -> Value:
     return b(Compress, b(Reshape, x, flat), b(Reshape, chosen, flat), axis=0)
 
 
-def strided_places(size: Any, stride: Any, storage_offset: Any) -> np.ndarray[Any, Any]:
+def strided_indices(size: Any, stride: Any, storage_offset: Any) -> np.ndarray[Any, Any]:
     """Where the elements of a strided tensor lie in its storage.
 
     Raises:
@@ -172,7 +172,7 @@ def strided_places(size: Any, stride: Any, storage_offset: Any) -> np.ndarray[An
 @aten("aten.as_strided", "aten.as_strided_copy")
 def as_strided(b: Builder, self: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
     """Of a tensor whose elements lie one after another, which is what the storage is then."""
-    places = strided_places(size, stride, storage_offset)
+    places = strided_indices(size, stride, storage_offset)
     return b(Gather, b(Reshape, self, vector(b, [-1])), b.constant(places))
 
 

@@ -11,7 +11,7 @@ from graphport.ops.dialects.inverse import LARGEST, inverted
 from graphport.ops.dialects.pnnx.indexing_masks import diagonal_of
 from graphport.ops.dialects.pnnx.matmul import matrix_power
 from graphport.ops.dialects.pnnx.reduction_norms import matrix_norm
-from graphport.ops.dialects.pytorch.matmul_factors import in_order, inverse, iterated, solved, turned
+from graphport.ops.dialects.pytorch.matmul_factors import in_order, inverse, iterated, solved, transposed
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import bounded, length, number, vector
 from graphport.ops.pages.arithmetic import Abs, Log, Mul, Sign
@@ -60,7 +60,7 @@ def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = 
     if _is_small(b, A):
         y = b(MatMul, inverted(b, A), right) if number(left) else b(MatMul, right, inverted(b, A))
     else:
-        y = solved(b, A, right) if number(left) else turned(b, solved(b, turned(b, A), turned(b, right)))
+        y = solved(b, A, right) if number(left) else transposed(b, solved(b, transposed(b, A), transposed(b, right)))
     y = b(Squeeze, y, vector(b, [-1])) if is_vector else y
     return y if b.count == 1 else (y, None, None, in_order(b, A))[: b.count]
 
@@ -86,7 +86,7 @@ def slogdet(b: Builder, self: Any = None, A: Any = None) -> Any:
 def inner(b: Builder, self: Value, other: Value) -> Value:
     if len(b.dims(other)) == 1 or not b.dims(self):
         return b(MatMul, self, other)
-    return b(MatMul, self, turned(b, other))
+    return b(MatMul, self, transposed(b, other))
 
 
 @aten("aten.linalg_matrix_power", "aten.matrix_power")

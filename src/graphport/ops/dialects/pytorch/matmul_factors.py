@@ -53,7 +53,7 @@ def _square(b: Builder, x: Value) -> int:
     return rows
 
 
-def turned(b: Builder, x: Value) -> Value:
+def transposed(b: Builder, x: Value) -> Value:
     """Each matrix with rows for columns."""
     rank = len(b.dims(x))
     return moved(b, x, [*range(rank - 2), rank - 1, rank - 2])
@@ -128,9 +128,9 @@ def cholesky(b: Builder, self: Value, upper: Any = False, check_errors: Any = Fa
         columns.append(b(Pad, column, vector(b, [*before, *[0] * rank])) if k else column)
         if k < n - 1:
             below = _part(b, column, (1, None))
-            rest = b(Sub, _part(b, rest, (1, None), (1, None)), b(Mul, below, turned(b, below)))
+            rest = b(Sub, _part(b, rest, (1, None), (1, None)), b(Mul, below, transposed(b, below)))
     y = _joined(b, columns, axis=-1)
-    y = turned(b, y) if number(upper) else y
+    y = transposed(b, y) if number(upper) else y
     return y if b.count == 1 else (y, in_order(b, self))
 
 
@@ -160,7 +160,7 @@ def solve_triangular(
     is_upper, is_unit = bool(number(upper)), bool(number(unitriangular))
     if number(left):
         return triangular(b, self, B, is_upper=is_upper, is_unit=is_unit)
-    return turned(b, triangular(b, turned(b, self), turned(b, B), is_upper=not is_upper, is_unit=is_unit))
+    return transposed(b, triangular(b, transposed(b, self), transposed(b, B), is_upper=not is_upper, is_unit=is_unit))
 
 
 @aten("aten.triangular_solve")
@@ -169,7 +169,7 @@ def triangular_solve(
 ) -> Any:
     is_upper, a = bool(number(upper)), A
     if number(transpose):
-        is_upper, a = not is_upper, turned(b, A)
+        is_upper, a = not is_upper, transposed(b, A)
     return triangular(b, a, self, is_upper=is_upper, is_unit=bool(number(unitriangular))), A
 
 
@@ -177,8 +177,8 @@ def triangular_solve(
 @aten("aten.cholesky_solve")
 def cholesky_solve(b: Builder, self: Value, input2: Any = None, upper: Any = False, A: Any = None) -> Value:
     factor = input2 if input2 is not None else A
-    lower = turned(b, factor) if number(upper) else factor
-    return triangular(b, turned(b, lower), triangular(b, lower, self, is_upper=False), is_upper=True)
+    lower = transposed(b, factor) if number(upper) else factor
+    return triangular(b, transposed(b, lower), triangular(b, lower, self, is_upper=False), is_upper=True)
 
 
 @aten("aten.cholesky_inverse")
@@ -206,7 +206,7 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
         v = b(Concat, b(Where, is_done, zero, one), b(Div, rest, b(Where, is_done, one, b(Sub, first, beta))), axis=-2)
         length = b(ReduceSum, b(Mul, v, v), vector(b, [-2]), keepdims=1)
         tau = b(Where, is_done, zero, b(Div, two, b(Where, is_done, one, length)))
-        across = turned(b, v)
+        across = transposed(b, v)
         below = _part(b, r, (k, None))
         below = b(Sub, below, b(Mul, tau, b(MatMul, v, b(MatMul, across, below))))
         r = _joined(b, [_part(b, r, (0, k)) if k else None, below])

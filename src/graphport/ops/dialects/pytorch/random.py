@@ -7,7 +7,7 @@ from typing import Any
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx.generate import filled
+from graphport.ops.dialects.pnnx.generate import fill
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import dtype_of, named_dtype, number
@@ -19,7 +19,7 @@ from graphport.ops.pages.reduction import TopK
 
 
 def _zeros(b: Builder, size: Any, dtype: Any) -> Value:
-    return filled(b, lengths(b, size), 0, named_dtype(dtype) or DType.FLOAT32)
+    return fill(b, lengths(b, size), 0, named_dtype(dtype) or DType.FLOAT32)
 
 
 @aten("aten.rand_like")

@@ -12,7 +12,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.pnnx.generate import filled
+from graphport.ops.dialects.pnnx.generate import fill
 from graphport.ops.dialects.pnnx.signal import fft, ifft, irfft, rfft
 from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both
 from graphport.ops.dialects.pytorch.overloads import DIALECT, ROWS, aten, plain
@@ -132,7 +132,7 @@ def to(b: Builder, self: Part, dtype: Any = None) -> Part:
     if "complex" in text and wide is not None:
         if isinstance(self, Value):
             x = cast(b, self, wide)
-            return Pair(x, filled(b, b(Shape, x), 0, wide))
+            return Pair(x, fill(b, b(Shape, x), 0, wide))
         return Pair(cast(b, self.real, wide), cast(b, self.imaginary, wide))
     if isinstance(self, Pair):
         return self if wide is None else cast(b, self.real, wide)

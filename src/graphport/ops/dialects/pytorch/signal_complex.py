@@ -27,7 +27,7 @@ def _pair(b: Builder, x: Part) -> Pair:
     return x if isinstance(x, Pair) else Pair(x, b.like(x, 0))
 
 
-def _turned(b: Builder, x: Pair) -> Pair:
+def _times_i(b: Builder, x: Pair) -> Pair:
     """`i x`."""
     return Pair(b(Neg, x.imaginary), x.real)
 
@@ -84,7 +84,7 @@ def _scaled(b: Builder, x: Pair, factor: float) -> Pair:
 
 _FUNCTIONS = PAIRS.having(
     back=_back, logarithm=logarithm, logistic=logistic, quotient=_quotient, root=root, scaled=_scaled, signum=signum,
-    tangent_hyperbolic=tangent_hyperbolic, turned=_turned,
+    tangent_hyperbolic=tangent_hyperbolic, turned=_times_i,
 )  # fmt: skip
 _FUNCTIONS.lower("""
 aten.log(self) -> logarithm(self)

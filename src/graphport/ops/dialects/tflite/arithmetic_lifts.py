@@ -17,7 +17,7 @@ from graphport.ops.dialects.tflite.emitting import (
     is_known,
     is_other_real,
     shaped,
-    turned,
+    transposed_constant,
     zeros,
 )
 from graphport.ops.dialects.tflite.rows import ROWS
@@ -332,8 +332,8 @@ def _along(word: str, page: Page) -> None:
         axis %= rank
         order = [*[i for i in range(rank) if i != axis], axis]
         options: dict[str, Any] = {"beta": 1.0} if word == "SOFTMAX" else {}
-        y = computed_in(b, _REALS, word, turned(b, input, order), **options)
-        return (turned(b, y, [order.index(i) for i in range(rank)]),)
+        y = computed_in(b, _REALS, word, transposed_constant(b, input, order), **options)
+        return (transposed_constant(b, y, [order.index(i) for i in range(rank)]),)
 
     del lifted
 
@@ -362,7 +362,7 @@ def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
         return None
     ranks = len(b.dims(a)), len(b.dims(other))
     if (is_known(other) or _is_stored(other)) and ranks[1] == 2 and ranks[0] >= 2:
-        w = turned(b, other, (1, 0))
+        w = transposed_constant(b, other, (1, 0))
         bias = zeros(b, *(n for n in b.dims(other)[1:] if isinstance(n, int)))
         return (emit(b, "FULLY_CONNECTED", a, w, bias, keep_num_dims=ranks[0] > 2),)
     left = a if ranks[0] > 1 else shaped(b, a, (1, *b.dims(a)))
@@ -382,8 +382,8 @@ def lift_gemm(b: Builder, op: GemmView) -> Lifted:
         return (in_single(b, Gemm, a, op.b, op.c, **op.stated()),)
     if dtype_of(a) is not DType.FLOAT32:
         return None
-    a = turned(b, a, (1, 0)) if op.transA else a
-    w = op.b if op.transB else turned(b, op.b, (1, 0))
+    a = transposed_constant(b, a, (1, 0)) if op.transA else a
+    w = op.b if op.transB else transposed_constant(b, op.b, (1, 0))
     bias = op.c if op.c is not None and op.alpha == op.beta == 1 and b.dims(op.c) == b.dims(w)[:1] else None
     (maps,) = [n for n in b.dims(w)[:1] if isinstance(n, int)] or [0]
     told = bias if bias is not None else zeros(b, maps)

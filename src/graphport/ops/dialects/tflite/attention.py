@@ -88,7 +88,7 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
         b(Unsqueeze, cache if op.position_ids is None else b(Gather, cache, op.position_ids, axis=0), vector(b, [1]))
         for cache in (op.cos_cache, op.sin_cache)
     ]
-    y = _turned(b, _columns(b, heads, 0, turned), caches, turned, interleaved=bool(op.interleaved))
+    y = _rotated(b, _columns(b, heads, 0, turned), caches, turned, interleaved=bool(op.interleaved))
     if turned < size:
         y = b(Concat, y, _columns(b, heads, turned, size), axis=3)
     return (y if len(dims) == _HEADS else reshaped(b, transposed(b, y, (0, 2, 1, 3)), dims),)
@@ -98,7 +98,7 @@ def _columns(b: Builder, x: Value, start: int, stop: int, step: int = 1) -> Valu
     return b(Slice, x, *(vector(b, [n]) for n in (start, stop, 3, step)))
 
 
-def _turned(b: Builder, x: Value, caches: Sequence[Value], size: int, *, interleaved: bool) -> Value:
+def _rotated(b: Builder, x: Value, caches: Sequence[Value], size: int, *, interleaved: bool) -> Value:
     cos, sin = caches
     half = size // 2
     steps = ((0, size, 2), (1, size, 2)) if interleaved else ((0, half, 1), (half, size, 1))

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.tflite.integer_kernels import Given, integers
-from graphport.ops.dialects.tflite.windows import places
+from graphport.ops.dialects.tflite.windows import patches
 
 if TYPE_CHECKING:
     from graphport.ops.dialects.tflite.fixed_point import Numbers
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _filters(given: Given, axis: int) -> Numbers:
     """Filters above their zero points, as reals: their products with bytes are exact."""
-    zeros = np.asarray(given.told(1)[3], np.int64)
+    zeros = np.asarray(given.quantization(1)[3], np.int64)
     shape = [1] * 4
     if len(zeros) > 1:
         shape[axis] = len(zeros)
@@ -38,7 +38,7 @@ def conv_2d(given: Given) -> Numbers:
     if own == 0 or x.shape[3] % own:
         message = f"{x.shape[3]} channels are no groups of {own}"
         raise ShapeError(message)
-    seen = places(given, x, w.shape[1:3])
+    seen = patches(given, x, w.shape[1:3])
     groups = x.shape[3] // own
     parts = np.split(seen, groups, axis=3) if groups > 1 else [seen]
     each = [
@@ -53,7 +53,7 @@ def depthwise_conv_2d(given: Given) -> Numbers:
     """Sums over windows of each channel, rounded twice."""
     x, w = given.centred(0).astype(np.float64), _filters(given, 3)
     kernel, channels = w.shape[1:3], x.shape[3]
-    seen = places(given, x, kernel)
+    seen = patches(given, x, kernel)
     sums = np.einsum("nhwckl,klcm->nhwcm", seen, w[0].reshape(*kernel, channels, -1))
     return _rounded(given, sums.reshape(*sums.shape[:3], -1), 0, 2)
 

@@ -11,7 +11,15 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes, vector
-from graphport.ops.dialects.tflite.emitting import in_single, ints, is_other_real, lengths_of, shaped, turned, zeros
+from graphport.ops.dialects.tflite.emitting import (
+    in_single,
+    ints,
+    is_other_real,
+    lengths_of,
+    shaped,
+    transposed_constant,
+    zeros,
+)
 from graphport.ops.dialects.windows import transposed_window_of, window_options
 from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.pages.convolution.window import window
@@ -35,12 +43,12 @@ _MOST_GROUPS = 4096
 
 
 def last(b: Builder, x: Value) -> Value:
-    return turned(b, x, (0, *range(2, len(b.dims(x))), 1))
+    return transposed_constant(b, x, (0, *range(2, len(b.dims(x))), 1))
 
 
 def first(b: Builder, x: Value) -> Value:
     rank = len(b.dims(x))
-    return turned(b, x, (0, rank - 1, *range(1, rank - 1)))
+    return transposed_constant(b, x, (0, rank - 1, *range(1, rank - 1)))
 
 
 def as_image(b: Builder, x: Value) -> tuple[Value, int]:
@@ -137,10 +145,10 @@ def lift_conv(b: Builder, op: ConvView) -> Lifted:
     options: dict[str, Any] = {"padding": border, "stride_h": steps[0], "stride_w": steps[1]}
     options |= {"dilation_h_factor": gaps[0], "dilation_w_factor": gaps[1]}
     if op.group == channels and own == 1 and op.group > 1:
-        filters = turned(b, w, (1, 2, 3, 0))
+        filters = transposed_constant(b, w, (1, 2, 3, 0))
         y = emit(b, "DEPTHWISE_CONV_2D", image, filters, bias, depth_multiplier=maps // channels, **options)
     else:
-        y = emit(b, "CONV_2D", image, turned(b, w, (0, 2, 3, 1)), bias, **options)
+        y = emit(b, "CONV_2D", image, transposed_constant(b, w, (0, 2, 3, 1)), bias, **options)
     return (as_before(b, first(b, y), count),)
 
 
@@ -152,7 +160,7 @@ def _in_volumes(b: Builder, x: Value, w: Value, bias: Value | None, stated: dict
     options: dict[str, Any] = {"padding": border}
     for axis, step, gap in zip("dhw", stated["strides"] or (1,) * 3, stated["dilations"] or (1,) * 3, strict=True):
         options |= {f"stride_{axis}": step, f"dilation_{axis}_factor": gap}
-    return (first(b, emit(b, "CONV_3D", image, turned(b, w, (2, 3, 4, 1, 0)), bias, **options)),)
+    return (first(b, emit(b, "CONV_3D", image, transposed_constant(b, w, (2, 3, 4, 1, 0)), bias, **options)),)
 
 
 @ConvTransposeView.lift("tflite")
@@ -167,16 +175,16 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
         w = _with_gaps(b, w, op.dilations or ())
     if len(b.dims(x)) > _VOLUME or dtype_of(x) is not DType.FLOAT32:
         return None
-    painted = transposed_window_of(replace(op, w=w, dilations=None))
+    geometry = transposed_window_of(replace(op, w=w, dilations=None))
     given = b.dims(x)
     if len(given) == _IMAGE - 1:
         x, w = (shaped(b, each, (*b.dims(each)[:2], 1, *b.dims(each)[2:])) for each in (x, w))
     flat = len(b.dims(x)) - len(given)
-    steps = (*[1] * flat, *painted.strides)
-    cut = [*[(0, 0)] * flat, *(tuple(sizes(pair, "padding")) for pair in painted.pads)]
+    steps = (*[1] * flat, *geometry.strides)
+    cut = [*[(0, 0)] * flat, *(tuple(sizes(pair, "padding")) for pair in geometry.pads)]
     _, maps, *kernel = sizes(b.dims(w), "the filters")
     batch, space = b.dims(x)[0], sizes(b.dims(x)[2:], "what a transposed convolution reads")
-    lengths = [*[1] * flat, *sizes(painted.lengths, "the result")]
+    lengths = [*[1] * flat, *sizes(geometry.lengths, "the result")]
     full = [(n - 1) * s + k for n, s, k in zip(space, steps, kernel, strict=True)]
     whole = [max(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
     bias = bias if bias is not None else zeros(b, maps)
@@ -184,11 +192,11 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     shape = ints(b, [batch, *whole, maps]) if isinstance(batch, int) else _behind_batch(b, image, [*whole, maps])
     if len(kernel) == 2:
         options = {"padding": 1, "stride_h": steps[0], "stride_w": steps[1]}
-        y = emit(b, "TRANSPOSE_CONV", shape, turned(b, w, (1, 2, 3, 0)), image, bias, **options)
+        y = emit(b, "TRANSPOSE_CONV", shape, transposed_constant(b, w, (1, 2, 3, 0)), image, bias, **options)
     else:
         options = {"padding": 1, "stride_d": steps[0], "stride_h": steps[1], "stride_w": steps[2]}
         options |= {f"dilation_{axis}_factor": 1 for axis in "dhw"}
-        y = emit(b, "CONV_3D_TRANSPOSE", shape, turned(b, w, (2, 3, 4, 1, 0)), image, bias, **options)
+        y = emit(b, "CONV_3D_TRANSPOSE", shape, transposed_constant(b, w, (2, 3, 4, 1, 0)), image, bias, **options)
     if whole != lengths:
         begins = [first for first, _ in cut]
         every = batch if isinstance(batch, int) else -1
@@ -255,7 +263,7 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
         batch, channels, height, width = sizes(b.dims(input), "the image")
         c = channels // blocksize**2
         parts = shaped(b, input, (batch, c, blocksize, blocksize, height, width))
-        moved = turned(b, parts, (0, 1, 4, 2, 5, 3))
+        moved = transposed_constant(b, parts, (0, 1, 4, 2, 5, 3))
         return (shaped(b, moved, (batch, c, height * blocksize, width * blocksize)),)
     return (first(b, emit(b, "DEPTH_TO_SPACE", last(b, input), block_size=blocksize)),)
 

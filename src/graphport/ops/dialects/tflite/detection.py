@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, real, reshaped, vector
 from graphport.ops.dialects.tflite.binding import Operator, word
-from graphport.ops.dialects.tflite.detection_soft import softly_chosen
+from graphport.ops.dialects.tflite.detection_soft_nms import soft_nms
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.detection.suppression import NonMaxSuppression
 from graphport.ops.pages.indexing.gathering import Gather
@@ -51,7 +51,7 @@ def non_max_suppression_v5(op: Operator) -> tuple[Value, Value, Value]:
     """The same with the scores of the boxes."""
     b = op.b
     if real(op.raw(5)) != 0:
-        return softly_chosen(op)
+        return soft_nms(op)
     numbers, most, count = _chosen(op)
     scores = _filled_up(b, b(Gather, op[1], numbers, axis=0), most)
     kept = cast(b, _filled_up(b, as_int64(b, numbers), most), DType.INT32)

@@ -170,7 +170,7 @@ def needed_array(value: Value | None, what: str) -> np.ndarray[Any, Any]:
     return found
 
 
-def turned(b: Builder, value: Value, perm: Sequence[int]) -> Value:
+def transposed_constant(b: Builder, value: Value, perm: Sequence[int]) -> Value:
     """A value with its axes in another order; a constant stays one."""
     if list(perm) == list(range(len(perm))):
         return value

@@ -19,7 +19,7 @@ from graphport.ops.dialects.tflite.emitting import (
     ints,
     lengths_of,
     shaped,
-    turned,
+    transposed_constant,
     wrapped,
 )
 from graphport.ops.pages.indexing import gathering, indices, regions, scattering
@@ -134,7 +134,7 @@ def _scattered(b: Builder, data: Value, at: Value, updates: Value, reduction: st
 def _one_by_one(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
     """The same, in turn: places that come up twice are set twice."""
     (count,) = sizes(b.dims(at)[:1], "the indices")
-    if reduction == "add" or _are_apart(at):
+    if reduction == "add" or _are_distinct(at):
         return _scattered(b, data, at, updates, reduction)
     if count > _MOST_TURNS:
         message = f"{count} updates with reduction {reduction}, which may be of one place"
@@ -149,7 +149,7 @@ _MOST_TURNS = 64
 """Updates that are written one after the other."""
 
 
-def _are_apart(at: Value) -> bool:
+def _are_distinct(at: Value) -> bool:
     """Whether places are known, and none of them comes up twice."""
     told, shape = integers(at), getattr(at.fact, "shape", None)
     if told is None and at.storage is not None and at.is_constant:
@@ -289,11 +289,11 @@ def lift_top_k(b: Builder, op: TopKView) -> Lifted:
     back = [order.index(each) for each in range(rank)]
     told = integers(op.k)
     count = ints(b, told[0]) if told else in_int32(b, shaped(b, op.k, ()))
-    given = turned(b, wide, order)
+    given = transposed_constant(b, wide, order)
     given = given if op.largest else emit(b, "NEG", given)
     values, numbers = emits(b, "TOPK_V2", 2, given, count, types=(dtype_of(wide), DType.INT32))
-    values = turned(b, values if op.largest else emit(b, "NEG", values), back)
-    return cast_to(b, values, dtype_of(op.x)), cast_to(b, turned(b, numbers, back), DType.INT64)
+    values = transposed_constant(b, values if op.largest else emit(b, "NEG", values), back)
+    return cast_to(b, values, dtype_of(op.x)), cast_to(b, transposed_constant(b, numbers, back), DType.INT64)
 
 
 _SMALL = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))

@@ -53,15 +53,15 @@ class Given:
 
     def centred(self, index: int) -> Numbers:
         """Operand `index` above its zero point."""
-        return self.stored(index) - self.told(index)[3][0]
+        return self.stored(index) - self.quantization(index)[3][0]
 
-    def told(self, index: int) -> Quantization:
+    def quantization(self, index: int) -> Quantization:
         """What the integers of operand `index` stand for."""
         return cast("Quantization", self.quantized[index])
 
     def scale(self, index: int) -> np.float32:
         """The step of operand `index`."""
-        return np.float32(self.told(index)[2][0])
+        return np.float32(self.quantization(index)[2][0])
 
     @property
     def step(self) -> np.float32:
@@ -85,7 +85,7 @@ class Given:
 
     def factor(self, x: int, w: int) -> Numbers:
         """By what products of two operands are steps of the result, for each scale of the second."""
-        scales = np.asarray(self.told(w)[2], np.float32).astype(np.float64)
+        scales = np.asarray(self.quantization(w)[2], np.float32).astype(np.float64)
         return float(self.scale(x)) * scales / float(self.step)
 
     def of_sums(self, sums: Numbers, reals: Numbers, bias: int, *, is_long: bool = False) -> Numbers:
@@ -97,7 +97,7 @@ class Given:
             bias: which operand that is: where it is int32, sums have 32 bits.
             is_long: whether the kernel rounds once, after a product of 64 bits.
         """
-        is_wide = self.is_short and not (self.has(bias) and self.told(bias)[0] is DType.INT32)
+        is_wide = self.is_short and not (self.has(bias) and self.quantization(bias)[0] is DType.INT32)
         return (once if is_long else briefly if is_wide else twice)(sums, reals)
 
     def clamped(self, steps: Numbers) -> Numbers:

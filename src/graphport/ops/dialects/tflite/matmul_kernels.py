@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @integers("FULLY_CONNECTED", SIGNED)
 def fully_connected(given: Given) -> Numbers:
     """Sums over columns, rounded once."""
-    x, w = given.centred(0), given.stored(1) - np.asarray(given.told(1)[3], np.int64).reshape(-1, 1)
+    x, w = given.centred(0), given.stored(1) - np.asarray(given.quantization(1)[3], np.int64).reshape(-1, 1)
     keeps = bool(given.option("keep_num_dims", default=False))
     shape = (*x.shape[:-1], w.shape[0]) if keeps else (-1, w.shape[0])
     sums = np.rint(x.reshape(-1, w.shape[1]).astype(np.float64) @ w.T.astype(np.float64)).astype(np.int64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ops.dialects.tflite.integer_kernels import Given, integers
-from graphport.ops.dialects.tflite.windows import places
+from graphport.ops.dialects.tflite.windows import patches
 
 if TYPE_CHECKING:
     from graphport.ops.dialects.tflite.fixed_point import Numbers
@@ -18,7 +18,7 @@ def average_pool_2d(given: Given) -> Numbers:
     """The mean of the stored numbers inside, halves away from zero: of these, not of what they stand for."""
     kernel = int(given.option("filter_height", 1)), int(given.option("filter_width", 1))
     x = given.stored(0)
-    total = places(given, x, kernel).sum(axis=(4, 5))
-    count = places(given, np.ones_like(x), kernel).sum(axis=(4, 5))
+    total = patches(given, x, kernel).sum(axis=(4, 5))
+    count = patches(given, np.ones_like(x), kernel).sum(axis=(4, 5))
     half = count // 2
     return given.clamped(np.where(total > 0, (total + half) // count, -((half - total) // count)) - given.zero)

@@ -69,7 +69,7 @@ def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[
         yield cell, emit(b, "STRIDED_SLICE", x, *(ints(b, row) for row in rows))
 
 
-def _places(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
+def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
     """Where the cell stands along each spatial axis, at all places of the window."""
     begins = sizes([first for first, _ in slid.pads], "the padding")
     told = list(zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True))
@@ -92,7 +92,7 @@ def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
     for cell, found in _cells(b, wide, slid, float(least)):
         at = sum(
             w * along.reshape(-1, *[1] * (len(space) - axis - 1))
-            for axis, (w, along) in enumerate(zip(weights, _places(slid, cell), strict=True))
+            for axis, (w, along) in enumerate(zip(weights, _coordinates(slid, cell), strict=True))
         )
         here = b.constant(np.asarray(at, np.int64)) if b.count > 1 else None
         if best is None:
@@ -126,7 +126,7 @@ def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
     share = np.ones([1] * len(space))
     for axis, n in enumerate(space):
         before, behind = sizes(slid.pads[axis], "the padding") if counts_padding else (0, 0)
-        cells = [_places(slid, [at] * len(space))[axis] for at in range(kernel[axis])]
+        cells = [_coordinates(slid, [at] * len(space))[axis] for at in range(kernel[axis])]
         inside = sum(((each >= -before) & (each < n + behind)).astype(np.float64) for each in cells)
         share = share * np.reshape(inside, (-1, *[1] * (len(space) - axis - 1)))
     return emit(b, "DIV", _sum(b, x, slid), b.constant(share.astype(np.float32)))

@@ -38,7 +38,7 @@ _MOST_EXACT = 256
 _STORED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT4, DType.INT2))
 
 
-def _told(scale: Value, zero: Value | None, dtype: DType, axis: int, rank: int) -> object:
+def _quantization(scale: Value, zero: Value | None, dtype: DType, axis: int, rank: int) -> object:
     scales = needed_array(scale, "its scale").astype(np.float32)
     zeros = np.zeros(scales.size, np.int64) if zero is None else needed_array(zero, "its zero point").astype(np.int64)
     if scales.ndim > 1 or dtype not in _STORED:
@@ -105,7 +105,7 @@ def lift_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
     is_half = dtype_of(op.x) is DType.FLOAT16 and dtype is not DType.INT32
     if _is_later(op.y_scale, op.y_zero_point) or op.block_size or dtype is DType.UINT16 or is_half:
         return (_quantized_later(b, op.x, op.y_scale, op.y_zero_point, op.axis, op.block_size, dtype),)
-    told = _told(op.y_scale, op.y_zero_point, dtype, op.axis, len(b.dims(op.x)))
+    told = _quantization(op.y_scale, op.y_zero_point, dtype, op.axis, len(b.dims(op.x)))
     if dtype is DType.INT32 or dtype_of(op.x) is not DType.FLOAT32:
         return None
     return b.word("QUANTIZE", op.x, facts=[TensorFact(dtype, b.dims(op.x))], quantized_results=(told,))  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def lift_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
             wide = emit(b, "SUB", wide, _fitted(b, zero, op.x, op.axis, op.block_size))
         y = emit(b, "MUL", wide, _fitted(b, cast_to(b, op.x_scale, DType.FLOAT32), op.x, op.axis, op.block_size))
         return (cast_to(b, y, dtype_of(op.x_scale)),)
-    told = _told(op.x_scale, op.x_zero_point, dtype, op.axis, max(len(b.dims(op.x)), 1))
+    told = _quantization(op.x_scale, op.x_zero_point, dtype, op.axis, max(len(b.dims(op.x)), 1))
     own = dtype_of(op.x_scale)
     if own not in (DType.FLOAT32, DType.FLOAT16) or (dtype is DType.INT32 and own is not DType.FLOAT32):
         return None

@@ -33,6 +33,6 @@ def mean(given: Given) -> Numbers:
 @integers("SUM", BYTES)
 def add_up(given: Given) -> Numbers:
     """The sum over axes; signed bytes are read as if they had no sign, and so is the result limited."""
-    total, _ = _total(given, given.stored(0) % 256 - given.told(0)[3][0])
+    total, _ = _total(given, given.stored(0) % 256 - given.quantization(0)[3][0])
     steps = twice(total, float(given.scale(0)) / float(given.step)) + given.zero
     return np.clip(steps, 0, 255).astype(np.uint8).view(given.result[0].numpy)

@@ -82,10 +82,10 @@ def expand_dims(op: Operator) -> Value:
 def transpose(op: Operator) -> Value:
     """With its axes in another order."""
     order = integers(op.raw(1))
-    return _turned_later(op) if order is None else op.b(Transpose, op[0], perm=order)
+    return _transposed_at_run_time(op) if order is None else op.b(Transpose, op[0], perm=order)
 
 
-def _turned_later(op: Operator) -> Value:
+def _transposed_at_run_time(op: Operator) -> Value:
     """With its axes in an order that only a run tells: elements are picked where the order says that they stand."""
     b, x = op.b, op[0]
     dims, order = known_dims(b.dims(x), "what is turned by an order that only a run tells"), as_int64(b, op.raw(1))

@@ -20,7 +20,7 @@ from graphport.ops.dialects.tflite.emitting import (
     ints,
     lengths_of,
     shaped,
-    turned,
+    transposed_constant,
     wrapped,
 )
 from graphport.ops.pages import reshape
@@ -135,7 +135,7 @@ def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = No
     order = tuple(perm) if perm is not None else tuple(reversed(range(len(b.dims(data)))))
     if not order or order == tuple(range(len(order))):
         return (shaped(b, data, b.dims(data)),) if data.storage is None else None
-    return (turned(b, data, order),)
+    return (transposed_constant(b, data, order),)
 
 
 @reshape.Shape.lift("tflite")

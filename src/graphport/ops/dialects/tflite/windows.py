@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.ops.dialects.tflite.integer_kernels import Given
 
 
-def places(given: Given, x: Numbers, kernel: Sequence[int]) -> Numbers:
+def patches(given: Given, x: Numbers, kernel: Sequence[int]) -> Numbers:
     """What a window sees at each place: [batch, rows, columns, channels, rows of the window, its columns]."""
     strides = [int(given.option(f"stride_{axis}", 1)) for axis in "hw"]
     gaps = [int(given.option(f"dilation_{axis}_factor", 1)) or 1 for axis in "hw"]

@@ -48,7 +48,7 @@ def word(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
         @wraps(function)
         def lowered(b: Builder, *operands: Value | None, wires: tuple[str, ...] = (), **attributes: Any) -> Any:
-            tensors, given = apart(operands, wires)
+            tensors, given = split_operands(operands, wires)
             computed = next((name for name in given if name in stated()), None)
             if computed is not None:
                 message = f"{computed} is computed"
@@ -62,7 +62,9 @@ def word(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def apart(operands: Sequence[Value | None], wires: Sequence[str]) -> tuple[Sequence[Value | None], dict[str, Value]]:
+def split_operands(
+    operands: Sequence[Value | None], wires: Sequence[str]
+) -> tuple[Sequence[Value | None], dict[str, Value]]:
     """The tensors of a node, and its attributes that are tensors."""
     count = len(operands) - len(wires)
     given = {name: value for name, value in zip(wires, operands[count:], strict=True) if value is not None}
@@ -77,7 +79,7 @@ def inherited(
     Raises:
         UnsupportedError: an attribute is known at run time only.
     """
-    tensors, waiting = apart(operands, wires)
+    tensors, waiting = split_operands(operands, wires)
     known: Mapping[str, Any] = {name: known_numbers(value) for name, value in waiting.items()}
     try:
         inspect.signature(rule).bind(b, *tensors, **given, **known)

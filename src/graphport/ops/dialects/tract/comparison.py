@@ -68,7 +68,7 @@ def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positi
     return b.word("gt" if sides[0] else "lt", x, most, facts=[fact]) if any(sides) else None
 
 
-def _turned(page: str, word: str) -> None:
+def _negated_twice(page: str, word: str) -> None:
     """Of integers the opposite of the opposite: tract 0.23.9 cuts products apart where `le` and `ge` compare ranges."""
 
     @lift(DIALECT, page)
@@ -83,5 +83,5 @@ def _turned(page: str, word: str) -> None:
 
 
 _WORDS = {"LessOrEqual": "le", "GreaterOrEqual": "ge"}
-_turned("LessOrEqual", "gt")
-_turned("GreaterOrEqual", "lt")
+_negated_twice("LessOrEqual", "gt")
+_negated_twice("GreaterOrEqual", "lt")

@@ -69,17 +69,17 @@ def dyn_slice(b: Builder, input: Value, start: Value, end: Value, *, len: int | 
 def gather(b: Builder, input: Value, indices: Value, *, axis: int, datum_type: str = "") -> Value:
     """Entries along an axis, picked by their places, which may count from the end."""
     emit = OpBuilder(b)
-    y = emit("Gather", input, _places(b, indices), axis=axis_of(axis, len(b.dims(input))))
+    y = emit("Gather", input, _indices(b, indices), axis=axis_of(axis, len(b.dims(input))))
     dtype = datum(datum_type) if datum_type else None
     return y if dtype is None or dtype is dtype_of(y) else emit("Cast", y, to=dtype)
 
 
-def _places(b: Builder, indices: Value) -> Value:
+def _indices(b: Builder, indices: Value) -> Value:
     own = dtype_of(indices)
     return indices if own in (None, DType.INT64, DType.INT32) else OpBuilder(b)("Cast", indices, to=DType.INT64)
 
 
-ROWS.having(places=_places).lower("""
+ROWS.having(places=_indices).lower("""
 tract_core_gather_elements(input, indices, *, axis) -> GatherElements(input, places(indices), axis=axis)
 tract_core_gather_nd(input, indices, *, batch_dims=0) -> GatherND(input, cast(indices, int64), batch_dims=batch_dims)
 tract_core_scatter_elements(input, indices, updates, *, axis, reduction="none")

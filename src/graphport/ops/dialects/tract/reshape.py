@@ -175,7 +175,7 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
 
 
 @lift(DIALECT, "ConstantOfShape")
-def lift_filled(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
+def lift_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
     """One number, stretched over extents that only a run knows."""
     dims: Any = dims_of(input)
     if dims is None:

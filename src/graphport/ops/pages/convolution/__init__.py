@@ -18,7 +18,7 @@ from graphport.ops.pages.convolution.channels import (
 )
 from graphport.ops.pages.convolution.deformable import DeformConv
 from graphport.ops.pages.convolution.quantized import ConvInteger, QLinearConv
-from graphport.ops.pages.convolution.transposed import paint, transposed_window
+from graphport.ops.pages.convolution.transposed import conv_transpose, transposed_window
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.shapes import check_rank, same_dim
 from graphport.ops.types import FLOATS, Tensor, Types
@@ -108,7 +108,7 @@ def _conv_transpose_shape(
         message = f"{channels} channels do not split into {group} groups"
         raise ShapeError(message)
     check_bias(b, maps * group)
-    painted = transposed_window(
+    geometry = transposed_window(
         spatial,
         kernel,
         auto_pad=auto_pad,
@@ -118,7 +118,7 @@ def _conv_transpose_shape(
         pads=pads,
         strides=strides,
     )
-    return x.with_shape([batch, maps * group, *painted.lengths])
+    return x.with_shape([batch, maps * group, *geometry.lengths])
 
 
 def _conv_transpose_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: object, **_attributes: object) -> Dim:
@@ -162,7 +162,7 @@ def ConvTranspose(
 
     Source: ONNX ConvTranspose-22.
     """
-    painted = transposed_window(
+    geometry = transposed_window(
         x.shape[2:],
         w.shape[2:],
         auto_pad=auto_pad,
@@ -173,7 +173,7 @@ def ConvTranspose(
         strides=strides,
     )
     wide = np.result_type(x.dtype, np.float32)
-    y = paint(x.astype(wide), w.astype(wide), painted, group)
+    y = conv_transpose(x.astype(wide), w.astype(wide), geometry, group)
     if b is not None:
         y = y + b.astype(wide).reshape(-1, *[1] * (x.ndim - 2))
     return y.astype(x.dtype)

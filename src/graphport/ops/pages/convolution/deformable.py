@@ -91,7 +91,7 @@ def DeformConv(
     n, c = x.shape[:2]
     m = w.shape[0]
     out, taps = numbers(slid.lengths), prod(w.shape[2:])
-    at = _places(slid, offset.astype(wide), offset_group)
+    at = _coordinates(slid, offset.astype(wide), offset_group)
     read = _interpolated(x.astype(wide).reshape(n, offset_group, c // offset_group, *x.shape[2:]), at)
     if mask is not None:
         read = read * mask.astype(wide).reshape(n, offset_group, 1, taps, *out)
@@ -102,7 +102,7 @@ def DeformConv(
     return y.astype(x.dtype)
 
 
-def _places(slid: Window, offset: Tensor, groups: int) -> Tensor:
+def _coordinates(slid: Window, offset: Tensor, groups: int) -> Tensor:
     """Coordinates that each kernel position reads at: [rank, N, groups, taps, *out]."""
     kernel, out = numbers(slid.kernel), numbers(slid.lengths)
     rank = len(out)

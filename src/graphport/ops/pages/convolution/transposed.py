@@ -65,23 +65,23 @@ def _cut(total: Dim, auto_pad: str) -> tuple[Dim, Dim]:
     return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 
 
-def paint(x: Tensor, w: Tensor, painted: Window, group: int) -> Tensor:
+def conv_transpose(x: Tensor, w: Tensor, geometry: Window, group: int) -> Tensor:
     """Sums of `w`, scaled by each entry of `x`, where the window stands.  Shapes: as `ConvTranspose`."""
     n, c, *spatial = x.shape
     maps, kernel = w.shape[1], w.shape[2:]
     # For each position inside the window, a matrix product: [M/group, C/group] times [C/group, places].
     entries = x.reshape(n, group, c // group, prod(spatial))
     weights = w.reshape(group, c // group, maps, prod(kernel))
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, painted.dilations, strict=True)]
-    full = [(size - 1) * s + r for size, s, r in zip(spatial, painted.strides, reach, strict=True)]
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, geometry.dilations, strict=True)]
+    full = [(size - 1) * s + r for size, s, r in zip(spatial, geometry.strides, reach, strict=True)]
     canvas = np.zeros((n, group, maps, *(max(size, 0) for size in full)), x.dtype)
     for number, place in enumerate(np.ndindex(*kernel)):
-        begins = [k * d for k, d in zip(place, painted.dilations, strict=True)]
-        strokes = zip(begins, spatial, painted.strides, strict=True)
+        begins = [k * d for k, d in zip(place, geometry.dilations, strict=True)]
+        strokes = zip(begins, spatial, geometry.strides, strict=True)
         where = [slice(begin, begin + (size - 1) * s + 1, s) if size else slice(0, 0) for begin, size, s in strokes]
         part = np.matmul(weights[:, :, :, number].swapaxes(1, 2), entries)
         canvas[(..., *where)] += part.reshape(n, group, maps, *spatial)
     whole = canvas.reshape(n, group * maps, *canvas.shape[3:])
-    lengths, cut = numbers(painted.lengths), numbers_of_pairs(painted.pads)
+    lengths, cut = numbers(geometry.lengths), numbers_of_pairs(geometry.pads)
     ends = [length + begin - size for length, (begin, _), size in zip(lengths, cut, whole.shape[2:], strict=True)]
     return padded(whole, [(-begin, end) for (begin, _), end in zip(cut, ends, strict=True)], 0)

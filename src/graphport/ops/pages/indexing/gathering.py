@@ -22,11 +22,11 @@ Tind = Annotated[Tensor, Types("Tind", INDICES)]
 
 def _gather_shape(data: TensorFact, indices: TensorFact, *, axis: int = 0) -> TensorFact:
     place = axis_index(axis, data.rank)
-    _check_places(indices, data.dims[place], place)
+    _check_indices(indices, data.dims[place], place)
     return data.with_shape([*data.dims[:place], *indices.dims, *data.dims[place + 1 :]])
 
 
-def _check_places(indices: TensorFact, length: Dim, axis: int) -> None:
+def _check_indices(indices: TensorFact, length: Dim, axis: int) -> None:
     for index in indices.elements or ():
         if isinstance(index, int) and isinstance(length, int) and not -length <= index < length:
             message = f"index {index} is outside of axis {axis} with {length} entries"
@@ -71,7 +71,7 @@ def _gather_elements_shape(data: TensorFact, indices: TensorFact, *, axis: int =
         if number != place and decide_less(own, wanted):
             message = f"axis {number} of indices has {wanted} entries, of data {own}"
             raise ShapeError(message)
-    _check_places(indices, data.dims[place], place)
+    _check_indices(indices, data.dims[place], place)
     return data.with_shape(indices.shape)
 
 

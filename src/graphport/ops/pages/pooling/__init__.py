@@ -111,7 +111,7 @@ def MaxPool(
     first = np.argmax(entries.astype(np.result_type(x.dtype, np.float32)), axis=-1, keepdims=True)
     if not all(shape):
         return np.empty(shape[:-1], x.dtype), np.empty(shape[:-1], np.int64)
-    places = np.broadcast_to(covered(_places(x, storage_order), slid, -1).reshape(1, 1, *out, -1), shape)
+    places = np.broadcast_to(covered(_flat_indices(x, storage_order), slid, -1).reshape(1, 1, *out, -1), shape)
     within = np.take_along_axis(places, first, axis=-1)
     # Where padding seems to win, all entries are the lowest number there is: the first of them does.
     first = np.where(within < 0, np.argmax(places >= 0, axis=-1, keepdims=True), first)
@@ -126,7 +126,7 @@ def lowest(dtype: np.dtype[Any]) -> float:
     return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
 
 
-def _places(x: Tensor, storage_order: int) -> Tensor:
+def _flat_indices(x: Tensor, storage_order: int) -> Tensor:
     """The place of each entry of one feature map of x [N, C, *d] in that map: [1, 1, *d]."""
     dims = x.shape[2:]
     counted = np.arange(prod(dims), dtype=np.int64)

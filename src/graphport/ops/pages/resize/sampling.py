@@ -67,7 +67,7 @@ def resampled(
     outside: list[tuple[int, Tensor]] = []
     for axis in changed:
         # The nearest entry and the ends of a region hang on the last bit: like the runtimes, count in float32 there.
-        at = places(axis, coordinates, np.dtype(np.float32 if crops or mode == "nearest" else np.float64))
+        at = source_coordinates(axis, coordinates, np.dtype(np.float32 if crops or mode == "nearest" else np.float64))
         if crops:
             outside.append((axis.axis, (at < 0) | (at > axis.length - 1)))
         if mode == "nearest":
@@ -85,7 +85,7 @@ def resampled(
     return y
 
 
-def places(axis: Axis, coordinates: str, dtype: np.dtype[Any]) -> Tensor:
+def source_coordinates(axis: Axis, coordinates: str, dtype: np.dtype[Any]) -> Tensor:
     """Where in the old axis each new entry lies, computed in `dtype`."""
     real = dtype.type
     n, ratio, out = real(axis.length), real(axis.ratio), real(axis.out)

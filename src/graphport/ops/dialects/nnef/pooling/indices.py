@@ -128,7 +128,7 @@ def sample(
     if windows != expected:
         message = f"an index of shape {list(windows)} for {list(expected)} windows"
         raise ShapeError(message, "there is one index for each window")
-    places = _places(b, index, slide, wide, windows)
+    places = _flat_indices(b, index, slide, wide, windows)
     return b(Gather, b(Reshape, x, b.constant([-1])), places, axis=0)
 
 
@@ -146,7 +146,7 @@ def _slide(b: Builder, input: Value, size: Shaped, padding: Pairs, stride: Shape
     return Slide.of(size, padding, stride, dilation)
 
 
-def _places(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...], lengths: tuple[int, ...]) -> Value:
+def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...], lengths: tuple[int, ...]) -> Value:
     """Positions in the windows as places in the whole tensor of the shape `wide`, which is padded already."""
     kernel = known(slide.kernel)
     total: Value | None = None
@@ -186,7 +186,7 @@ def desample(
     dims = known(b.dims(input))
     out, amounts = _conv_transpose(slide, dims, output_shape)
     canvas = tuple(n + begin + end for n, (begin, end) in zip(out, amounts, strict=True))
-    places = _places(b, index, slide, canvas, dims)
+    places = _flat_indices(b, index, slide, canvas, dims)
     dtype = fact_of(input).dtype or DType.FLOAT32
     zeros = b(ConstantOfShape, _integers(b, [prod(canvas)]), value=storage_of(np.zeros(1), dtype))
     flat = b(

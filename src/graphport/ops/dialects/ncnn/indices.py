@@ -43,7 +43,7 @@ def along(b: Builder, numbers: Any, axis: int, rank: int, dtype: DType) -> Value
     return b.constant(np.asarray(numbers).reshape(shape).astype(dtype.numpy), dtype)
 
 
-def places_of(b: Builder, numbers: Value, most: int) -> Value:
+def as_indices(b: Builder, numbers: Value, most: int) -> Value:
     """Numbers without a fraction as places."""
     return spanned(b(Cast, numbers, to=DType.INT64), 0, most)
 

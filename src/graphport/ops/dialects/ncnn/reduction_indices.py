@@ -14,7 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
 from graphport.ops.dialects.einsum import products_under_mask
 from graphport.ops.dialects.ncnn.binding import refuse_constants
-from graphport.ops.dialects.ncnn.places import affordable, along, elements_of, places_of
+from graphport.ops.dialects.ncnn.indices import affordable, along, as_indices, elements_of
 from graphport.ops.dialects.operands import needed, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Cast, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, Not, Or
@@ -41,7 +41,7 @@ def _searched(
     # The extreme of nothing but infinite ones is the largest finite one there, which none of them is.
     found = b(Max, found, b(Sub, b.like(found, float(n)), b(Mul, found, b.like(found, float(n)))))
     one, last = (b.constant(np.float32(number)) for number in (1, n))
-    return places_of(b, b(Sub, found, one) if select_last_index else b(Sub, last, found), n)
+    return as_indices(b, b(Sub, found, one) if select_last_index else b(Sub, last, found), n)
 
 
 ArgMax.lift("ncnn")(partial(_searched, ArgMax))
@@ -74,4 +74,4 @@ def lift_top_k(
     numbers = b(ReduceSum, weighted, vector(b, [rank]), keepdims=0)
     back = [order.index(each) for each in range(rank)]
     values = elements_of(b, moved, numbers, rank - 1)
-    return transposed(b, values, back), places_of(b, transposed(b, numbers, back), n)
+    return transposed(b, values, back), as_indices(b, transposed(b, numbers, back), n)

@@ -13,8 +13,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.dialects.ncnn.binding import folded, refuse_constants
-from graphport.ops.dialects.ncnn.integers import dtype_in
-from graphport.ops.dialects.ncnn.places import (
+from graphport.ops.dialects.ncnn.indices import (
     MOST_ENTRIES,
     accumulated,
     affordable,
@@ -23,6 +22,7 @@ from graphport.ops.dialects.ncnn.places import (
     rows_of,
     sampled,
 )
+from graphport.ops.dialects.ncnn.integers import dtype_in
 from graphport.ops.dialects.operands import integers, needed, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Cast, Max, Mul, Sub
 from graphport.ops.pages.comparison import Greater, Where

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _NEVER = -np.inf
 
 
-def softly_chosen(op: Operator) -> tuple[Value, Value, Value]:
+def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
     """The numbers of the boxes that are kept and their lowered scores, zeros behind both, and how many they are.
 
     Operands: boxes [n, 4], scores [n], how many at most, the overlap that suppresses, the score that is too little, and
