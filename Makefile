@@ -16,7 +16,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: dist demo test laws fuzz structures faults conformance check lint types storeys known-codes format bench bench-peers docs codes views emitted constraints clean
+.PHONY: dist demo test laws fuzz structures faults conformance check lint types layers known-codes format bench bench-peers docs codes views emitted constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -39,7 +39,7 @@ structures: .venv/test  ## what is made to be hard to take, of every format
 faults: .venv/test  ## every system call of every writer fails, or ends it; needs Linux and a C compiler
 	$(BIN)/python tools/faults.py
 
-check: lint types storeys known-codes docs  ## all that is read and not run; `make -k check` goes on after a failure
+check: lint types layers known-codes docs  ## all that is read and not run; `make -k check` goes on after a failure
 
 lint: .venv/check
 	$(BIN)/ruff check .
@@ -48,7 +48,7 @@ lint: .venv/check
 types: .venv/check .venv/docs .venv/test
 	$(BIN)/pyright
 
-storeys: .venv/check
+layers: .venv/check
 	$(BIN)/lint-imports --no-logo
 
 known-codes: .venv/product

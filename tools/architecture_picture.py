@@ -1,6 +1,6 @@
 """The pictures of docs/how-it-works.md: boxes and arrows, as SVG.
 
-python tools/architecture_picture.py    writes docs/pictures/path.svg and docs/pictures/storeys.svg
+python tools/architecture_picture.py    writes docs/pictures/path.svg and docs/pictures/layers.svg
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 INK, PAPER, LINE = "#1b1b1b", "#ffffff", "#555555"
 FILE, GRAPH, WITNESS = "#fee391", "#cfe6f5", "#d5eee3"
 
-STOREYS = (
+LAYERS = (
     ("cli · lsp", "talking to people and editors"),
     ("api", "what import graphport offers"),
     ("reports", "one document, and its views"),
@@ -100,11 +100,11 @@ def path() -> str:
     return drawing.svg()
 
 
-def storeys() -> str:
+def layers() -> str:
     """Packages, each of which imports only from those below."""
     height = 30
-    drawing = Drawing(640, 20 + height * len(STOREYS))
-    for index, (name, owns) in enumerate(STOREYS):
+    drawing = Drawing(640, 20 + height * len(LAYERS))
+    for index, (name, owns) in enumerate(LAYERS):
         y = 10 + index * height
         drawing.box(10, y, 190, height - 5, (name,), GRAPH)
         drawing.text(215, y + 17, owns, anchor="start")
@@ -113,7 +113,7 @@ def storeys() -> str:
 
 def main() -> None:
     """Write both."""
-    for name, text in (("path", path()), ("storeys", storeys())):
+    for name, text in (("path", path()), ("layers", layers())):
         (PICTURES / f"{name}.svg").write_text(text, encoding="utf-8")
 
 

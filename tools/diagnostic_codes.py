@@ -289,7 +289,7 @@ def _template(expression: ast.expr | None) -> str:
 
 
 def _package(finding: Finding) -> tuple[str, ...]:
-    """The part of the project that owns the code: a format, or a storey."""
+    """The part of the project that owns the code: a format, or a layer."""
     return PurePosixPath(finding.file).parts[: 2 if finding.file.startswith("formats/") else 1]
 
 

@@ -102,7 +102,7 @@ def write(folder, modules):
         pytest.param(
             {"ir/a.py": 'Diagnostic("IO0001", "one")', "ops/b.py": 'Diagnostic("IO0001", "two")'},
             "ops/b.py:1: IO0001 already means 'one' in ir/a.py:1",
-            id="two storeys",
+            id="two layers",
         ),
         pytest.param(
             {"formats/a/x.py": 'Diagnostic("IO0001", "one")', "formats/b/x.py": 'Diagnostic("IO0001", "two")'},
