@@ -1,6 +1,11 @@
-"""How the dictionary is made up: rules that are rows, functions, lines, files, and where operators are named.
+"""How the dictionary is made up: rules that are rows, functions, lines, files, clones, and where operators are named.
 
-python tools/measure_rules.py [FOLDER]    of the package below FOLDER/src, this one by default
+python tools/measure_rules.py [FOLDER]    of the package in FOLDER, FOLDER/src or FOLDER/graphport, this one by default
+
+A line is cloned that is one of `SHARED` or more in a row, with letters or digits in each, that stand the same to the
+letter in another place. Blank lines, comments, imports and docstrings are passed over, indentation does not count, and
+classes of operators (`ops/views`), which are made by a tool, are left out. Most of these lines are signatures, with a
+parameter in each: the figure without decorators and signatures is that of code.
 """
 
 from __future__ import annotations
@@ -8,10 +13,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 LEAST = 3
 """Names of operators in one display from which on it is a list of operators."""
+
+SHARED = 6
+"""Lines in a row that have to stand in another place, too, to be cloned."""
 
 COUNT = """
 from graphport.ops import registry
@@ -35,7 +44,7 @@ print(" ".join(pages))
 
 def main() -> None:
     """Print one measure a line."""
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve() / "src"
+    root = _sources(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent)
     done = subprocess.run(  # noqa: S603  this interpreter, with the program above
         [sys.executable, "-c", COUNT], env={"PYTHONPATH": str(root)}, capture_output=True, text=True, check=True
     )
@@ -51,6 +60,55 @@ def main() -> None:
     print(
         "lists of operators outside", sum(_is_list(node, set(names.split())) for t in outside for node in ast.walk(t))
     )
+    print("cloned lines", _clones(root / "graphport", trees, has_headers=True))
+    print("cloned lines but for signatures", _clones(root / "graphport", trees, has_headers=False))
+    layers = [len(path.read_text(encoding="utf-8").splitlines()) for path in trees]
+    print("modules above 500 lines", sum(count > 500 for count in layers))
+
+
+def _sources(folder: Path) -> Path:
+    """The folder that the package is in."""
+    for place in (folder / "src", folder, folder.parent):
+        if (place / "graphport" / "ops").is_dir():
+            return place
+    sys.exit(f"there is no package graphport in {folder}")
+
+
+def _clones(package: Path, trees: dict[Path, ast.Module], *, has_headers: bool) -> str:
+    """How many lines are cloned, of how many that count."""
+    paths = (path for path in sorted(trees) if package / "ops" / "views" not in path.parents)
+    texts = {path: _code(path, trees[path], has_headers=has_headers) for path in paths}
+    runs = Counter(run for lines in texts.values() for run in _runs(lines))
+    cloned = {
+        (path, start + index)
+        for path, lines in texts.items()
+        for start, run in enumerate(_runs(lines))
+        if runs[run] > 1
+        for index in range(SHARED)
+    }
+    count = sum(map(len, texts.values()))
+    return f"{len(cloned)} of {count}, {len(cloned) / count:.2%}"
+
+
+def _runs(lines: list[str]) -> list[tuple[str, ...]]:
+    return [tuple(lines[start : start + SHARED]) for start in range(len(lines) - SHARED + 1)]
+
+
+def _code(path: Path, tree: ast.Module, *, has_headers: bool) -> list[str]:
+    """The lines of a module that count."""
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or (isinstance(node, ast.Expr) and _is_text(node.value)):
+            skipped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        elif isinstance(node, ast.FunctionDef) and not has_headers:
+            skipped |= set(range(min(each.lineno for each in (node, *node.decorator_list)), node.body[0].lineno))
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    stripped = [line.strip() for number, line in lines if number not in skipped]
+    return [line for line in stripped if any(map(str.isalnum, line)) and not line.startswith("#")]
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _liftings(tree: ast.Module) -> list[ast.FunctionDef]:
