@@ -15,9 +15,9 @@ from graphport.core.progress import stage
 from graphport.proof.document import FirstWrong
 
 if TYPE_CHECKING:
+    from graphport.proof.case import Tolerance
     from graphport.proof.document import Proof
     from graphport.proof.draws import Draw
-    from graphport.proof.judge import Tolerance
     from graphport.proof.side import Side
 
 _SECONDS = 10.0

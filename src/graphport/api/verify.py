@@ -13,8 +13,9 @@ from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.ir.graph import walk
+from graphport.proof.case import Tolerance
 from graphport.proof.document import write_document
-from graphport.proof.judge import Tolerance, prove
+from graphport.proof.judge import prove
 from graphport.proof.process import pool
 from graphport.proof.runtimes import RUNTIMES
 from graphport.proof.side import Side

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphport.backends import is_installed, memory, preferred
 from graphport.backends.inputs import no_array
-from graphport.comparison.metrics import RELATIVE, Comparison, Difference, Reason, difference
-from graphport.comparison.precision import QUANTIZED, quantized_snr
+from graphport.comparison.metrics import Comparison, Difference, Reason, difference
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
-from graphport.ir import own_rounding
 from graphport.proof import rounding, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
+from graphport.proof.case import Case, Tolerance, of_steps
 from graphport.proof.declared import contradiction
-from graphport.proof.document import OutputProof, Proof, Seen
+from graphport.proof.document import OutputProof, Proof
 from graphport.proof.draws import KINDS, MODEST, Draw, accepted, bound_by, choices_of_sizes, drawn
 from graphport.proof.faults import habits, known_fault
 from graphport.proof.process import LackingError, UnansweredError
+from graphport.proof.settling import settled
 from graphport.proof.side import paired
 from graphport.proof.witnesses import DisagreementError, OwnRuntime, Reading, Witness
 
@@ -37,38 +36,6 @@ _LEAST_SECONDS = 2.0
 """What the reference may take in any case."""
 _TIMES = 10.0
 """Runs of the quickest runtime that the reference may take beyond that, unless everybody is asked."""
-
-_BETWEEN_STEPS = 40.0
-"""Decibels that outputs keep where only sums in the middle of two steps are rounded to another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """What passes as equal: `relative` to the largest number, or from `least_snr` decibels on for a reason."""
-
-    relative: float = RELATIVE
-    least_snr: float | None = None
-    reason: str = ""
-    of_steps: bool = False
-    """Whether short integers stand for real numbers."""
-
-
-@dataclass(eq=False)
-class _Case:
-    """A proof while it is made."""
-
-    a: Side
-    b: Side
-    tolerance: Tolerance
-    is_full: bool = False
-    witnesses: list[Witness] = field(default_factory=list[Witness])
-    notes: list[str] = field(default_factory=list[str])
-    faults: list[str] = field(default_factory=list[str])
-    draws: list[Draw] = field(default_factory=list[Draw])
-    worst: dict[int, OutputProof] = field(default_factory=dict[int, OutputProof])
-    evidence: dict[int, Evidence] = field(default_factory=dict[int, "Evidence"])
-    disagreeing: set[Witness] = field(default_factory=set[Witness])
-    reported: set[tuple[Witness, int]] = field(default_factory=set["tuple[Witness, int]"])
 
 
 def prove(
@@ -91,37 +58,16 @@ def prove(
     Raises:
         DiagnosticError: `given` does not fit `a`.
     """
-    case = _Case(a, b, _of_steps(a, b, tolerance or Tolerance()), is_full)
+    case = Case(a, b, of_steps(a, b, tolerance or Tolerance()), is_full)
     try:
         reason = _asked(case, given)
-        return _settled(case, reason)
+        return settled(case, reason)
     finally:
         for witness in case.witnesses:
             witness.close()
 
 
-def _of_steps(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
-    """What passes where a runtime rounds quantized numbers to a neighbour of what others round them to."""
-    runtimes = [side.runtime for side in (a, b) if side.runtime is not None and side.runtime.is_installed]
-    least = quantized_snr(a.graph)
-    own = next((each for each in runtimes if each.rounds_to_steps), None)
-    reason = "rounds quantized numbers to a neighbour here and there"
-    if own is None and least is not None:
-        own, least = next((each for each in runtimes if each.sums_otherwise), None), max(least, _BETWEEN_STEPS)
-        reason = "adds sums in another order, which rounds one in the middle of two steps to the other"
-    for side in (a, b):
-        words = own_rounding.words(side.graph)
-        if words and side.runtime in runtimes and side.runtime is not None and side.runtime.rounds_to_steps:
-            own, least = side.runtime, QUANTIZED
-            reason = f"rounds the reals that {', '.join(words)} of {side.label} read to bytes"
-    if own is None or least is None:
-        return tolerance
-    if tolerance.least_snr is not None:
-        least = min(least, tolerance.least_snr)
-    return Tolerance(tolerance.relative, least, f"{own.title} {reason}", of_steps=True)
-
-
-def _asked(case: _Case, given: Mapping[str, Any] | None) -> str | None:
+def _asked(case: Case, given: Mapping[str, Any] | None) -> str | None:
     """Ask everybody; why nothing can be proven, if so."""
     too_large = _too_large(case)
     if too_large:
@@ -150,7 +96,7 @@ def _asked(case: _Case, given: Mapping[str, Any] | None) -> str | None:
     return None
 
 
-def _computed(case: _Case, a: Witness, b: Witness, given: Mapping[str, Any] | None) -> str | None:
+def _computed(case: Case, a: Witness, b: Witness, given: Mapping[str, Any] | None) -> str | None:
     """Ask both for all draws; why some sizes could not be computed, if so."""
     refused: str | None = None
     for slot in _slots(case, given):
@@ -163,7 +109,7 @@ def _computed(case: _Case, a: Witness, b: Witness, given: Mapping[str, Any] | No
     return refused
 
 
-def _open_own(case: _Case) -> dict[str, Witness]:
+def _open_own(case: Case) -> dict[str, Witness]:
     """The runtimes of both files, which load them at the same time."""
     begun: list[OwnRuntime] = []
     for side in (case.a, case.b):
@@ -183,7 +129,7 @@ def _open_own(case: _Case) -> dict[str, Witness]:
     return {witness.side.letter: witness for witness in begun if _opens(case, witness)}
 
 
-def _opens(case: _Case, witness: Witness) -> bool:
+def _opens(case: Case, witness: Witness) -> bool:
     try:
         with stage(f"{witness.title} loads {witness.side.label}"):
             witness.open()
@@ -199,7 +145,7 @@ def _opens(case: _Case, witness: Witness) -> bool:
     return False
 
 
-def _is_rejection(case: _Case, witness: Witness, error: UnansweredError) -> bool:
+def _is_rejection(case: Case, witness: Witness, error: UnansweredError) -> bool:
     """Whether a runtime refuses a file of ours that it should take: not where it refuses the source alike."""
     runtime = witness.side.runtime
     if not witness.is_own or witness.side is not case.b or runtime is None or not runtime.takes_all:
@@ -209,7 +155,7 @@ def _is_rejection(case: _Case, witness: Witness, error: UnansweredError) -> bool
     return not any(w.runtime == runtime.name and w.side is case.a and w.reason for w in case.witnesses)
 
 
-def _stand_in(case: _Case, side: Side) -> Witness | None:
+def _stand_in(case: Case, side: Side) -> Witness | None:
     """Who computes our reading of a side that nobody computes as it is."""
     names = ["reference", *(name for name in preferred(side.graph) if name != "reference")]
     if side.path is None:
@@ -222,7 +168,7 @@ def _stand_in(case: _Case, side: Side) -> Witness | None:
     return None
 
 
-def _too_large(case: _Case) -> str | None:
+def _too_large(case: Case) -> str | None:
     """Why there are no arrays, or not the memory, for a proof, if so."""
     for value in case.a.graph.inputs:
         dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
@@ -234,7 +180,7 @@ def _too_large(case: _Case) -> str | None:
     return lacking or _excess(case, sizes)
 
 
-def _excess(case: _Case, sizes: Mapping[str, int]) -> str | None:
+def _excess(case: Case, sizes: Mapping[str, int]) -> str | None:
     """Why a run at some sizes is more than the source may make us hold, if so."""
     return next(filter(None, (memory.excess(side.graph, sizes, case.a.size) for side in (case.a, case.b))), None)
 
@@ -246,7 +192,7 @@ def _symbols(side: Side) -> list[str]:
     return [*ones, *other]
 
 
-def _slots(case: _Case, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[Draw]]]:
+def _slots(case: Case, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[Draw]]]:
     """For each choice of sizes, alternatives of draws: who cannot compute the first may compute the next."""
     if given is not None:
         yield iter([[Draw("given", 0, {}, dict(given))]])
@@ -262,19 +208,19 @@ def _slots(case: _Case, given: Mapping[str, Any] | None) -> Iterator[Iterator[li
         seed += len(KINDS)
 
 
-def _is_modest(case: _Case, sizes: Sizes) -> bool:
+def _is_modest(case: Case, sizes: Sizes) -> bool:
     reason = _excess(case, sizes)
     if reason is not None and reason not in case.notes:
         case.notes.append(reason)
     return reason is None
 
 
-def _drawn(case: _Case, sizes: Sizes, seed: int) -> list[Draw]:
+def _drawn(case: Case, sizes: Sizes, seed: int) -> list[Draw]:
     kinds = KINDS if any(value.storage is None for value in case.a.graph.inputs) else KINDS[:1]
     return [drawn(case.a.graph, kind, sizes, seed + index) for index, kind in enumerate(kinds)]
 
 
-def _first_refusal(case: _Case, a: Witness, b: Witness, draws: list[Draw]) -> str | None:
+def _first_refusal(case: Case, a: Witness, b: Witness, draws: list[Draw]) -> str | None:
     """Compute draws of one size; why the first side does not compute the first of them, if so."""
     if any(draw.sizes in (known.sizes for known in case.draws) and draw.kind != "given" for draw in draws):
         return None
@@ -301,7 +247,7 @@ def _first_refusal(case: _Case, a: Witness, b: Witness, draws: list[Draw]) -> st
     return None
 
 
-def _again_modestly(case: _Case, mains: tuple[Witness, Witness], thirds: list[Witness], draw: Draw) -> None:
+def _again_modestly(case: Case, mains: tuple[Witness, Witness], thirds: list[Witness], draw: Draw) -> None:
     """Ask with smaller numbers where something overflowed for one side and not for the other."""
     modest = drawn(case.a.graph, draw.kind, draw.sizes, draw.seed, MODEST)
     answers = _answers(case, list(mains), modest)
@@ -313,7 +259,7 @@ def _again_modestly(case: _Case, mains: tuple[Witness, Witness], thirds: list[Wi
     _hold(case, mains, thirds, modest, answers, is_last=True)
 
 
-def _thirds(case: _Case, a: Witness, b: Witness) -> list[Witness]:
+def _thirds(case: Case, a: Witness, b: Witness) -> list[Witness]:
     """The reference on both sides, where it is not asked already."""
     found: list[Witness] = []
     for side, main in ((case.a, a), (case.b, b)):
@@ -326,7 +272,7 @@ def _thirds(case: _Case, a: Witness, b: Witness) -> list[Witness]:
     return found
 
 
-def _answers(case: _Case, asked: list[Witness], draw: Draw) -> dict[Witness, list[Any]]:
+def _answers(case: Case, asked: list[Witness], draw: Draw) -> dict[Witness, list[Any]]:
     """What each witness computes of a draw; who does not has a reason."""
     found: dict[Witness, list[Any]] = {}
     begun: list[Witness] = []
@@ -355,7 +301,7 @@ def _answers(case: _Case, asked: list[Witness], draw: Draw) -> dict[Witness, lis
 
 
 def _hold(
-    case: _Case,
+    case: Case,
     mains: tuple[Witness, Witness],
     thirds: list[Witness],
     draw: Draw,
@@ -402,14 +348,14 @@ def _hold(
     return True
 
 
-def _tell_contradiction(case: _Case, witness: Witness, values: list[Any], *, is_fault: bool) -> None:
+def _tell_contradiction(case: Case, witness: Witness, values: list[Any], *, is_fault: bool) -> None:
     told = contradiction(witness, values)
     if told and told not in case.notes:
         (case.faults if is_fault and witness.is_own else case.notes).append(told)
 
 
 def _differences(
-    case: _Case, pair: tuple[Witness, Witness], draw: Draw, answers: tuple[list[Any], list[Any]]
+    case: Case, pair: tuple[Witness, Witness], draw: Draw, answers: tuple[list[Any], list[Any]]
 ) -> list[Difference]:
     first, second = pair
     manner = Manner.common(first, second, is_edge=draw.kind == "edges")
@@ -433,14 +379,14 @@ def _within(each: Difference, tolerance: Tolerance) -> Difference:
     return Comparison((each,)).within(tolerance.least_snr).outputs[0]
 
 
-def _blurred(case: _Case, a: Witness, draw: Draw, outputs: list[Any], found: list[Difference]) -> frozenset[int]:
+def _blurred(case: Case, a: Witness, draw: Draw, outputs: list[Any], found: list[Difference]) -> frozenset[int]:
     """The outputs that differ by no more than what the first side makes of the last places of its inputs."""
     moved = rounding.nudged(draw)
     again = None if moved is None else _answers(case, [a], moved).get(a)
     return rounding.explained(found, outputs, again) if again and len(again) == len(outputs) else frozenset()
 
 
-def _is_random(case: _Case, a: Witness, draw: Draw, outputs: list[Any]) -> bool:
+def _is_random(case: Case, a: Witness, draw: Draw, outputs: list[Any]) -> bool:
     """Whether the first side computes something else each time; then a difference says nothing."""
     again = _answers(case, [a], draw).get(a)
     if again is None or len(again) != len(outputs):
@@ -455,7 +401,7 @@ def _is_random(case: _Case, a: Witness, draw: Draw, outputs: list[Any]) -> bool:
     return True
 
 
-def _keep_worst(case: _Case, position: int, each: Difference, draw: Draw) -> None:
+def _keep_worst(case: Case, position: int, each: Difference, draw: Draw) -> None:
     before = case.worst.get(position)
     if before is None or _badness(each) > _badness(before.worst):
         case.worst[position] = OutputProof(position, each, draw.label)
@@ -466,7 +412,7 @@ def _badness(each: Difference) -> tuple[bool, bool, float, float]:
     return (not each.passed, each.max_abs is None, each.max_abs or 0.0, 0.0 if ratio is None else -ratio)
 
 
-def _hold_third(case: _Case, pair: tuple[Witness, Witness], draw: Draw, outputs: list[Any]) -> None:
+def _hold_third(case: Case, pair: tuple[Witness, Witness], draw: Draw, outputs: list[Any]) -> None:
     """Ask one more witness of a side, and tell where it disagrees, each output once."""
     main, third = pair
     values = _answers(case, [third], draw).get(third)
@@ -485,52 +431,3 @@ def _hold_third(case: _Case, pair: tuple[Witness, Witness], draw: Draw, outputs:
         what = each.reason or f"differs by {each.max_abs:.3g}"
         where = f", first at {list(each.first)}" if each.first is not None else ""
         case.notes.append(f"{main.sentence} and {third.sentence} disagree: {each.name} {what}{where} ({draw.label})")
-
-
-def _settled(case: _Case, unproven: str | None) -> Proof:
-    outputs: list[OutputProof] = []
-    for position, output in sorted(case.worst.items()):
-        why = case.evidence.get(position, Evidence()).lack(has_inputs=bool(case.a.graph.inputs))
-        outputs.append(OutputProof(position, output.worst, output.draw, why))
-        if why is not None and output.passed:
-            case.notes.append(f"{output.name} proves nothing: {why}")
-    if unproven is None and not case.faults:
-        unproven = _without_evidence(case, outputs)
-    for witness in case.witnesses:
-        if witness.reason is not None and witness.is_own and not witness.ran:
-            case.notes.append(f"{witness.sentence}: {witness.reason}")
-        elif witness.runtime == "reference" and witness.reason is not None and unproven is None:
-            case.notes.append(f"the reference on {witness.side.label} is left out: {witness.reason}")
-    if case.tolerance.least_snr is not None:
-        case.notes.append(f"{case.tolerance.reason}: outputs pass from {case.tolerance.least_snr:g} dB on")
-    agreeing = [w for w in case.witnesses if w.ran and w not in case.disagreeing]
-    return Proof(
-        tuple(outputs),
-        tuple(map(Seen.of, case.witnesses)),
-        tuple(case.draws),
-        _names(agreeing),
-        tuple(dict.fromkeys(case.notes)),
-        tuple(case.faults),
-        unproven,
-    )
-
-
-def _without_evidence(case: _Case, outputs: list[OutputProof]) -> str | None:
-    if not case.a.graph.outputs:
-        return "there are no outputs"
-    if not outputs:
-        return next((note for note in case.notes if "by chance" in note), "no draw was computed by both")
-    if all(output.evidence is not None for output in outputs):
-        return f"no output is evidence: {outputs[0].name} {outputs[0].evidence}"
-    return None
-
-
-def _names(agreeing: list[Witness]) -> tuple[str, ...]:
-    """Those who agree: the reference once, behind the others."""
-    third = [w for w in agreeing if w.runtime == "reference" and not _is_main(w, agreeing)]
-    stated = [w.sentence for w in agreeing if w not in third]
-    return (*stated, "the reference") if third else tuple(stated)
-
-
-def _is_main(witness: Witness, agreeing: list[Witness]) -> bool:
-    return not any(w is not witness and w.side is witness.side for w in agreeing)
