@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.dtypes import DType
-from graphport.core.facts import UNKNOWN, TensorFact, Unknown
+from graphport.core.facts import UNKNOWN, Unknown
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.operands import dtype_of, scalar, vector
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.dialects.operands import dtype_of, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,29 +66,3 @@ def _facts(
     except (UnsupportedError, Unknown):
         return [UNKNOWN] * count
     return [UNKNOWN if value is None else value.fact for value in answer[:count]]
-
-
-def emitted_reshape(b: Builder, x: Value, shape: Sequence[int]) -> Value:
-    """`x` in another shape, in which one number may be -1; a constant stays one, and is not copied."""
-    constant = b.reshaped(x, shape) if all(n > 0 for n in shape) else None
-    if constant is not None:
-        return constant
-    wanted = vector(b, shape)
-    fact = Builder(b.inference, stem=b.stem)(Reshape, x, wanted, allowzero=1).fact
-    return b.word("opset1.Reshape", x, wanted, facts=[fact], special_zero=False)[0]
-
-
-def emitted_transpose(b: Builder, x: Value, perm: Sequence[int]) -> Value:
-    """`x` with its axes in another order."""
-    return x if list(perm) == list(range(len(perm))) else emit(b, "opset1.Transpose", x, vector(b, perm))
-
-
-def itself(b: Builder, x: Value) -> Value:
-    """`x` under another name: converted to the type that it has, which every operation set can say."""
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
-    if dtype is None or dtype is DType.STRING or dtype.bits < _BYTE:
-        return b.word("opset16.Identity", x, facts=[x.fact])[0]
-    return b.word("opset1.Convert", x, facts=[x.fact], destination_type=dtype)[0]
-
-
-_BYTE = 8

@@ -9,9 +9,10 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emits, emitted_reshape, itself
+from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.openvino.arithmetic_reals import REALS
 from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.emitting import emitted_reshape, renamed
 from graphport.ops.dialects.operands import cast, dtype_of, integers, real, reshaped, scalar
 from graphport.ops.pages.activation import (
     Clip,
@@ -123,7 +124,7 @@ def clamp(b: Builder, x: Value, *, min: float, max: float) -> Value:
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
     match min, max:
         case None, None:
-            return (itself(b, input),)
+            return (renamed(b, input),)
         case None, high:
             return b.word("opset1.Minimum", input, _bound(b, high))
         case low, None:
@@ -200,7 +201,7 @@ def lift_dropout(
     trains = (0,) if training_mode is None else integers(training_mode)
     if trains is None or trains[0]:
         return None
-    same = itself(b, data)
+    same = renamed(b, data)
     if b.count == 1:
         return (same,)
     shape = emit(b, "opset3.ShapeOf", data)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift, lower
-from graphport.ops.dialects.emitting import emit, itself
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.emitting import renamed
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.folded import Widened
 from graphport.ops.pages.arithmetic import (
@@ -62,7 +63,7 @@ def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> tuple[Value, 
         message = f"{word} of nothing"
         raise UnsupportedError(message)
     if len(operands) == 1:
-        return (itself(b, operands[0]),)
+        return (renamed(b, operands[0]),)
     total = operands[0]
     for operand in operands[1:]:
         total = emit(b, word, total, operand)

@@ -13,8 +13,9 @@ from graphport.core.dims import Dim, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape, emitted_transpose
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.openvino.emitting import emitted_reshape, emitted_transpose
 from graphport.ops.dialects.operands import cast, dtype_of, real, scalar, sizes, transposed, vector
 from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.arithmetic import Add, Mul, Reciprocal, Sqrt

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.convolution_windows import biased, check_entries, check_space, joined_groups
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, sizes, vector
 from graphport.ops.dialects.windows import transposed_window_of
 from graphport.ops.pages.convolution import ConvTranspose

@@ -10,9 +10,10 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.convolution_extents import Vectors, same_padding, spatial
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.openvino.matmul import requantized, shifted
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
 from graphport.ops.dialects.windows import window_options

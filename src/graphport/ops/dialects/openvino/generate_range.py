@@ -19,8 +19,8 @@ from graphport.core.storage import ArrayStorage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.dialects.emitting import emitted_reshape
 from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.pages.generate import Constant, Range, constant_value
 
 Number = int | float

@@ -10,9 +10,10 @@ from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import (
     as_index,
     as_int64,

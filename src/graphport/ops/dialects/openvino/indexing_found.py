@@ -8,7 +8,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
-from graphport.ops.dialects.emitting import emits, emitted_reshape
+from graphport.ops.dialects.emitting import emits
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import cast, dtype_of, needed, vector
 from graphport.ops.pages.indexing import NonZero, Unique
 from graphport.ops.pages.reshape import Reshape

@@ -9,10 +9,11 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.inverse import determinant, inverted
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.indexing import Gather, Slice

@@ -9,9 +9,10 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape, itself
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.emitting import emitted_reshape, renamed
 from graphport.ops.dialects.operands import dtype_of, needed, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
 from graphport.ops.pages.indexing import Slice
@@ -62,7 +63,7 @@ def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
         return None
     given = [emitted_cast(b, parameter, dtype_of(op.x)) for parameter in (op.scale, op.b, op.input_mean, op.input_var)]
     (y,) = b.word("opset5.BatchNormInference", op.x, *given, facts=[op.x.fact], epsilon=op.epsilon)
-    return (y, *(itself(b, own) for own in (op.input_mean, op.input_var)[: b.count - 1]))
+    return (y, *(renamed(b, own) for own in (op.input_mean, op.input_var)[: b.count - 1]))
 
 
 def _lift_training(

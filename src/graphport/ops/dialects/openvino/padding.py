@@ -9,7 +9,8 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import as_scalar, as_vector, integers, needed, real, sizes, vector
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.padding import CenterCropPad, Pad

@@ -13,7 +13,8 @@ from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
-from graphport.ops.dialects.emitting import emit, emits, emitted_reshape
+from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.openvino.pooling_roi import bilinear_roi_pooling
 from graphport.ops.dialects.openvino.reduction_rows import reduced
 from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector

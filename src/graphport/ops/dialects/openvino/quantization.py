@@ -11,8 +11,9 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, integer_range

@@ -10,8 +10,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lift, lower
-from graphport.ops.dialects.emitting import emit, emits, emitted_reshape, itself
+from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.emitting import emitted_reshape, renamed
 from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
 from graphport.ops.dialects.openvino.reduction_rows import reduced
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, integers, sizes, vector
@@ -81,7 +82,7 @@ def _emitted(
     """A word over the axes that are meant, the second one of truths; over none a norm is the magnitude."""
     places = _axes(b, data, axes, noop_with_empty_axes)
     if places is None:
-        return b.word("opset1.Abs", data)[0] if words[0] in _NORMS else itself(b, data)
+        return b.word("opset1.Abs", data)[0] if words[0] in _NORMS else renamed(b, data)
     word = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
     return reduced(b, word, data, places, keepdims)
 
@@ -163,7 +164,7 @@ def lift_log_sum_exp(
     """The largest number is taken out first, so that the powers do not overflow; an infinite one stays in."""
     places = _axes(b, data, axes, noop_with_empty_axes)
     if places is None:
-        return (itself(b, data),)
+        return (renamed(b, data),)
     if not dtype_of(data).is_floating:
         return None
     top = emit(b, "opset1.ReduceMax", data, places, keep_dims=True)
@@ -279,7 +280,7 @@ def _finds(page: Page, mode: str) -> None:
         if select_last_index:
             places = _counted_back(b, data, at, places)
         if keepdims:
-            return (itself(b, places),) if not select_last_index else (places,)
+            return (renamed(b, places),) if not select_last_index else (places,)
         return b.word("opset1.Squeeze", places, vector(b, [at]))
 
 

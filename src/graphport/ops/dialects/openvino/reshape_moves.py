@@ -11,7 +11,8 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape, itself
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.openvino.emitting import emitted_reshape, renamed
 from graphport.ops.dialects.operands import (
     as_int64,
     as_vector,
@@ -61,7 +62,7 @@ def identity(b: Builder, x: Value) -> Value:
 
 @Identity.lift("openvino")
 def lift_identity(b: Builder, input: Value) -> Lifted:
-    return (itself(b, input),) if isinstance(input.fact, TensorFact) else None
+    return (renamed(b, input),) if isinstance(input.fact, TensorFact) else None
 
 
 @lower("openvino", "opset1.Transpose")
@@ -102,7 +103,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
     if dims is None or not all(isinstance(dim, int) for dim in dims):
         return b.word("opset1.Squeeze", data)
     ones = [axis for axis, n in enumerate(dims) if n == 1]
-    return b.word("opset1.Squeeze", data, vector(b, ones)) if ones else (itself(b, data),)
+    return b.word("opset1.Squeeze", data, vector(b, ones)) if ones else (renamed(b, data),)
 
 
 @lower("openvino", "opset1.Unsqueeze")

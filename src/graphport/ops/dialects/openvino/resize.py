@@ -12,7 +12,8 @@ from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_transpose
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.openvino.emitting import emitted_transpose
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, needed, reals, sizes, transposed, vector
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul

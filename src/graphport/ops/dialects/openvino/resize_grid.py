@@ -10,7 +10,7 @@ from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import lower
-from graphport.ops.dialects.emitting import emitted_reshape
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import cast, dtype_of, needed, sizes
 from graphport.ops.pages.resize import AffineGrid, GridSample
 from graphport.ops.views.resize import GridSampleView

@@ -10,9 +10,10 @@ from graphport.core.budget import made_up
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import as_int64, as_scalar, dtype_of, integers, needed, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.comparison import Equal, Where
