@@ -122,3 +122,76 @@ def test_a_mask_that_somebody_reads_is_true_everywhere():
     assert ops == ["Shape", "ConstantOfShape", "Where"]
     ops, _ = done(remove_noops, [node("Dropout", "x", "h m"), node("Relu", "h", "y")])
     assert ops == ["Relu"]
+
+
+def _indices(kind: str, shape: tuple[int, ...], axis: int) -> np.ndarray:
+    match kind:
+        case "Gather":
+            return np.arange(shape[axis])
+        case "GatherElements" | "ScatterElements":
+            along = np.arange(shape[axis]).reshape([-1 if at == axis else 1 for at in range(len(shape))])
+            return np.broadcast_to(along, shape).copy()
+        case _:
+            return np.stack(np.indices(shape[: axis + 1]), axis=-1)
+
+
+@every("kind", ["Gather", "GatherND", "GatherElements", "ScatterND", "ScatterElements"])
+@every("axis", [0, 1, 2])
+@every("change", ["none", "one", "order", "fewer", "repeated"])
+def test_indices_that_count_everything_in_order_take_or_write_everything(kind, axis, change):
+    shape = (2, 3, 4)
+    indices = _indices(kind, shape, axis)
+    is_scatter = kind.startswith("Scatter")
+    updates = (np.arange(24).reshape(shape) + 100).astype(np.float32)
+    match change:
+        case "one":
+            indices = np.where(np.arange(indices.size).reshape(indices.shape) == 1, 0, indices)
+        case "order":
+            indices = indices[::-1].copy()
+        case "fewer" if kind == "Gather" or kind.endswith("ND"):
+            indices, updates = indices[:1], updates[:1]
+        case "repeated" if kind in {"Gather", "GatherND"}:
+            indices = np.concatenate([indices, indices])
+        case _:
+            change = "none"
+    unchanged = _indices(kind, shape, axis)
+    goes = indices.shape == unchanged.shape and np.array_equal(indices, unchanged)
+    given = f"x i{' u' if is_scatter else ''}"
+    attributes = {} if kind.endswith("ND") else {"axis": axis - 3 if change == "none" else axis}
+    nodes = [node(kind, given, "h", **attributes), node("Neg", "h", "y")]
+    constants = {"i": indices, "u": updates} if is_scatter else {"i": indices}
+    ops, _ = done(remove_noops, nodes, (("x", shape),), **constants)
+    assert ops == (["Neg"] if goes else [kind, "Neg"])
+
+
+@every(
+    ("kind", "start", "step", "length", "goes"),
+    [
+        *[(kind, 0, 1, "x", True) for kind in ("Gather", "GatherND", "ScatterND")],
+        *[(kind, 1, 1, "x", False) for kind in ("Gather", "GatherND")],
+        *[(kind, 0, 2, "x", False) for kind in ("Gather", "GatherND")],
+        *[(kind, 0, 1, "z", False) for kind in ("Gather", "GatherND")],
+    ],
+)
+def test_a_range_as_long_as_an_open_axis_counts_it(kind, start, step, length, goes):
+    made = [node("Shape", length, "s"), node("Gather", "s first", "n"), node("Range", "start n step", "r")]
+    given = "x r"
+    if kind != "Gather":
+        made.append(node("Unsqueeze", "r last", "i"))
+        given = "x i"
+    if kind == "ScatterND":
+        made.append(node("Neg", "x", "u"))
+        given = "x i u"
+    constants = {"first": np.array(0), "start": np.array(start), "step": np.array(step), "last": np.array([-1])}
+    inputs = [("x", ("N", 3)), ("z", ("M", 3))]
+    ops, _ = done(remove_noops, [*made, node(kind, given, "h"), node("Abs", "h", "y")], inputs, **constants)
+    left = ["Neg", "Abs"] if kind == "ScatterND" else ["Abs"]
+    assert (ops == left) is goes
+
+
+@every("reduction", ["none", "add", "mul", "max", "min"])
+def test_updates_that_are_joined_with_what_is_there_stay(reduction):
+    nodes = [node("ScatterND", "x i u", "h", reduction=reduction), node("Neg", "h", "y")]
+    constants = {"i": np.arange(2).reshape(2, 1), "u": np.ones(X, np.float32)}
+    ops, _ = done(remove_noops, nodes, **constants)
+    assert ops == (["Neg"] if reduction == "none" else ["ScatterND", "Neg"])

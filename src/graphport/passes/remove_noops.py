@@ -14,6 +14,7 @@ from graphport.ops.infer import Inference
 from graphport.ops.pages.generate import ConstantOfShape
 from graphport.ops.pages.reshape import Shape
 from graphport.ops.products import numbers
+from graphport.passes.counting import takes_all, writes_all
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.parts import shape_of
 from graphport.passes.substitution import bypass, graph_of, take_over
@@ -31,7 +32,8 @@ def remove_noops(graph: Graph, journal: Journal) -> None:
     After   y = Relu(x)
 
     Also Reshape, Flatten, Expand, Squeeze, Unsqueeze and Tile to the shape that is there already, Transpose in the old
-    order, Pad by 0, Slice of everything, Concat, Sum, Max, Min and Mean of one operand, Split into one piece.
+    order, Pad by 0, Slice and Gather of everything, Concat, Sum, Max, Min and Mean of one operand, Split into one
+    piece; of what is scattered over everything, the updates stay.
     Leaves alone: what the facts do not prove, training, and an Identity without which a name would be lost (one between
     an input and an output of a graph, or between two outputs). Keeps values bit for bit.
     """
@@ -43,7 +45,7 @@ def _remove(node: Node) -> str | None:
         return None
     if not _RULES[node.op](node):
         return None
-    operand = node.operand(0)
+    operand = node.operand(_HANDED_ON.get(node.op, 0))
     if operand is None:
         return None
     if not bypass(node, operand):
@@ -150,4 +152,12 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "Min": _is_alone,
     "Mean": _is_alone,
     "Split": _is_one_piece,
+    "Gather": takes_all,
+    "GatherND": takes_all,
+    "GatherElements": takes_all,
+    "ScatterND": writes_all,
+    "ScatterElements": writes_all,
 }
+
+_HANDED_ON = {"ScatterND": 2, "ScatterElements": 2}
+"""The operand that is handed on where it is not the first."""

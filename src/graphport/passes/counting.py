@@ -1,0 +1,101 @@
+"""Indices that count all entries in order, so that what they take or write is everything as it lies."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.ops.products import numbers, producer
+from graphport.passes.parts import same_dims, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Node, Value
+
+_RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
+
+
+def takes_all(node: Node) -> bool:
+    """Whether a Gather, GatherND or GatherElements takes every entry of its operand, each where it lies."""
+    data, indices = shape_of(node.operand(0)), node.operand(1)
+    if not data:
+        return False
+    match node.op:
+        case "GatherND":
+            return not node.attributes.get("batch_dims") and _places_all(indices, data)
+        case "GatherElements":
+            return _numbers_all(indices, data, _axis(node, data))
+        case _:
+            return _counts(indices, (data[_axis(node, data)],))
+
+
+def writes_all(node: Node) -> bool:
+    """Whether a ScatterND or ScatterElements writes its updates over all that it is given, each where it lies."""
+    data, indices, updates = (shape_of(node.operand(index)) for index in range(3))
+    if not data or updates is None or not same_dims(data, updates) or indices is None:
+        return False
+    if node.attributes.get("reduction", "none") != "none":
+        return False
+    if node.op == "ScatterND":
+        return _places_all(node.operand(1), data)
+    return _numbers_all(node.operand(1), data, _axis(node, data))
+
+
+def _axis(node: Node, dims: Sequence[Dim]) -> int:
+    axis = node.attributes.get("axis", 0)
+    return axis % len(dims) if isinstance(axis, int) else 0
+
+
+def _places_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
+    """Whether rows of indices name all entries along the first axes of `dims`, in order."""
+    shape = shape_of(indices)
+    depth = shape[-1] if shape else None
+    if not isinstance(depth, int) or not 0 < depth <= len(dims):
+        return False
+    if depth == 1:
+        return _counts(indices, (dims[0], 1))
+    places, counted = numbers(indices), _closed(dims[:depth])
+    if places is None or counted is None or shape is None or not same_dims(shape[:-1], counted):
+        return False
+    return bool((places == np.moveaxis(np.indices(counted), 0, -1)).all())
+
+
+def _numbers_all(indices: Value | None, dims: Sequence[Dim], axis: int) -> bool:
+    """Whether indices of all entries along `axis` are, at each place, its own."""
+    places, counted = numbers(indices), _closed(dims)
+    if places is None or counted is None or places.shape != counted:
+        return False
+    return bool((places == np.arange(counted[axis]).reshape(-1, *[1] * (len(counted) - axis - 1))).all())
+
+
+def _counts(indices: Value | None, dims: Sequence[Dim]) -> bool:
+    """Whether indices of shape `dims` count from 0 by 1."""
+    shape = shape_of(indices)
+    if indices is None or shape is None or not same_dims(shape, dims):
+        return False
+    counted = numbers(indices)
+    if counted is not None:
+        return bool((counted.reshape(-1) == np.arange(counted.size)).all())
+    # What only reshapes keeps the order.
+    while indices.producer is not None and indices.producer.op in _RESHAPING:
+        source = indices.producer.operand(0)
+        if source is None:
+            return False
+        indices = source
+    made = producer(indices, "Range")
+    start, step = (None, None) if made is None else (numbers(made.operand(0)), numbers(made.operand(2)))
+    return start is not None and step is not None and not start.any() and bool((step == 1).all())
+
+
+def _closed(dims: Sequence[Dim]) -> tuple[int, ...] | None:
+    """Extents that are numbers, of no more entries than are looked at; else `None`."""
+    found = tuple(each for each in dims if isinstance(each, int))
+    return found if len(found) == len(dims) and prod(found) <= _MOST else None
+
+
+_MOST = 1 << 20
+"""Indices that are compared."""
