@@ -198,7 +198,7 @@ ROWS.lift(
     """
 Gelu
     -> approximate == "none": Mul(Mul(x, 0.5), Add(Erf(Div(x, math.sqrt(2))), 1))
-    -> Mul(Mul(x, 0.5), Add(Tanh(Mul(Add(x, Mul(Mul(Mul(x, x), x), 0.044715)), math.sqrt(2 / math.pi))), 1))
+    -> Mul(Mul(x, 0.5), Add(Tanh(Mul(Add(x, Mul(Pow(x, like(x, 3)), 0.044715)), math.sqrt(2 / math.pi))), 1))
 """,
     until=19,
 )
