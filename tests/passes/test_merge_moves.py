@@ -217,3 +217,21 @@ def test_what_moved_has_another_name_and_the_shape_of_its_operand():
     assert (product.op, product.output.fact.shape) == ("Mul", X)
     assert product.output.name != "k"
     assert product.operands[1].fact.shape == (1, 3, 1)
+
+
+def test_what_has_no_entries_along_the_axis_is_not_joined():
+    def joined(axis, *operands):
+        nodes = [
+            node("Slice", "x none none first", "a"),
+            node("Slice", "x none none second", "b"),
+            node("Concat", " ".join(operands), "y", axis=axis),
+        ]
+        constants = {"none": np.array([0]), "first": np.array([0]), "second": np.array([1])}
+        return done(merge_concats, nodes, **constants)[0]
+
+    assert joined(0, "x", "a", "x") == ["Concat"]
+    assert joined(1, "x", "b") == ["Concat"]
+    assert joined(-2, "b", "x", "b") == ["Concat"]
+    # Without entries along another axis it still counts, and one of several that are empty has to stay.
+    assert joined(1, "a", "a") == ["Slice", "Concat"]
+    assert joined(0, "a", "a") == ["Slice", "Concat"]

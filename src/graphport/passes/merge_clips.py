@@ -1,51 +1,98 @@
-"""Clips of clips."""
+"""Clips of clips, however they are said."""
 
 from __future__ import annotations
 
-from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.ops.products import entry, producer, sole_reader
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.ops.products import entry, numbers, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import put
+from graphport.passes.parts import put, same_dims, shape_of
+from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
+_CLIPPING = frozenset(("Clip", "Max", "Min", "Relu"))
+
+
+class _Interval(NamedTuple):
+    """What a node cuts `source` off to; `None` where it does not."""
+
+    source: Value
+    low: Any
+    high: Any
+
 
 def merge_clips(graph: Graph, journal: Journal) -> None:
-    """Let a Clip cut off what the one before it does, too.
+    """Let a Clip cut off what the one before it does, too; Max and Min with a number, and Relu, are such as well.
 
-    Before  h = Clip(x, 0);  y = Clip(h, max=6)
+    Before  h = Clip(x, 0);  y = Clip(h, max=6)         or  h = Max(x, 0);  y = Min(h, 6)
     After   y = Clip(x, 0, 6)
 
-    Leaves alone: bounds that are computed, intervals that do not overlap, an `h` that somebody else reads. Keeps values
-    bit for bit.
+    Leaves alone: bounds that are computed or no numbers, intervals that do not overlap, an `h` that somebody else
+    reads. Keeps values bit for bit.
     """
-    apply(graph, journal, _merge, {"Clip"})
+    apply(graph, journal, _merge, _CLIPPING)
 
 
 def _merge(node: Node) -> str | None:
-    value = node.operand(0)
-    inner = producer(value, "Clip")
-    if inner is None or value is None or sole_reader(value) is not node:
+    outer = _interval(node)
+    before = None if outer is None else outer.source.producer
+    if outer is None or before is None or before.op not in _CLIPPING or sole_reader(outer.source) is not node:
         return None
-    found = [_bound(each, place) for place in (1, 2) for each in (inner, node)]
-    bounds = [each for each in found if each is not None]
-    if len(bounds) < len(found):
+    inner = _interval(before)
+    if inner is None:
         return None
-    low, high = max(bounds[:2], key=_number), min(bounds[2:], key=_number)
-    if low[0] > high[0]:
+    low = max((each for each in (inner.low, outer.low) if each is not None), default=None)
+    high = min((each for each in (inner.high, outer.high) if each is not None), default=None)
+    if low is not None and high is not None and low > high:
         return None
-    return put(node, "Clip", [inner.operand(0), low[1], high[1]], {})
+    if node.op == before.op == "Relu":
+        return put(node, "Relu", [inner.source], {})
+    graph = graph_of(node)
+    bounds = [
+        None if bound is None else add_constant(graph, np.asarray(bound), f"{node.output.name}.{name}")
+        for name, bound in (("min", low), ("max", high))
+    ]
+    return put(node, "Clip", [inner.source, *bounds], {})
 
 
-def _bound(node: Node, place: int) -> tuple[float, Value | None] | None:
-    """A bound and the operand that says it; infinity where there is none, `None` where it is computed."""
-    value = node.operand(place)
-    number = (-inf if place == 1 else inf) if value is None else entry(value)
-    return None if number is None else (number, value)
+def _interval(node: Node) -> _Interval | None:
+    match node.op:
+        case "Relu":
+            source = node.operand(0)
+            dtype = None if source is None or not isinstance(source.fact, TensorFact) else source.fact.dtype
+            return None if source is None or dtype is None else _Interval(source, dtype.numpy.type(0), None)
+        case "Clip":
+            source, low, high = (node.operand(place) for place in range(3))
+            bounds = _bound(low), _bound(high)
+            if source is None or any(v is not None and b is None for v, b in zip((low, high), bounds, strict=True)):
+                return None
+            return _Interval(source, *bounds)
+        case _:
+            return _of_extremum(node)
 
 
-def _number(bound: tuple[float, Value | None]) -> float:
-    return bound[0]
+def _of_extremum(node: Node) -> _Interval | None:
+    """The interval of a Max or Min with one number, which makes nothing larger."""
+    if len(node.inputs) != 2:
+        return None
+    for source, other in (node.inputs, node.inputs[::-1]):
+        bound, shape = _bound(other), shape_of(source)
+        if source is None or bound is None or shape is None or source.is_constant:
+            continue
+        if same_dims(shape, shape_of(node.output) or ()):
+            return _Interval(source, bound, None) if node.op == "Max" else _Interval(source, None, bound)
+    return None
+
+
+def _bound(value: Value | None) -> Any:
+    """The number that a constant is, in its own type; `None` for NaN and for what is none."""
+    array = numbers(value)
+    if array is None or entry(value) is None:
+        return None
+    number = array.reshape(-1)[0]
+    return None if number != number else number  # noqa: PLR0124  which NaN alone is not

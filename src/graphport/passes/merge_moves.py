@@ -117,10 +117,10 @@ def _cuts(node: Node) -> list[tuple[int, int, int, int]] | None:
 
 
 def merge_concats(graph: Graph, journal: Journal) -> None:
-    """Put the operands of a Concat into the Concat behind it, along the same axis.
+    """Put the operands of a Concat into the Concat behind it, along the same axis, and leave out those without entries.
 
-    Before  h = Concat(a, b, axis=1);  y = Concat(h, c, axis=1)
-    After   y = Concat(a, b, c, axis=1)
+    Before  h = Concat(a, b, axis=1);  y = Concat(h, Slice(c, [0], [0], [1]), axis=1)
+    After   y = Concat(a, b, axis=1)
 
     Leaves alone: different axes, an `h` that somebody else reads. Keeps values bit for bit.
     """
@@ -130,6 +130,11 @@ def merge_concats(graph: Graph, journal: Journal) -> None:
 def _merge_concat(node: Node) -> str | None:
     operands: list[Value | None] = []
     merged = 0
+    filled = [value for value in node.inputs if not _is_empty(value, node)]
+    if filled and len(filled) < len(node.inputs):
+        empty = len(node.inputs) - len(filled)
+        node.inputs = filled
+        return f"leaves out {empty} that {'has' if empty == 1 else 'have'} no entries"
     for value in node.inputs:
         inner = None if value is None else value.producer
         if value is not None and inner is not None and inner.op == "Concat" and _is_along(inner, node, value):
@@ -141,6 +146,12 @@ def _merge_concat(node: Node) -> str | None:
         return None
     node.inputs = operands
     return f"has the operands of {merged} before it"
+
+
+def _is_empty(value: Value | None, node: Node) -> bool:
+    """Whether an operand is known to add nothing along the axis of a Concat."""
+    axis, shape = node.attributes.get("axis"), shape_of(value)
+    return isinstance(axis, int) and bool(shape) and shape[axis] == 0
 
 
 def _is_along(inner: Node, node: Node, value: Value) -> bool:

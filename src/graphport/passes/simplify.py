@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphport.passes.driver import Pass, PassList, select
 from graphport.passes.drop_expands import drop_expands
+from graphport.passes.drop_negations import drop_negations
 from graphport.passes.drop_zero_states import drop_zero_states
 from graphport.passes.fold_constants import fold_constants
 from graphport.passes.form_gemm import form_gemm
@@ -17,6 +18,7 @@ from graphport.passes.merge_arithmetic import merge_arithmetic, remove_neutral
 from graphport.passes.merge_clips import merge_clips
 from graphport.passes.merge_duplicates import merge_duplicates
 from graphport.passes.merge_moves import merge_concats, merge_reshapes, merge_slices, merge_transposes
+from graphport.passes.pick_entries import pick_entries
 from graphport.passes.push_transposes import push_transposes
 from graphport.passes.recompose import recompose_gelu, recompose_layernorm, recompose_rmsnorm, recompose_swish
 from graphport.passes.recompose_activations import (
@@ -49,12 +51,14 @@ SIMPLIFY = PassList(
         Pass("remove-neutral", remove_neutral, "exact"),
         Pass("merge-duplicates", merge_duplicates, "exact"),
         Pass("resolve-branches", resolve_branches, "exact"),
+        Pass("pick-entries", pick_entries, "exact"),
         Pass("merge-reshapes", merge_reshapes, "exact"),
         Pass("merge-transposes", merge_transposes, "exact"),
         Pass("push-transposes", push_transposes, "exact"),
         Pass("merge-slices", merge_slices, "exact"),
         Pass("merge-concats", merge_concats, "exact"),
         Pass("merge-clips", merge_clips, "exact"),
+        Pass("drop-negations", drop_negations, "exact"),
         Pass("drop-expands", drop_expands, "accumulation"),
         Pass("drop-zero-states", drop_zero_states, "exact"),
         Pass("unflatten-products", unflatten_products, "accumulation"),

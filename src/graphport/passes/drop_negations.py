@@ -1,0 +1,57 @@
+"""Negations of conditions that can be said without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.ops.products import producer, sole_reader
+from graphport.passes.journal import Journal, apply
+from graphport.passes.parts import put
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node
+
+_OPPOSITES = {
+    "Less": "GreaterOrEqual",
+    "GreaterOrEqual": "Less",
+    "Greater": "LessOrEqual",
+    "LessOrEqual": "Greater",
+}
+
+
+def drop_negations(graph: Graph, journal: Journal) -> None:
+    """Let a Where take its values the other way round instead of negating what it asks; compare the other way round.
+
+    Before  y = Where(Not(c), a, b)        or  Not(Less(a, b))           of integers
+    After   y = Where(c, b, a)             or  GreaterOrEqual(a, b)
+
+    Leaves alone: real numbers, of which NaN is neither less nor not; a comparison that somebody else reads. Keeps
+    values bit for bit.
+    """
+    apply(graph, journal, _drop, {"Where", "Not"})
+
+
+def _drop(node: Node) -> str | None:
+    if node.op == "Where":
+        return _turned(node)
+    value = node.operand(0)
+    compared = None if value is None else value.producer
+    opposite = None if compared is None else _OPPOSITES.get(compared.op)
+    if value is None or compared is None or opposite is None or sole_reader(value) is not node:
+        return None
+    types = [each.fact.dtype for each in compared.operands if isinstance(each.fact, TensorFact)]
+    if len(types) < len(compared.operands) or any(dtype is None or not dtype.is_integer for dtype in types):
+        return None
+    return put(node, opposite, list(compared.inputs), {})
+
+
+def _turned(node: Node) -> str | None:
+    condition, *values = node.inputs
+    is_turned = False
+    while (negation := producer(condition, "Not")) is not None:
+        condition, values, is_turned = negation.operand(0), values[::-1], True
+    if not is_turned:
+        return None
+    node.inputs = [condition, *values]
+    return "asks for what was negated"

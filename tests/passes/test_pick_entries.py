@@ -1,0 +1,107 @@
+"""Single entries of an axis are one Gather; the numbers are those of ONNX Runtime on the file as it was."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphport as gp
+from graphport.passes.pick_entries import pick_entries
+from tests.every import every
+from tests.passes.alone import done
+from tests.passes.cases import B, info, model, node
+
+X = (2, 3, 4)
+
+
+@st.composite
+def cuts(draw):
+    """A Slice of `X` that leaves one entry along an axis, however its bounds are said, and that axis."""
+    axis = draw(st.integers(0, 2))
+    extent = X[axis]
+    step = draw(st.sampled_from([1, 1, 2, -1, -3]))
+    bound = st.integers(-extent - 2, extent + 2) | st.sampled_from([1 << 60, -(1 << 60)])
+    return (
+        axis,
+        *draw(st.tuples(bound, bound).filter(lambda each: len(range(extent)[each[0] : each[1] : step]) == 1)),
+        step,
+    )
+
+
+@given(cuts(), st.booleans(), st.booleans())
+@settings(max_examples=60)
+def test_one_entry_however_its_bounds_are_said_is_gathered(cut, is_from_behind, squeezes_from_behind):
+    axis, start, end, step = cut
+    constants = {
+        "a": np.array([start]),
+        "b": np.array([end]),
+        "k": np.array([axis - 3 if is_from_behind else axis]),
+        "t": np.array([step]),
+        "s": np.array([axis - 3 if squeezes_from_behind else axis]),
+    }
+    nodes = [node("Slice", "x a b k t", "h"), node("Squeeze", "h s", "y")]
+    source = gp.from_onnx(model(nodes, [info("x", X)], [info("y", None)], constants, opset=18))
+    x = np.arange(24, dtype=np.float32).reshape(X)
+    expected = gp.run(source, {"x": x}, backend="onnxruntime")["y"]
+    ops, _ = done(pick_entries, nodes, (("x", X),), **constants)
+    assert ops == ["Gather"]
+    found, _ = gp.simplify(source, only=["pick-entries", "remove-dead"], verify=False)
+    np.testing.assert_array_equal(gp.run(found, {"x": x}, backend="onnxruntime")["y"], expected)
+
+
+@every("lengths", [*itertools.product((1, 2), repeat=3), (1,), (1, 1, 1, 1)])
+@every("wanted", range(1, 8))
+def test_single_pieces_are_gathered_where_no_other_one_is_read(lengths, wanted):
+    """Bits of `wanted` say which pieces somebody reads; the others may be of any length."""
+    count = sum(lengths)
+    read = [index for index in range(len(lengths)) if wanted >> index & 1]
+    if not read:
+        return
+    pieces = [f"p{index}" for index in range(len(lengths))]
+    nodes = [node("Split", "x l", " ".join(pieces), axis=1)]
+    for index in read:
+        single = lengths[index] == 1
+        nodes.append(node("Squeeze", f"p{index} s", f"y{index}") if single else node("Neg", f"p{index}", f"y{index}"))
+    ops, _ = done(
+        pick_entries,
+        nodes,
+        (("x", (2, count, 3)),),
+        outputs=[f"y{index}" for index in read],
+        l=np.array(lengths),
+        s=np.array([-2]),
+    )
+    gone = all(lengths[index] == 1 for index in read)
+    assert ops == (["Gather"] * len(read) if gone else [each.op_type for each in nodes])
+
+
+def test_what_is_read_elsewhere_or_not_known_stays():
+    cut = node("Slice", "x a b k", "h")
+    squeeze = node("Squeeze", "h k", "y")
+    known = {"a": np.array([1]), "b": np.array([2]), "k": np.array([1])}
+    assert done(pick_entries, [cut, squeeze], **known)[0] == ["Gather"]
+    assert done(pick_entries, [cut, squeeze], outputs=("y", "h"), **known)[0] == ["Slice", "Squeeze"]
+    other = node("Neg", "h", "z")
+    assert done(pick_entries, [cut, squeeze, other], outputs=("y", "z"), **known)[0] == ["Slice", "Squeeze", "Neg"]
+    assert done(pick_entries, [cut, squeeze], (("x", (2, "N", 4)),), **known)[0] == ["Slice", "Squeeze"]
+    two = node("Slice", "x a b k", "h")
+    both = {"a": np.array([1, 1]), "b": np.array([2, 3]), "k": np.array([1, 2]), "s": np.array([1])}
+    assert done(pick_entries, [two, node("Squeeze", "h s", "y")], **both)[0] == ["Slice", "Squeeze"]
+    # The axis that is squeezed is another one than the one that is cut.
+    one = known | {"s": np.array([0])}
+    assert done(pick_entries, [cut, node("Squeeze", "h s", "y")], (("x", (1, 3, 4)),), **one)[0] == ["Slice", "Squeeze"]
+
+
+@pytest.mark.parametrize("missing", ["a", "k"])
+def test_bounds_that_are_computed_stay(missing):
+    nodes = [node("Slice", "x a b k", "h"), node("Squeeze", "h s", "y")]
+    known = {"a": np.array([1]), "b": np.array([2]), "k": np.array([1]), "s": np.array([1])}
+    inputs = [info("x", X), info("c", [], B), info(missing, [1], 7)]
+    source = gp.from_onnx(
+        model(nodes, inputs, [info("y", None)], {n: v for n, v in known.items() if n != missing}, opset=18)
+    )
+    found, _ = gp.simplify(source, only=["pick-entries"], verify=False)
+    assert [each.op for each in found.graph] == ["Slice", "Squeeze"]
