@@ -13,14 +13,14 @@ C = np.array([True, False, True])
 NUMBERS = np.array([1.0, np.nan, 3.0], np.float32)
 
 
-def dropped(nodes, outputs=("y",), dtype=F):
+def dropped(nodes, outputs=("y",), dtype=F, opset=18):
     """The operators that are left; of three numbers each, of which NaN is one where they are real."""
     a = NUMBERS if dtype == F else np.array([1, 2, 3])
     b = np.array([2, 2, 2], a.dtype)
     inputs = [info("c", [3], B), info("a", [3], dtype), info("b", [3], dtype)]
     is_choice = nodes[-1].op_type == "Where"
     results = [info(name, None, dtype if is_choice and name == "y" else B) for name in outputs]
-    return applied(model(nodes, inputs, results, opset=18), drop_negations, {"c": C, "a": a, "b": b})[0]
+    return applied(model(nodes, inputs, results, opset=opset), drop_negations, {"c": C, "a": a, "b": b})[0]
 
 
 def test_a_choice_of_what_is_not_so_is_the_other_choice():
@@ -36,3 +36,8 @@ def test_comparisons_of_integers_that_nobody_else_reads_are_turned(op, dtype, ot
     nodes = [node(op, "a b", "n"), node("Not", "n", "y")]
     left = dropped(nodes, ("n", "y") if others else ("y",), dtype)
     assert len(left) == (1 if dtype == I64 and op != "Equal" and not others else 2)
+
+
+def test_an_opset_that_has_no_word_for_the_opposite_keeps_the_negation():
+    for op, count in (("Less", 2), ("Greater", 2)):
+        assert len(dropped([node(op, "a b", "n"), node("Not", "n", "y")], ("y",), I64, opset=11)) == count

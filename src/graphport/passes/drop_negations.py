@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.facts import TensorFact
 from graphport.ops.products import producer, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import put
+from graphport.passes.parts import opset_of, put
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
@@ -18,6 +18,9 @@ _OPPOSITES = {
     "Greater": "LessOrEqual",
     "LessOrEqual": "Greater",
 }
+
+_OR_EQUAL = 12
+"""The opset that begins to have `LessOrEqual` and `GreaterOrEqual`."""
 
 
 def drop_negations(graph: Graph, journal: Journal) -> None:
@@ -42,6 +45,9 @@ def _drop(node: Node) -> str | None:
         return None
     types = [each.fact.dtype for each in compared.operands if isinstance(each.fact, TensorFact)]
     if len(types) < len(compared.operands) or any(dtype is None or not dtype.is_integer for dtype in types):
+        return None
+    # Older opsets say these two with three nodes.
+    if opposite.endswith("OrEqual") and 0 < opset_of(node) < _OR_EQUAL:
         return None
     return put(node, opposite, list(compared.inputs), {})
 
