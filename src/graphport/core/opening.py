@@ -42,14 +42,14 @@ def belonging(beside: Path, graph: Path) -> Path:
     return real.with_name(beside.name) if real.name == graph.name else beside
 
 
-def opened(path: str | os.PathLike[str], *, buffering: int = -1) -> BinaryIO:
+def opened(path: str | os.PathLike[str]) -> BinaryIO:
     """A regular file, to be read.
 
     Raises:
         OSError: as `regular`.
     """
     regular(path)
-    return Path(path).open("rb", buffering=buffering)  # type: ignore[return-value]
+    return Path(path).open("rb")
 
 
 def contents(path: str | os.PathLike[str]) -> bytes:
