@@ -26,6 +26,7 @@ from graphport.passes.substitution import (
     set_constant,
     take_over,
 )
+from tests.every import every
 
 
 @pytest.mark.parametrize("is_spilled", [False, True], ids=["in memory", "in a file"])
@@ -49,6 +50,35 @@ def test_pieces_are_what_the_whole_would_be(shape, factor, is_spilled, monkeypat
         found = Scaled(w, k).rounded(DType.FLOAT32)
     assert found is not None
     np.testing.assert_array_equal(found.numpy(), (w.astype(np.float64) * k).astype(np.float32))
+
+
+@every(
+    "shape, sizes",
+    [
+        ((1,), [1]),
+        ((14,), [6, 6, 2]),
+        ((2, 2), [4]),
+        ((7, 2), [6, 6, 2]),
+        ((4, 3), [6, 6]),
+        ((3, 4), [4, 4, 4]),
+        ((2, 13), [13, 13]),
+        ((1, 14), [6, 6, 2]),
+        ((1, 1, 1, 9), [6, 3]),
+        ((1, 2, 13), [13, 13]),
+        ((2, 1, 13), [13, 13]),
+        ((2, 0), [0]),
+        ((0, 2), []),
+    ],
+)
+def test_a_piece_is_as_many_rows_as_it_may_have_numbers_and_at_least_one(shape, sizes, monkeypatch):
+    """Rows of the first axis that has several: axes of one entry before it are no reason to take all at once."""
+    monkeypatch.setattr(substitution, "_PIECE", 6)
+    w = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for extents in (shape, (1,) * len(shape)):
+        factor = np.arange(1.0, np.prod(extents) + 1).reshape(extents)
+        pieces = list(Scaled(w, factor)._pieces(DType.FLOAT32))
+        assert [each.size for each in pieces] == sizes
+        np.testing.assert_array_equal(np.concatenate([*pieces, []]), (w * factor).ravel())
 
 
 def test_products_that_are_not_finite_are_none():

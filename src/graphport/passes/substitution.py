@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -70,7 +71,7 @@ class Scaled:
         w, factor = self.w, self.factor
         while w.ndim > 1 and len(w) == 1:
             w, factor = w[0], factor[0]
-        step = max(_PIECE * len(w) // max(w.size, 1), 1)
+        step = max(_PIECE // max(prod(w.shape[1:]), 1), 1)
         for at in range(0, len(w), step):
             along = factor if len(factor) == 1 else factor[at : at + step]
             with np.errstate(all="ignore"):
