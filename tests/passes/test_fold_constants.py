@@ -112,8 +112,9 @@ def test_random_numbers_are_drawn_in_every_run():
     dropping = {"w": some(3), "r": np.float32(0.5), "t": np.array(False)}
     graph, journal = folded([node("Dropout", "w r t", "y")], room=1 << 20, **dropping)
     assert (ops(graph), reasons(journal)) == (["Dropout"], ["it may draw random numbers"])
-    graph, journal = folded([node("Dropout", "w", "y")], room=1 << 20, **dropping)
-    assert ops(graph) == []
+    for operands, is_folded in (("w", True), ("w r", True), ("w '' t", False)):
+        graph, journal = folded([node("Dropout", operands.replace("''", "_"), "y")], room=1 << 20, **dropping)
+        assert ops(graph) == ([] if is_folded else ["Dropout"]), operands
 
 
 def test_nodes_with_bodies_stay_and_what_is_in_them_is_folded():

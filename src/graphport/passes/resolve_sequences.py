@@ -159,17 +159,14 @@ def _joined(reader: Node, items: Sequence[Value]) -> Value:
     axis = int(str(reader.attributes["axis"]))
     if reader.attributes.get("new_axis"):
         axes = add_constant(graph, storage_of(np.array([axis], np.int64)), f"{reader.output.name}_axes")
-        items = [_inserted(reader, "Unsqueeze", [item, axes], is_new=True) for item in items]
+        items = [_inserted(reader, "Unsqueeze", [item, axes]) for item in items]
     return _inserted(reader, "Concat", items, {"axis": axis})
 
 
-def _inserted(
-    reader: Node, op: str, operands: Sequence[Value], attributes: dict[str, int] | None = None, *, is_new: bool = False
-) -> Value:
-    """The result of a new node before `reader`, with the fact of its result unless `is_new`."""
-    graph, old = graph_of(reader), reader.output
-    fact = None if is_new else old.fact
-    value = Value(graph.fresh(old.name)) if fact is None else Value(graph.fresh(old.name), fact)
+def _inserted(reader: Node, op: str, operands: Sequence[Value], attributes: dict[str, int] | None = None) -> Value:
+    """The result of a new node before `reader`; who takes over that of `reader` has its fact, too."""
+    graph = graph_of(reader)
+    value = Value(graph.fresh(reader.output.name))
     return graph.insert_before(reader, Node(op, operands, [value], attributes or {}, origin=reader.origin)).output
 
 
