@@ -1,7 +1,8 @@
 """Which operators each rule emits, seen while the tests run: `src/graphport/ops/emitted.json`.
 
-python tools/emitted.py [PYTEST ARGUMENTS]    run the tests (all of them, if none are named) and write what was seen
-python tools/emitted.py --merge FOLDER        write what runs with `-p tools.emitted` left in FOLDER
+python tools/emitted.py                      run all tests and write what was seen, and nothing else
+python tools/emitted.py PYTEST ARGUMENTS     run some, and add what was seen to what is known of the rules there are
+python tools/emitted.py --merge FOLDER       add what runs with `-p tools.emitted` left in FOLDER
 
 As a plugin of pytest (`EMITTED=FOLDER pytest -p tools.emitted`) it wraps the lookup of rules: while a rule runs, what
 its builder makes is written down below the dialect and word that it is the rule of, with the test that was running.
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "src" / "graphport" / "ops" / "emitted.json"
@@ -116,13 +117,15 @@ def pytest_sessionfinish() -> None:
     (folder / f"{os.getpid()}.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
-def merged(folder: Path) -> dict[str, Any]:
+def merged(folder: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What all processes saw: `{"lower": {dialect: {word: row}}, "lift": {dialect: {operator: row}}}`.
+
+    With `known`, such a document, what that says of rules that are still there counts as seen, too.
 
     A row has `emits`, `always` (those of them that every run emits) and `test`. Words of one function that no test has
     by itself have the row of one that has, with `like`.
     """
-    seen: dict[Key, Seen] = {}
+    seen = {key: found for key, found in _rows(known or {}) if _is_there(*key)}
     for path in sorted(folder.glob("*.json")):
         for kind, dialect, word, some, every, test in json.loads(path.read_text(encoding="utf-8")):
             key, found = (kind, dialect, word), Seen(frozenset(some), frozenset(every), test)
@@ -136,6 +139,25 @@ def merged(folder: Path) -> dict[str, Any]:
             row = {"emits": sorted(found.some), "always": sorted(found.every), "test": found.test}
             document[kind].setdefault(dialect, {})[word] = row | ({"like": like} if like else {})
     return document
+
+
+def _rows(document: Mapping[str, Any]) -> Iterator[tuple[Key, Seen]]:
+    """What a document says was seen, without what it has of words that are like others."""
+    for kind, dialects in document.items():
+        for dialect, words in dialects.items():
+            for word, row in words.items():
+                if "like" not in row:
+                    yield (kind, dialect, word), Seen(frozenset(row["emits"]), frozenset(row["always"]), row["test"])
+
+
+def _is_there(kind: str, dialect: str, word: str) -> bool:
+    """Whether there is a rule for a word, or for an operator."""
+    from graphport.ops import registry
+
+    if kind == LOWER:
+        return (kind, dialect, word) in _rules() or registry.lowering(dialect, word) is not None
+    page = registry.pages().get(word)
+    return (kind, dialect, word) in _rules() or (page is not None and bool(registry.liftings(dialect, page)))
 
 
 @functools.cache
@@ -181,10 +203,14 @@ def text_of(document: dict[str, Any]) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+def _known() -> dict[str, Any]:
+    return json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
+
+
 def main(arguments: list[str]) -> int:
     """Run the tests, or take what runs left, and write the data."""
     if arguments[:1] == ["--merge"] and len(arguments) == 2:
-        DATA.write_text(text_of(merged(Path(arguments[1]))), encoding="utf-8")
+        DATA.write_text(text_of(merged(Path(arguments[1]), _known())), encoding="utf-8")
         return 0
     if any(argument in ("-h", "--help") for argument in arguments):
         print(__doc__)
@@ -193,7 +219,7 @@ def main(arguments: list[str]) -> int:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.emitted", "-m", "not conformance"]
         environment = {**os.environ, "EMITTED": folder}
         status = subprocess.run([*command, *(arguments or ["-n", "auto"])], cwd=ROOT, env=environment, check=False)  # noqa: S603  our own interpreter
-        DATA.write_text(text_of(merged(Path(folder))), encoding="utf-8")
+        DATA.write_text(text_of(merged(Path(folder), _known() if arguments else None)), encoding="utf-8")
     return status.returncode
 
 
