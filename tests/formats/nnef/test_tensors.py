@@ -469,11 +469,11 @@ def test_opening_looks_at_headers_only(tmp_path):
             file.truncate(128 + (4 << 20))
 
     def open_all() -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         for number in range(25):
             file = MappedFile(tmp_path / f"{number}.dat")
             read_tensor(Region(file, 0, file.size, "weights.dat"))
-        return time.perf_counter() - began
+        return time.process_time() - began
 
-    # The goal is 5 ms; the machine may be busy.
+    # The goal is 5 ms of the processor, which a busy machine tells less exactly.
     assert min(open_all() for _ in range(5)) < 0.02
