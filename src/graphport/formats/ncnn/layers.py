@@ -49,48 +49,38 @@ def weights_of(type_: str, parameters: Parameters) -> list[Weight]:
 
 
 def _convolution(p: Parameters) -> Iterator[Weight]:
-    if integer(p, 19):
-        return
-    yield Weight(integer(p, 6), is_tagged=True)
-    if integer(p, 5):
-        yield Weight(integer(p, 0))
-    term = integer(p, 8)
-    if term:
-        yield Weight(integer(p, 0))
-        yield Weight(1)
-    if term > 100:
-        yield Weight(1)
+    return _convolved(p, 19, lambda _: integer(p, 0))
 
 
 def _depthwise(p: Parameters) -> Iterator[Weight]:
-    if integer(p, 19):
-        return
-    yield Weight(integer(p, 6), is_tagged=True)
-    if integer(p, 5):
-        yield Weight(integer(p, 0))
-    term = integer(p, 8)
-    if term:
-        yield Weight(integer(p, 7, 1) if term in (1, 101) else 1)
-        yield Weight(1)
-    if term > 100:
-        yield Weight(1)
+    return _convolved(p, 19, lambda term: integer(p, 7, 1) if term in (1, 101) else 1)
 
 
 def _plain(p: Parameters) -> Iterator[Weight]:
     """Convolutions that have no form of eight bits."""
-    if integer(p, 19):
-        return
-    yield Weight(integer(p, 6), is_tagged=True)
-    if integer(p, 5):
-        yield Weight(integer(p, 0))
+    return _convolved(p, 19)
 
 
 def _deconvolution(p: Parameters) -> Iterator[Weight]:
-    if integer(p, 28):
+    return _convolved(p, 28)
+
+
+def _convolved(p: Parameters, is_given: int, scales: Callable[[int], int] | None = None) -> Iterator[Weight]:
+    """Weight and bias, unless parameter `is_given` says that they are operands.
+
+    `scales` tells of the form of eight bits how many scales its weight has; the scales of what goes in and out follow.
+    """
+    if integer(p, is_given):
         return
     yield Weight(integer(p, 6), is_tagged=True)
     if integer(p, 5):
         yield Weight(integer(p, 0))
+    term = integer(p, 8) if scales is not None else 0
+    if scales is not None and term:
+        yield Weight(scales(term))
+        yield Weight(1)
+    if term > 100:
+        yield Weight(1)
 
 
 def _inner_product(p: Parameters) -> Iterator[Weight]:

@@ -123,14 +123,7 @@ class ItemStorage(Storage):
         self.item = item
 
     def numpy(self) -> Array:
-        array = np.empty(self.count, self.dtype.numpy)
-        at = 0
-        for block in self._blocks(CHUNK):
-            array[at : at + len(block)] = block
-            at += len(block)
-        array = array.reshape(self.shape)
-        array.flags.writeable = False
-        return array
+        return joined(self._blocks(CHUNK), self.dtype.numpy, self.shape)
 
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
         for block in self._blocks(limit):
@@ -263,3 +256,15 @@ def _fields(raw: Array, bits: int, count: int) -> Array:
     flags = np.zeros((count, width), np.uint8)
     flags[:, width - bits :] = np.unpackbits(raw, count=count * bits).reshape(count, bits)
     return np.packbits(flags, axis=1).view(f">u{width // 8}").reshape(count).astype(f"<u{width // 8}")
+
+
+def joined(blocks: Iterable[Array], dtype: np.dtype[Any] | type[np.generic], shape: tuple[int, ...]) -> Array:
+    """A read-only array of `shape` with the elements of all `blocks`, one after another."""
+    array = np.empty(math.prod(shape), dtype)
+    at = 0
+    for block in blocks:
+        array[at : at + len(block)] = block
+        at += len(block)
+    array = array.reshape(shape)
+    array.flags.writeable = False
+    return array

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, Storage
-from graphport.formats.nnef.items import elements_of
+from graphport.formats.nnef.items import elements_of, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -127,14 +127,7 @@ class Decoded(Storage):
         return super().reshaped(shape)
 
     def numpy(self) -> Array:
-        array = np.empty(self.count, np.float32)
-        at = 0
-        for block in self._blocks(CHUNK):
-            array[at : at + len(block)] = block
-            at += len(block)
-        array = array.reshape(self.shape)
-        array.flags.writeable = False
-        return array
+        return joined(self._blocks(CHUNK), np.float32, self.shape)
 
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
         for block in self._blocks(limit):
