@@ -50,6 +50,9 @@ def in_read_words(model: Model) -> Graph | None:
 
 def has_exact(graph: Graph) -> bool:
     """Whether the reference computes words of a graph to the last bit as their format's own runtime does."""
+    used = {node.dialect for inner in walk(graph) for node in inner if node.dialect}
+    if not any(registry.record(dialect).rounds for dialect in used):
+        return False
     return any(registry.exact(node) is not None for inner in walk(graph) for node in inner if node.dialect)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.conversion.as_before import AsBefore
 from graphport.conversion.repetition import Repetition
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Undecided
@@ -40,12 +41,17 @@ class Legalizer:
         # Words of which what they became is remembered, of some operands and attributes at least.
         self._repeated: set[tuple[str, str]] = set()
         self._opsets = graph.root.opsets
+        self._as_before = AsBefore(self.inference)
 
     def graph(self, graph: Graph, step: Stage | None = None) -> None:
         """Legalize the nodes in order, counted by `step`; a node's operands have final facts when it is reached."""
+        # Bodies are asked in their own way, and so is what is computed to the last bit.
+        settle = None if self.exact or graph.parent is not None else self._as_before.settle
         for node in graph:
             if step is not None:
                 step.done += 1
+            if settle is not None and node.dialect == "onnx" and settle(node):
+                continue
             if not node.dialect:
                 self._settle(node)
             elif (node.dialect, node.word) not in self._repeated:
@@ -82,9 +88,11 @@ class Legalizer:
                 if later is not None:
                     self._lower(graph, node, later, version)
                 return
+            self._as_before.begin(node)
             node.dialect = ""
             # Bodies are legalized knowing what they are given, which the fact of their node tells them.
             self.inference.settle(node, check_declared=self.check_declared)
+            self._as_before.end(node)
             if node.has_bodies:
                 self._bodies(node)
             return

@@ -51,6 +51,10 @@ class Wording:
             self._settled[id(found)] = found, found
         return found
 
+    def is_settled(self, fact: Fact) -> bool:
+        """Whether `fact` is in words as it is, for whatever value has it."""
+        return self._version == self.extents.version and id(fact) in self._settled
+
     def _worded(self, fact: Fact, name: str, claim: Fact) -> tuple[Fact, bool]:
         """The fact in words, and whether it has symbols of its own: another value with this fact has others."""
         if isinstance(fact, OptionalFact):

@@ -26,9 +26,15 @@ def after(graph: Graph) -> None:
     """Write otherwise what ONNX Runtime has no kernel for, or computes otherwise by itself."""
     for inner in walk(graph):
         for node in inner:
-            _state_pads(node)
-            if _pads_a_choice(node):
-                _pad_below_zero(inner, node)
+            # Asked here, for there are many nodes and few of these.
+            match node.word:
+                case "Conv":
+                    _state_pads(node)
+                case "Pad":
+                    if _pads_a_choice(node):
+                        _pad_below_zero(inner, node)
+                case _:
+                    continue
 
 
 def _state_pads(node: Node) -> None:

@@ -62,7 +62,7 @@ class Scope:
         while scope is not None:
             value = scope.names.get(name)
             if value is not None:
-                if value.graph is None:
+                if value.graph is None and value.producer is None:
                     scope.is_unsorted = True  # nobody has computed it yet
                 return value
             scope = scope.outer
@@ -219,6 +219,7 @@ class GraphBuilder:
         places = NodePlaces(self._findings.source, scope.place, names.nodes)
         # Names first: a node may read what a later one computes, which is set right afterwards.
         results = self._results(names, scope)
+        nodes: list[Node] = []
         for index, key in enumerate(names.keys(protos)):
             statement = known.get(key) or statements.read(protos[index], key, bodies, places, index)
             operator, attributes, notes = statement
@@ -227,7 +228,7 @@ class GraphBuilder:
             names.inputs[index] = results[index] = names.outputs[index] = _DONE
             inputs: list[Value | None] = list(map(find, read))
             for value in inputs:
-                if value is None or value.graph is None:
+                if value is None or (value.producer is None and value.graph is None):
                     inputs = [self._found(name, scope, places, index) for name in read]
                     break
             if operator.has_open_end and outputs and outputs[-1] is None:
@@ -244,7 +245,8 @@ class GraphBuilder:
             )
             if notes is not None:
                 node.notes[KEY] = notes
-            graph.append(node)
+            nodes.append(node)
+        graph.extend(nodes)
 
     def _found(self, name: str, scope: Scope, places: NodePlaces, index: int) -> Value | None:
         """What a node reads that its own graph may not have yet: it may be absent, later, around it, or nowhere."""
