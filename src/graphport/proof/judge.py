@@ -12,7 +12,7 @@ from graphport.comparison.metrics import Comparison, Difference, Reason, differe
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
-from graphport.proof import rounding, ties
+from graphport.proof import rounding, steps, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.case import Case, Tolerance, of_steps
 from graphport.proof.declared import contradiction
@@ -331,6 +331,9 @@ def _hold(
             return False
         found = ties.without(found, tied, draw, case.notes)
         wrong = [each for each in found if not each.passed]
+    if wrong:
+        found = steps.without(found, case.a, draw, case.notes)
+        wrong = [each for each in found if not each.passed]
     for position, output in enumerate(outputs):
         case.evidence.setdefault(position, Evidence()).see(output)
     if wrong and _is_random(case, a, draw, outputs):
@@ -421,7 +424,8 @@ def _hold_third(case: Case, pair: tuple[Witness, Witness], draw: Draw, outputs: 
     _tell_contradiction(case, third, values, is_fault=False)
     if len(values) != len(outputs):
         return
-    for position, each in enumerate(_differences(case, (main, third), draw, (outputs, values))):
+    found = _differences(case, (main, third), draw, (outputs, values))
+    for position, each in enumerate(steps.without(found, case.a, draw, case.notes)):
         if each.passed:
             continue
         case.disagreeing.add(third)

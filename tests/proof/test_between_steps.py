@@ -1,0 +1,90 @@
+"""A number in the middle of two steps may be rounded to either side; a number that is wrong may not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.comparison.metrics import difference
+from graphport.passes.substitution import add_constant
+from graphport.proof import steps
+from graphport.proof.draws import Draw
+from graphport.proof.side import Side
+from tests.models import model, node
+from tests.quantization import nets
+
+pytest.importorskip("onnxruntime")
+
+RANDOM = np.random.default_rng(3)
+X = RANDOM.normal(size=(8, 400)).astype(np.float32)
+WEIGHT = RANDOM.normal(size=(400, 32)).astype(np.float32)
+ORDERS = range(400), range(399, -1, -1)
+
+
+def saved(path, order, scale=None, factor=1.0):
+    """Sums that are added up in some order, and rounded if there is a scale."""
+    nodes = [node("Gather", ["x", "order"], ["t"], axis=1), node("MatMul", ["t", "w"], ["s" if scale else "y"])]
+    constants = {"order": np.array(order), "w": (WEIGHT * np.float32(factor))[order]}
+    if scale:
+        nodes += [node("QuantizeLinear", ["s", "step", "zero"], ["q"])]
+        nodes += [node("DequantizeLinear", ["q", "step", "zero"], ["y"])]
+        constants |= {"step": np.float32(scale), "zero": np.int8(0)}
+    gp.save(gp.from_onnx(model(nodes, [("x", ["N", 400])], [("y", None)], constants)), path)
+    return path
+
+
+@pytest.fixture
+def scale(tmp_path):
+    """One with which a sum is in the middle of two steps, a little below in one order and a little above in the other."""
+    made = [saved(tmp_path / f"real{number}.onnx", order) for number, order in enumerate(ORDERS)]
+    one, two = (gp.run(gp.load(each), {"x": X})["y"] for each in made)
+    place = np.unravel_index(np.argmax(np.abs(one - two) * (np.abs(one) > 15)), one.shape)
+    return abs(float(one[place]) + float(two[place])) / 2 / 40.5
+
+
+def test_a_sum_in_the_middle_passes(tmp_path, scale):
+    a, b = (saved(tmp_path / f"{number}.onnx", order, scale) for number, order in enumerate(ORDERS))
+    proof = gp.verify(a, b, {"x": X})
+    assert proof.outputs[0].worst.max_abs == pytest.approx(scale, rel=1e-4)
+    assert proof.passed
+    assert "in the middle of two steps" in " ".join(proof.notes)
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-3, 1.01, -1])
+def test_a_wrong_weight_does_not_pass(tmp_path, scale, factor):
+    a = saved(tmp_path / "a.onnx", ORDERS[0], scale)
+    b = saved(tmp_path / "b.onnx", ORDERS[1], scale, factor)
+    assert not gp.verify(a, b, {"x": X}).passed
+
+
+def test_a_scale_that_is_a_little_wrong_does_not_pass(tmp_path):
+    found = nets.residual()
+    made = gp.quantize(found, nets.samples(found, 32), preset="fast")
+    gp.save(made, tmp_path / "a.onnx")
+    again = gp.load(tmp_path / "a.onnx")
+    for each in [each for each in again.graph if not each.operands[0].is_constant]:
+        if each.op in ("QuantizeLinear", "DequantizeLinear"):
+            moved = np.asarray(each.operands[1].storage.numpy() * np.float32(1 + 3e-4))
+            each.set_input(1, add_constant(again.graph, moved, "other_scale"))
+    gp.save(again, tmp_path / "b.onnx")
+    proof = gp.verify(tmp_path / "a.onnx", tmp_path / "b.onnx", nets.samples(found, 64, seed=5))
+    assert proof.outputs[0].worst.snr_db > 40
+    assert not proof.passed
+
+
+def test_only_what_moves_is_explained(tmp_path):
+    x = np.array([[7.5, 3.2, 100.0]], np.float32)
+    nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
+    constants = {"s": np.float32(1), "z": np.int8(0)}
+    graph = gp.from_onnx(model(nodes, [("x", [1, 3])], [("y", None)], constants)).graph
+    side, draw = Side("a", "a", graph), Draw("given", 0, {}, {"x": x})
+    before = np.array([[8.0, 3.0, 100.0]], np.float32)
+
+    def explained(*after):
+        return steps.between(side, draw, [difference("y", before, np.array([after], np.float32))])
+
+    assert explained(7, 3, 100) == {0}
+    assert explained(8, 3, 103) == frozenset()  # three steps where one number may move by one
+    assert explained(-8, 3, 100) == frozenset()
+    assert explained(8, 3, 100) == frozenset()
