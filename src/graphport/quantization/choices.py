@@ -84,7 +84,7 @@ class Choices:
 
 def _refuse_halves(settings: Settings, target: Target) -> None:
     stated: list[tuple[str, str]] = []
-    if not target.halves:
+    if not target.halves and DType.FLOAT16 not in target.stored:
         stated.append((f"{target.name} does not store weights in half precision", "graphport cast --to float16"))
     elif not settings.weights_only or settings.dynamic or settings.weight_block:
         stated.append(("weights of half precision are computed with as reals", "weights_only, and no blocks"))

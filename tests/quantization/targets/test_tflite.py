@@ -179,4 +179,4 @@ def test_stored_weights_are_taken_back_once_and_not_turned_around_at_every_run(
 def test_other_targets_do_not_store_halves() -> None:
     found = nets.residual()
     with pytest.raises(gp.DiagnosticError, match="does not store weights in half precision"):
-        gp.quantize(found, target="onnxruntime", weights_only=True, weight_type="float16")
+        gp.quantize(found, target="tract", weights_only=True, weight_type="float16")
