@@ -1,11 +1,14 @@
 """Random goals on nets: met on samples that nobody has seen, or told with exit code 1 and the best that can be reached.
 
-python benchmarks/quantize/goals.py --count 30 NET.onnx=CALIBRATION.npz,TEST.npz[,weights]…
+python benchmarks/quantize/goals.py --count 30 --minutes 60 --rows rows.json NET.onnx=CALIBRATION.npz,TEST.npz[,weights]…
 
 Goals are drawn from what `--front` finds for a net: a signal to noise, a time beside the source, a size, or two or
 three of them at once, some within the front and some beyond it. Each is asked for by the command line, and held
 against the file: the signal as ONNX Runtime runs it on the test samples, its time in turns with the source, its bytes.
 A goal counts as met on unseen samples without any slack, and in time within a tenth: timing has that noise.
+
+Each command may take `--each` seconds; nothing begins after `--minutes`. Goals depend on their number and the front of
+their net alone; fronts and rows that were made stand in `--rows`, and the same command goes on behind them.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +28,8 @@ import onnxruntime
 
 SLACK_DB, SLACK_TIME = 0.0, 1.1
 TURNS = 15
+MISSED, NOT_DONE = "missed and not told", "not done in time"
+HEADINGS = ("net", "goals", "exit", "SNR", "told of others", "time", "bytes", "")
 WEIGHTS = ("--weights-only", "--weight-bits", "4", "--block", "32")
 
 
@@ -35,11 +41,18 @@ def session(path: Path) -> Any:
     return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
 
 
-def quantize(net: Path, target: Path, calibration: Path, options: list[str]) -> tuple[int, dict[str, Any]]:
-    """Exit code, and what `--json` tells."""
+def quantize(
+    net: Path, target: Path, calibration: Path, options: list[str], seconds: float
+) -> tuple[int, dict[str, Any]] | None:
+    """Exit code, and what `--json` tells; `None` where it takes too long."""
     command = [sys.executable, "-m", "graphport", "quantize", str(net), str(target), "--calibration", str(calibration)]
     asked = [*options, "--json", "--no-latency", "--no-verify"]
-    ended = subprocess.run([*command, *asked], capture_output=True, text=True, check=False)
+    try:
+        ended = subprocess.run([*command, *asked], capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    if not ended.stdout.strip():
+        raise SystemExit(f"{' '.join([*command, *asked])}\nends with {ended.returncode}: {ended.stderr[-2000:]}")
     return ended.returncode, json.loads(ended.stdout)
 
 
@@ -104,42 +117,97 @@ def missed(goals: dict[str, float], seen: dict[str, float]) -> list[str]:
     return [name for name, is_met in found.items() if not is_met]
 
 
+class Asked:
+    """The goals of a run, and what came of them."""
+
+    def __init__(self, given: argparse.Namespace, folder: Path) -> None:
+        self.given, self.target = given, folder / "made.onnx"
+        self.file: Path | None = given.rows
+        known: dict[str, Any] = {"fronts": {}, "rows": {}}
+        if self.file is not None and self.file.exists():
+            known = json.loads(self.file.read_text(encoding="utf-8"))
+        self.fronts: dict[str, list[dict[str, Any]]] = known["fronts"]
+        self.rows: dict[str, dict[str, Any]] = known["rows"]
+
+    def row(self, number: int) -> dict[str, Any]:
+        """What came of one set of goals, which is made unless it is known."""
+        if str(number) in self.rows:
+            return self.rows[str(number)]
+        row = self._made(number)
+        if row["verdict"] != NOT_DONE:
+            self.rows[str(number)] = row
+        if self.file is not None:
+            text = json.dumps({"fronts": self.fronts, "rows": self.rows}, indent=1)
+            self.file.write_text(text, encoding="utf-8")
+        return row
+
+    def _made(self, number: int) -> dict[str, Any]:
+        stated = self.given.nets[number % len(self.given.nets)]
+        net, _, data = stated.partition("=")
+        calibration, test, *kind = data.split(",")
+        more = [*WEIGHTS] if kind else []
+
+        def made(options: list[str]) -> tuple[int, dict[str, Any]] | None:
+            return quantize(Path(net), self.target, Path(calibration), [*more, *options], self.given.each)
+
+        row: dict[str, Any] = {"net": Path(net).stem, "asked": "--front", "verdict": NOT_DONE}
+        if net not in self.fronts:
+            found = made(["--front"])
+            if found is None:
+                return row
+            self.fronts[net] = found[1]["front"]
+        goals = drawn(self.fronts[net], np.random.default_rng([self.given.seed, number]))
+        row["asked"] = " ".join(options_of(goals))
+        self.target.unlink(missing_ok=True)
+        found = made(options_of(goals))
+        if found is None:
+            return row
+        code, report = found
+        if not self.target.exists():
+            return {**row, "exit": code, "verdict": "told, nothing written" if code == 1 else MISSED}
+        with np.load(test) as arrays:
+            seen = measured(Path(net), self.target, arrays[arrays.files[0]], self.given.batch)
+        gone = missed(goals, seen)
+        verdict = "told" if code == 1 else "met" if code == 0 and not gone else MISSED
+        told = report["snr_range_db"] if report["chosen"] is None else report["chosen"]["snr_range_db"]
+        return {**row, "exit": code, "seen": seen, "told": told, "verdict": verdict, "missed": gone}
+
+
+def line(row: dict[str, Any]) -> str:
+    """Of a Markdown table."""
+    shown, told = ["", "", "", ""], row.get("told")
+    if seen := row.get("seen"):
+        ends = "" if told is None else f"{told[0]:.1f} to {told[1]:.1f}"
+        shown = [f"{seen['snr']:.2f} dB", ends, f"{seen['latency']:.3f}", f"{seen['bytes']:.0f}"]
+    verdict = " ".join([row["verdict"], *row.get("missed", [])]).strip()
+    return f"| {' | '.join([row['net'], row['asked'], str(row.get('exit', '')), *shown, verdict])} |\n"
+
+
 def main() -> None:
     """Print a line for each set of goals, and how many are met, told, or neither."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--minutes", type=float, default=60, help="nothing begins later")
+    parser.add_argument("--each", type=float, default=600, help="seconds that one command may take")
+    parser.add_argument("--rows", type=Path, help="JSON of what was found, which the same command goes on from")
     parser.add_argument("nets", nargs="+")
     given = parser.parse_args()
-    random = np.random.default_rng(given.seed)
-    counts = {"met": 0, "told": 0, "missed and not told": 0}
-    sys.stdout.write("| net | goals | exit | SNR | time | bytes | |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+    ends = time.monotonic() + 60 * given.minutes
+    sys.stdout.write(f"| {' | '.join(HEADINGS)} |\n| {' | '.join(['---'] * len(HEADINGS))} |\n")
+    counts: Counter[str] = Counter()
     with TemporaryDirectory() as folder:
-        fronts: dict[str, list[dict[str, Any]]] = {}
+        asked = Asked(given, Path(folder))
         for number in range(given.count):
-            net, _, data = given.nets[number % len(given.nets)].partition("=")
-            calibration, test, *kind = data.split(",")
-            more = [*WEIGHTS] if kind else []
-            target = Path(folder) / "made.onnx"
-            if net not in fronts:
-                fronts[net] = quantize(Path(net), target, Path(calibration), [*more, "--front"])[1]["front"]
-            goals = drawn(fronts[net], random)
-            asked = " ".join(options_of(goals))
-            target.unlink(missing_ok=True)
-            code, _ = quantize(Path(net), target, Path(calibration), [*more, *options_of(goals)])
-            if not target.exists():
-                sys.stdout.write(f"| {Path(net).stem} | {asked} | {code} | nothing was written | | | |\n")
+            if str(number) not in asked.rows and time.monotonic() > ends:
+                counts[NOT_DONE] += 1
                 continue
-            with np.load(test) as arrays:
-                seen = measured(Path(net), target, arrays[arrays.files[0]], given.batch)
-            gone = missed(goals, seen)
-            verdict = "told" if code == 1 else "met" if code == 0 and not gone else "missed and not told"
-            counts[verdict] += 1
-            shown = f"{seen['snr']:.2f} dB | {seen['latency']:.3f} | {seen['bytes']:.0f}"
-            sys.stdout.write(f"| {Path(net).stem} | {asked} | {code} | {shown} | {verdict} {' '.join(gone)} |\n")
+            row = asked.row(number)
+            counts[row["verdict"]] += 1
+            sys.stdout.write(line(row))
             sys.stdout.flush()
-    sys.stdout.write(f"\n{counts}\n")
+    sys.stdout.write(f"\n{dict(counts)}\n")
 
 
 if __name__ == "__main__":
