@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import graphport as gp
+from graphport.cli.destination import default_target
 from graphport.cli.main import cli
 from graphport.ir import rewrite
 from tests.quantization import nets
@@ -175,7 +177,7 @@ def untouched(place, monkeypatch):
     pytest.param(".", ["--to", "onnx"], "QUANT0013", id="a folder"),
     pytest.param("out.prototxt", [], "QUANT0014", id="a format without grids"),
     pytest.param("out.pnnx.param", ["--target", "ncnn"], "QUANT0014", id="another without grids"),
-    pytest.param("out.param", [], "QUANT0014", id="a format with other grids"),
+    pytest.param("out.param", ["--target", "onnxruntime"], "QUANT0014", id="a format with other grids"),
 ])  # fmt: skip
 def test_where_nothing_can_be_written_is_told_before_work(untouched, destination, options, code):
     words = ["quantize", untouched / "net.onnx", untouched / destination, "--calibration", untouched / "samples.npz"]
@@ -230,6 +232,21 @@ def test_the_target_of_a_settings_file_decides_where_to_write(untouched):
     words = ["quantize", "net.onnx", "out.pnnx.param", "--calibration", "samples.npz", "--settings", "settings.json"]
     result = CliRunner().invoke(cli, [str(untouched / word) if "." in word else word for word in [*words, "--json"]])
     assert "ncnn" in json.loads(result.stdout)["diagnostics"][0]["message"]
+
+
+@pytest.mark.parametrize(("name", "target", "for_weights"), [
+    ("o.onnx", "onnxruntime", "onnxruntime"), ("o.xml", "openvino", "openvino"), ("o.param", "ncnn", "ncnn"),
+    ("o.nnef.tgz", "nnef", "tract"), ("o.tflite", "tflite", "tflite"),
+])  # fmt: skip
+def test_what_is_written_is_for_the_runtime_of_its_format(name, target, for_weights):
+    assert default_target(Path(name), None, weights_only=False) == target
+    assert default_target(Path(name), None, weights_only=True) == for_weights
+
+
+def test_an_ir_file_has_the_grids_of_openvino(place):
+    words = ["quantize", "net.onnx", "o.xml", "--calibration", "samples.npz", "--preset", "fast", "--no-latency"]
+    result = CliRunner().invoke(cli, [str(place / word) if "." in word else word for word in [*words, "--json"]])
+    assert json.loads(result.stdout)["settings"]["target"] == "openvino"
 
 
 def test_every_preset_tells_the_noise_of_layers(place):

@@ -56,16 +56,16 @@ def refuse_destination(graph: Graph, path: Path, format: str | None, target: str
 
 
 def default_target(path: Path, format: str | None, *, weights_only: bool) -> str:
-    """The target of a model that is written to `path`, where nobody names one: who reads such weights there."""
+    """The target of a model that is written to `path`, where nobody names one: the runtime of its format."""
     from graphport import formats
     from graphport.quantization.settings import Settings
     from graphport.quantization.targets import TARGETS
 
-    if not weights_only:
-        return Settings().target
     name = formats.by_name(path, format).name
-    found = (each.name for each in TARGETS.values() if each.only_weights and each.formats[0] == name)
-    return next(found, Settings().target)
+    found = [each for each in TARGETS.values() if each.formats[0] == name and each.only_weights <= weights_only]
+    # Who reads nothing but weights alone knows more ways for them.
+    best = max(found, key=lambda each: each.only_weights, default=None)
+    return Settings().target if best is None or Settings().target in (x.name for x in found) else best.name
 
 
 def _remedy(kind: Format, target: str) -> str:

@@ -65,7 +65,9 @@ def _targets() -> Iterable[str]:
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
 @samples_options("Samples: a .npz, a .npy, a folder of .npy or of pictures; not needed for weights only.")
-@click.option("--target", type=LateChoice(_targets), help="What is to run the result (default: onnxruntime).")
+@click.option(
+    "--target", type=LateChoice(_targets), help="What is to run the result (default: the runtime of DST's format)."
+)
 @click.option("--preset", type=Choice(_PRESETS), help="How much work is put in (default: balanced).")
 @click.option("--method", type=Choice(_METHODS), help="How ranges of activations are chosen.")
 @click.option("--bits", type=Choice(["8", "16"]), help="Bits of activations.")
@@ -219,7 +221,7 @@ def verb(
 
 
 def _target(options: dict[str, Any], settings: dict[str, Any], dst: Path, format: str | None) -> str:
-    """The target that was named; else that of weights alone in the format of `dst`."""
+    """The target that was named; else the runtime of the format of `dst`."""
     from graphport.cli.destination import default_target
 
     named = options["target"] or settings.get("target")
