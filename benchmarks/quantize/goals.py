@@ -127,6 +127,7 @@ class Asked:
         if self.file is not None and self.file.exists():
             known = json.loads(self.file.read_text(encoding="utf-8"))
         self.fronts: dict[str, list[dict[str, Any]]] = known["fronts"]
+        self.slow: set[str] = set()
         self.rows: dict[str, dict[str, Any]] = known["rows"]
 
     def row(self, number: int) -> dict[str, Any]:
@@ -151,9 +152,12 @@ class Asked:
             return quantize(Path(net), self.target, Path(calibration), [*more, *options], self.given.each)
 
         row: dict[str, Any] = {"net": Path(net).stem, "asked": "--front", "verdict": NOT_DONE}
+        if net in self.slow:
+            return row
         if net not in self.fronts:
             found = made(["--front"])
             if found is None:
+                self.slow.add(net)
                 return row
             self.fronts[net] = found[1]["front"]
         goals = drawn(self.fronts[net], np.random.default_rng([self.given.seed, number]))
@@ -187,6 +191,7 @@ def main() -> None:
     """Print a line for each set of goals, and how many are met, told, or neither."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0, help="the number to begin with")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--minutes", type=float, default=60, help="nothing begins later")
@@ -199,7 +204,7 @@ def main() -> None:
     counts: Counter[str] = Counter()
     with TemporaryDirectory() as folder:
         asked = Asked(given, Path(folder))
-        for number in range(given.count):
+        for number in range(given.first, given.count):
             if str(number) not in asked.rows and time.monotonic() > ends:
                 counts[NOT_DONE] += 1
                 continue

@@ -1,9 +1,10 @@
 """Quantizers beside each other on nets: what each gives, whether a point of ours is over it, and what it took.
 
-python benchmarks/quantize/table.py [--python TOOL=INTERPRETER]… NET.onnx=CALIBRATION.npz,TEST.npz…
+python benchmarks/quantize/table.py --peers FOLDER NET.onnx=CALIBRATION.npz,TEST.npz…
 
-Each tool runs in a process of its own, by the interpreter that has it (this one, unless another is named); tools that
-are not installed are left out. Ours are asked as a user would ask: by presets, for the front without a goal (its knee),
+Each tool runs in a process of its own, by the interpreter that has it. With `--peers` each gets an environment below
+FOLDER, which is made where there is none; else it is this interpreter, or one that is named (`--python`), and tools that
+are not there are left out. Ours are asked as a user would ask: by presets, for the front without a goal (its knee),
 and for goals that are the best signal and the best speed of all peers.
 
 SNR is 10 log10(sum fp32² / sum (quantized - fp32)²) over the first output of the test samples as ONNX Runtime runs the
@@ -20,6 +21,7 @@ import os
 import subprocess
 import sys
 import time
+import venv
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -41,6 +43,12 @@ PEERS = (
     ("quark", "A8W8"),
     ("quark", "U8S8_AAWS"),
 )
+NEEDS = {
+    "nncf": ("nncf", "onnx", "onnxruntime"),
+    "onnxsim": ("onnxsim", "onnx", "onnxruntime"),
+    "quark": ("amd-quark", "onnx", "onnxruntime"),
+}
+"""Packages of the tools that need others than we do."""
 OURS = (
     ("fast", {"preset": "fast"}),
     ("balanced", {}),
@@ -95,6 +103,23 @@ def snr(expected: Any, found: Any) -> float:
     return float(10 * np.log10(np.sum(x**2) / max(np.sum((x - y) ** 2), 1e-30)))
 
 
+def environments(folder: Path, tools: list[str]) -> dict[str, str]:
+    """Interpreters by tool, each of an environment below `folder` with the newest version of the tool."""
+    found: dict[str, str] = {}
+    for tool in tools:
+        where = folder / tool
+        python = where / ("Scripts" if os.name == "nt" else "bin") / "python"
+        if not python.exists():
+            venv.create(where, with_pip=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *NEEDS[tool]]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            why = (ended.stderr.strip().splitlines() or [""])[-1]
+            sys.stderr.write(f"{tool} is left out, it is not to be installed: {why}\n")
+        found[tool] = str(python)
+    return found
+
+
 def tell(*cells: str) -> None:
     """A line of a Markdown table, at once."""
     sys.stdout.write(f"| {' | '.join(cells)} |\n")
@@ -125,7 +150,7 @@ class Net:
         )
         if ended.returncode or not result.exists():
             why = (ended.stderr.strip().splitlines() or [""])[-1][:60]
-            if "No module named" not in why:
+            if "No module named" not in why or tool not in NEEDS:
                 tell(self.path.stem, tool, setting, "failed", why)
             return
         took = json.loads(ended.stdout.strip().splitlines()[-1])
@@ -174,12 +199,15 @@ class Net:
 def main() -> None:
     """Print the table as Markdown, net by net, and how many points of peers one of ours is over."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--peers", type=Path, help="make environments of the tools below this folder, and use them")
     parser.add_argument("--python", action="append", default=[], help="TOOL=INTERPRETER that has the tool; repeatable")
     parser.add_argument("--tool", action="append", help="besides graphport only this one; repeatable")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("nets", nargs="+")
     given = parser.parse_args()
-    pythons = dict(stated.split("=", 1) for stated in given.python)
+    asked = [tool for tool in NEEDS if tool in (given.tool or [tool])]
+    pythons = {} if given.peers is None else environments(given.peers, asked)
+    pythons |= dict(stated.split("=", 1) for stated in given.python)
     tell(*HEADINGS)
     tell(*["---"] * len(HEADINGS))
     counts: list[str] = []
