@@ -99,3 +99,7 @@ def test_it_is_a_goal_of_the_command(tmp_path):
     )
     missed = CliRunner().invoke(cli, [*line, "--max-perplexity", "1.0"])
     assert missed.exit_code == 1
+    told = {each["code"]: each["message"] for each in json.loads(missed.stdout)["diagnostics"]}
+    assert "the goal of a perplexity of 1 is not reached" in told["QUANT0022"]
+    # Weights are stored in halves and in codes, though no layer computes on integers.
+    assert "QUANT0021" not in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -40,13 +41,21 @@ def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
     if tokens.ndim != 2 or tokens.shape[1] < 2 or tokens.dtype.kind not in "iu" or not len(tokens):
         stated = f"tokens are {tokens.dtype}{list(tokens.shape)}"
         raise DiagnosticError(Diagnostic("QUANT0031", stated, None, "give rows of at least two integers, in a .npy"))
-    reader = _reader(graph)
+    return Perplexity(_reader(graph), tokens)
 
-    def measure(run: Run) -> float:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Perplexity:
+    """The measure: takes a function that runs a model."""
+
+    reader: Decoder
+    tokens: Array
+
+    def __call__(self, run: Run) -> float:
         spent, count = 0.0, 0
-        for start in range(0, len(tokens), _BATCH):
-            rows = tokens[start : start + _BATCH].astype(np.int64)
-            found = _logits(run(reader.inputs(rows[:, :-1])))
+        for start in range(0, len(self.tokens), _BATCH):
+            rows = self.tokens[start : start + _BATCH].astype(np.int64)
+            found = _logits(run(self.reader.inputs(rows[:, :-1])))
             if found is None or found.shape[:2] != (rows.shape[0], rows.shape[1] - 1):
                 message = "no output gives a number for each token at each place"
                 raise DiagnosticError(Diagnostic("QUANT0031", message, None, "give a model with such an output"))
@@ -54,7 +63,9 @@ def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
             count += rows[:, 1:].size
         return -float(np.exp(spent / count))
 
-    return measure
+    def worded(self, number: float) -> str:
+        """A number of it, as people say it."""
+        return f"a perplexity of {-number:g}"
 
 
 def tokens_of(given: object) -> Array:

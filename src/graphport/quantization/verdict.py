@@ -72,7 +72,7 @@ def _slower(target: str, how: str, remedy: str) -> Diagnostic:
 
 
 def _nothing(quantization: Quantization) -> list[Diagnostic]:
-    if quantization.weights:
+    if quantization.weights or quantization.tables or quantization.halves:
         return []
     message = "nothing is quantized: every layer stays floating"
     reasons = list(dict.fromkeys(quantization.placement.floating.values()))

@@ -110,7 +110,7 @@ def optimised(session: QuantizationSession, base: Candidate, goals: Goals, metri
     chosen = goals.chosen(numbered)
     candidate = by_point[id(kept[chosen.point - 1])]
     met = None if not goals.are_any else not goals.missed(chosen)
-    findings = [] if met is not False else [_missed(goals, chosen)]
+    findings = [] if met is not False else [_missed(goals, chosen, metric)]
     session.steps.append(Step(f"point {chosen.point} of {len(numbered)}", chosen.snr_db, is_kept=True))
     return Optimum(candidate, tuple(numbered), chosen, met, tuple(findings))
 
@@ -365,7 +365,8 @@ def _layers(session: QuantizationSession, of: Candidate) -> dict[str, int]:
     return dict(found)
 
 
-def _missed(goals: Goals, best: FrontPoint) -> Diagnostic:
+def _missed(goals: Goals, best: FrontPoint, metric: Any) -> Diagnostic:
+    worded: Callable[[float], str] = getattr(metric, "worded", "a metric of {:g}".format)
     asked: list[str] = []
     if goals.snr is not None:
         asked.append(f"{goals.snr:g} dB")
@@ -374,10 +375,10 @@ def _missed(goals: Goals, best: FrontPoint) -> Diagnostic:
     if goals.bytes is not None:
         asked.append(f"{goals.bytes} bytes")
     if goals.metric is not None:
-        asked.append(f"a metric of {goals.metric:g}")
+        asked.append(worded(goals.metric))
     others = "" if goals.snr is None or goals.snr > best.snr_db else f" (on other samples maybe {best.least_db:.2f})"
     time = "" if best.latency is None else f", {best.latency:.3f} of the time ({best.latency_ms:.3f} ms)"
-    own = "" if best.metric is None else f", a metric of {best.metric:g}"
+    own = "" if best.metric is None else f", {worded(best.metric)}"
     message = (
         f"the goal of {' and '.join(asked)} is not reached: the nearest has {best.snr_db:.2f} dB{others}{time}, "
         f"{best.bytes} bytes{own}"
