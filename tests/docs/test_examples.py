@@ -50,9 +50,7 @@ NETS: dict[str, tuple[str, tuple[int | str, ...]]] = {
 }
 """What the input of `net.onnx` is called on a page, and its shape."""
 
-ELSEWHERE = re.compile(
-    r"graphport (demo|lsp|VERB)|.* (--preset best|--max-latency|--min-snr|--metric|--calibration photos/)"
-)
+ELSEWHERE = re.compile(r"graphport (demo|lsp|VERB)|.* (--preset best|--max-latency|--min-snr|--metric)")
 """What has tests of its own and takes long or hangs on the machine, needs a program of the user's, or is no command."""
 
 IN_TABLE = re.compile(r"^\|.*\| `(graphport [^`]+)` \|$", re.MULTILINE)
@@ -110,6 +108,16 @@ def save_arrays(path: str, arrays: dict[str, Any]) -> None:
     np.savez(path, **arrays)
 
 
+def pictures(folder: str, count: int) -> None:
+    """Photographs of a kind, wider than high and higher than wide."""
+    pillow = pytest.importorskip("PIL.Image")
+    Path(folder).mkdir(exist_ok=True)
+    for number in range(count):
+        size = (300, 240) if number % 2 else (230, 320)
+        pixels = np.random.default_rng(number).integers(0, 256, size=(8, 8, 3), dtype=np.uint8)
+        pillow.fromarray(pixels).resize(size).save(Path(folder) / f"{number}.png")
+
+
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """Makes the files that a page names, all small, in the current folder."""
@@ -148,6 +156,9 @@ def test_commands_work(page, code, files):
             gp.save(gp.load("model.nnef"), "model.onnx")
         if " model.nnef.tgz --inputs" in line:
             save_arrays("in.npz", {"x": given((1, 3, 224, 224))})
+        if "--calibration photos/" in line:
+            pictures("photos", 8)
+            onnx.save(net("x", 1, 3, 224, 224), "net.onnx")
         if line.startswith("graphport expr"):
             save_arrays("in.npz", {"@0": np.ones(3, np.float32)})
         plain, _, into = line.partition(" > ")

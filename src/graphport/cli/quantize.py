@@ -404,7 +404,7 @@ def _tell(
     ends = report.snr_range
     between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     count = report.held_back or report.samples
-    seen = f"{count} samples" if count else "inputs that were made up"
+    seen = f"{count} sample{'s' * (count > 1)}" if count else "inputs that were made up"
     click.echo(f"written to {shown(str(target))}: {report.snr_db:.2f} dB on {seen}{between}{agreement}")
     if report.snr_as_run_db is not None:
         click.echo(f"as ONNX Runtime runs it, which rounds activations of such products: {report.snr_as_run_db:.2f} dB")
