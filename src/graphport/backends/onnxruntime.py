@@ -82,9 +82,10 @@ def prepare(
     """A session on `graph`; without `optimize` every node is computed as it stands.
 
     It computes on `threads` threads, by default on as many as ONNX Runtime likes. What is run `once` gives its memory
-    back at once. Unless it has to be `quick`, as when time is measured, sums of products of bytes are right on every
-    processor. Threads that wait for work keep their processor busy, as ONNX Runtime likes it, unless told not to; after
-    a model that is run `once` there is nothing to wait for.
+    back at once. Unless it has to be `quick`, as it is by default and when time is measured, sums of products of bytes
+    are right on every processor, and nothing is rounded that the model does not round. Threads that wait for work keep
+    their processor busy, as ONNX Runtime likes it, unless told not to; after a model that is run `once` there is
+    nothing to wait for.
 
     Raises:
         DiagnosticError: RUN0003 with ONNX Runtime's words, where it does not load the model.
@@ -195,9 +196,9 @@ def _session(graph: Graph, extra_outputs: Sequence[str], told: _Options, profile
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile
-    # By itself it rounds the other operand of products with compressed weights to eight bits: 4e-3 of the result.
-    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     if not told.quick:
+        # By itself it rounds the other operand of products with compressed weights to eight bits: 4e-3 of the result.
+        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         # On x86 without dot products of bytes its kernels add two products in 16 bits, which overflow.
         options.add_session_config_entry("session.x64quantprecision", "1")
         graph = _with_zero_points(graph)

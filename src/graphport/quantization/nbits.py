@@ -46,6 +46,11 @@ def exact_products(graph: Graph, exact: Collection[str] | None = None) -> Graph:
     return twin
 
 
+def has_products(graph: Graph) -> bool:
+    """Whether there are products with codes, whose activations the runtime rounds by itself."""
+    return bool(_products(graph))
+
+
 def has_two_bits(graph: Graph) -> bool:
     """Whether there are products that only the newest opset has a type for, and few runtimes read."""
     made = (made.operands[0].storage for _, made in _products(graph))

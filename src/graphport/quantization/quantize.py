@@ -24,7 +24,7 @@ from graphport.quantization.half_weights import half_weights
 from graphport.quantization.insert_qdq import Quantization, insert_qdq
 from graphport.quantization.layer import is_large
 from graphport.quantization.layerwise import bytes_per_sample
-from graphport.quantization.nbits import EXACT, exact_products, products_of
+from graphport.quantization.nbits import EXACT, has_products, products_of
 from graphport.quantization.optimise.costs import exact_layers
 from graphport.quantization.optimise.optimise import optimised, refuse_goals, runner
 from graphport.quantization.placement import Placement
@@ -41,6 +41,7 @@ from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
 from graphport.quantization.verdict import slower, verdict
 from graphport.quantization.widen import refuse_wide
+from graphport.quantization.written import as_written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -277,10 +278,11 @@ def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, .
 
 
 def _as_run(session: QuantizationSession, graph: Graph, exact: tuple[str, ...]) -> float | None:
-    """Signal to noise where activations of products with few bits are rounded, but for those that `exact` names."""
-    if session.choices.target.name != "onnxruntime" or not products_of(graph):
+    """Signal to noise where activations of products with codes are rounded, but for those that `exact` names."""
+    settings = session.choices.settings
+    if settings.target != "onnxruntime" or not settings.weights_only or not has_products(graph):
         return None
-    return session.judge.noise(exact_products(graph, exact)).snr
+    return session.judge.noise(as_written(graph, settings, exact), as_run=True).snr
 
 
 def _unseen(choices: Choices) -> Choices:

@@ -15,6 +15,7 @@ from graphport.quantization import engine
 from graphport.quantization.float_fallback import floated
 from graphport.quantization.goals import FrontPoint, Goals, front
 from graphport.quantization.insert_qdq import insert_qdq
+from graphport.quantization.nbits import has_products
 from graphport.quantization.optimise.costs import parts_of, preparer, times_of
 from graphport.quantization.optimise.plans import cost_of, plans
 from graphport.quantization.optimise.storing import Storing
@@ -249,8 +250,13 @@ def _measured(
 ) -> list[FrontPoint]:
     """What each of `candidates` is worth; times are beside the model as it was given."""
     settings = session.choices.settings
-    graphs = [as_written(insert_qdq(each.graph, each.quantization), settings) for each in candidates]
-    noises = [each.noise or session.measure(each) for each in candidates]
+    plain = [insert_qdq(each.graph, each.quantization) for each in candidates]
+    graphs = [as_written(each, settings) for each in plain]
+    rounded = [_is_rounded(settings) and has_products(each) for each in plain]
+    noises = [
+        session.judge.noise(graph, as_run=True) if is_rounded else each.noise or session.measure(each)
+        for each, graph, is_rounded in zip(candidates, graphs, rounded, strict=True)
+    ]
     times = _latencies(session, base, graphs) if table is None else _tabulated(session, base, candidates, table)
     points: list[FrontPoint] = []
     for number, (each, graph, noise) in enumerate(zip(candidates, graphs, noises, strict=True)):
@@ -271,6 +277,11 @@ def _measured(
         if session.on_progress is not None:
             session.on_progress("points", number + 1, len(candidates))
     return points
+
+
+def _is_rounded(settings: Settings) -> bool:
+    """Whether the runtime rounds activations of weights with codes, as nobody tells it not to; the best preset does."""
+    return settings.weights_only and settings.target == "onnxruntime" and settings.preset != "best"
 
 
 def _latencies(
