@@ -62,8 +62,14 @@ def without(found: list[Difference], side: Side, draw: Draw, notes: list[str]) -
 def _is_small(each: Difference, up: Any, down: Any) -> bool:
     if each.max_abs is None or (each.snr_db or 0.0) < _LEAST or np.shape(up) != np.shape(down):
         return False
-    change = np.abs(np.asarray(up, np.float64) - np.asarray(down, np.float64)).max(initial=0.0)
-    return bool(np.isfinite(change)) and each.max_abs <= _TIMES * float(change)
+    change = np.asarray(up, np.float64) - np.asarray(down, np.float64)
+    if not np.isfinite(change).all():
+        return False
+    signal = float(np.sum(np.asarray(down, np.float64) ** 2))
+    noise = signal * 10 ** (-(each.snr_db or 0.0) / 10)
+    # Few numbers are in the middle: where more were rounded otherwise, each by one step, the noise tells.
+    is_rare = noise <= _TIMES**2 * float(np.sum(change**2))
+    return is_rare and each.max_abs <= _TIMES * float(np.abs(change).max(initial=0.0))
 
 
 def _moved(graph: Graph, way: int) -> Graph | None:
