@@ -280,9 +280,10 @@ def _attend(graph: Graph, last: Node) -> bool:
         _projected(mixed.operands[1], _HEADS_OUT),
     ]
     parts = [part for part in found if part is not None]
-    if len(parts) < len(found) or len({(part.heads, part.size) for part in parts}) > 1 or not isinstance(factor, float):
+    forms = {(part.heads, part.size) for part in parts}
+    if len(parts) < len(found) or len(forms) > 1 or not isinstance(factor, float):
         return False
-    heads, size = parts[0].heads, parts[0].size
+    ((heads, size),) = forms
     embed, width = heads * size, _width(parts[0].layer)
     if last.attributes.get("0") != width or _width(last) != embed or joined.attributes.get("1", 1) == 1:
         return False
