@@ -98,18 +98,24 @@ class Repetition:
             return None
         makers: list[Hashable] = []
         for value in node.inputs:
-            if value is not None and value.storage is None and value.is_constant:
-                # Liftings ask for numbers in more ways than that there are none.
+            if value is None:
+                makers.append(None)
+                continue
+            maker = value.producer
+            if maker is None:
+                if value.storage is None and value.is_constant:
+                    # Liftings ask for numbers in more ways than that there are none.
+                    return None
+                makers.append(None)
+            elif not maker.dialect:
+                # What is still canonical may be a constant in steps, which rules look through.
                 return None
-            maker = None if value is None else value.producer
-            # What is still canonical may be a constant in steps, which rules look through.
-            if maker is not None and not maker.dialect:
-                return None
-            makers.append(None if maker is None else maker.word)
-            if value is not None and value.has_notes:
+            else:
+                makers.append(maker.word)
+            if value.has_notes:
                 # Liftings leave numbers with values for those that come behind: the axis that a blob lacks.
                 makers += [(name, note) for name, note in value.notes.items() if type(note) is int]
-        wanted = tuple([None if value is None else (id(value.fact), value.is_output) for value in node.outputs])
+        wanted = tuple([None if value is None else (id(value.fact), value.returns > 0) for value in node.outputs])
         return node.word, wanted, attributes, operands, tuple(makers)
 
     def _stated(self, attributes: dict[str, Attribute]) -> Hashable:

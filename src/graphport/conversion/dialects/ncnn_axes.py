@@ -49,7 +49,11 @@ def _lengths(value: Value | None) -> list[int] | None:
 
 
 def _is_wide(node: Node) -> bool:
-    for value in (*node.operands, *node.results):
+    for value in (*node.inputs, *node.outputs):
+        # Asked of every node: most have few axes.
+        shape = value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
+        if shape is None or len(shape) <= MOST_AXES:
+            continue
         lengths = _lengths(value) or []
         if len(lengths) - (lengths[:1] == [1]) > MOST_AXES:
             return True

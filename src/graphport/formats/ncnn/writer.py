@@ -98,6 +98,8 @@ class _Writer:
         self._counters: dict[str, int] = {}
         self._layers: set[str] = set()
         self._blobs: dict[Value, str] = {}
+        self._words: dict[tuple[str, str], list[str]] = {}
+        """By the type of a layer and its parameters: these, as the text has them, of layers without weights."""
 
     def rows(self) -> list[str]:
         """The lines of the text; collects the weights on the way."""
@@ -111,7 +113,11 @@ class _Writer:
         made = [(_place(value), self._input(value)) for value in self.graph.inputs]
         returned = set(self.graph.outputs)
         for node in self.graph:
-            made += [(_place(node), row) for row in (self._node(node), *self._ends(node, returned))]
+            place = _place(node)
+            made.append((place, self._node(node)))
+            for value in node.outputs:
+                if value is not None and not value.uses and value not in returned:
+                    made.append((place, self._end(self._blobs[value])))  # noqa: PERF401  most layers have none
         if all(place >= 0 for place, _ in made):
             # Nothing was added: the layers stand where they stood.
             made.sort(key=lambda item: item[0])
@@ -119,13 +125,12 @@ class _Writer:
         blobs = len(self.graph.inputs) + sum(len(node.results) for node in self.graph)
         return [str(MAGIC), f"{len(lines)} {blobs}", *lines]
 
-    def _ends(self, node: Node, returned: set[Value]) -> list[str]:
-        """Layers that read what nobody reads of a node's results: ncnn takes that for outputs of the model."""
-        unread = [self._blobs[value] for value in node.results if not value.uses and value not in returned]
-        return [self._row("Noop", f"unread_{blob}", [blob], [], []) for blob in unread]
+    def _end(self, blob: str) -> str:
+        """A layer that reads what nobody reads: ncnn takes that for an output of the model."""
+        return self._row("Noop", f"unread_{blob}", [blob], [], [])
 
     def _fresh(self, name: str) -> str:
-        plain = "_".join(name.replace("=", "_").split()) or "_"
+        plain = name if name.isidentifier() else "_".join(name.replace("=", "_").split()) or "_"
         found = unique(plain, self._taken, self._counters)
         self._taken.add(found)
         return found
@@ -144,20 +149,35 @@ class _Writer:
         if node.dialect != DIALECT:
             self._error("NCNN0301", f"{node.op} is no layer of ncnn", node)
         layer = node.notes.get(LINE) if node.has_notes else None
-        self._collect(node)
         outputs = [self._blobs[value] for value in node.results]
-        words: list[str] = []
-        for key in [key for key in node.attributes if not key.startswith("@")]:
-            value = node.attributes[key]
-            if isinstance(layer, Layer) and layer.parameters.get(key) == value and key in layer.texts:
-                words.append(layer.texts[key])
-            else:
-                words.append(self._parameter(node, key, value))
+        words = self._parameters(node, layer if isinstance(layer, Layer) else None)
         name = node.name or (outputs[0] if outputs else node.word)
         if not isinstance(layer, Layer):
             name = unique(name, self._layers, self._counters)
         self._layers.add(name)
         return self._row(node.word, name, [self._blobs[value] for value in node.operands], outputs, words)
+
+    def _parameters(self, node: Node, layer: Layer | None) -> list[str]:
+        """The words behind the blobs; collects the weights on the way."""
+        if layer is not None or "@0" in node.attributes:
+            self._collect(node)
+            return [
+                layer.texts[key]
+                if layer is not None and layer.parameters.get(key) == value and key in layer.texts
+                else self._parameter(node, key, value)
+                for key, value in node.attributes.items()
+                if not key.startswith("@")
+            ]
+        # Numbers that are equal need not have one text, but what has one text is the same.
+        form = node.word, repr(node.attributes)
+        words = self._words.get(form)
+        if words is None:
+            before = len(self.findings)
+            self._collect(node)
+            words = [self._parameter(node, key, value) for key, value in node.attributes.items() if key[:1] != "@"]
+            if len(self.findings) == before and not any(key[:1] == "@" for key in node.attributes):
+                self._words[form] = words
+        return words
 
     def _row(self, type_: str, name: str, inputs: list[str], outputs: list[str], words: Iterable[str]) -> str:
         label = "_".join(name.split())

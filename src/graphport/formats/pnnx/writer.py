@@ -96,13 +96,17 @@ class _Writer:
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._agreeing: dict[tuple[str, int], tuple[TensorFact, bool]] = {}
+        self._words: dict[str, list[str]] = {}
+        """Attributes as the text has them, of those without weights that were in no text, by what they are."""
+        self._shapes: dict[Value, str] = {}
 
     def text(self) -> str:
         """The `.param` text; collects the weights on the way."""
         for value in self.graph.values():
-            name = "_".join(value.name.split()) or "_"
-            self._operands[value] = unique(name, self._taken, self._counters)
-            self._taken.add(self._operands[value])
+            name = value.name if value.name.isidentifier() else "_".join(value.name.split()) or "_"
+            chosen = unique(name, self._taken, self._counters)
+            self._operands[value] = chosen
+            self._taken.add(chosen)
         rows = self._rows()
         lines = [self._line(row) for row in rows]
         operands = {value for row in rows for value in [*row.inputs, *row.outputs]}
@@ -176,19 +180,38 @@ class _Writer:
         values = [*row.inputs, *row.outputs]
         operands = [self._operands[value] for value in values]
         words = [f"{row.type:<24} {name:<24} {len(row.inputs)} {len(row.outputs)}", *operands]
+        if row.attributes:
+            words += self._attributes(name, row)
+        words += [f"${key}={operand}" for key, operand in zip(row.keys, operands, strict=False) if key]
+        for value, operand in zip(values, operands, strict=True):
+            shape = self._shapes.get(value)
+            if shape is None:
+                before = len(self.findings)
+                shape = self._shape(value)
+                if len(self.findings) == before:
+                    self._shapes[value] = shape
+            if shape:
+                words.append(f"#{operand}={shape}")
+        return " ".join(words)
+
+    def _attributes(self, name: str, row: _Row) -> list[str]:
+        # Numbers that are equal need not have one text, but what has one text is the same.
+        form = repr(row.attributes) if row.line is None else ""
+        known = self._words.get(form)
+        if known is not None:
+            return known
+        before = len(self.findings)
+        words: list[str] = []
         weights: list[str] = []
         for key in sorted(row.attributes):
             if key[:1] == "@":
                 weights += self._weight(name, key, row)
             else:
                 words.append(f"{key}={self._value(row, key)}")
-        words += weights
-        words += [f"${key}={operand}" for key, operand in zip(row.keys, operands, strict=False) if key]
-        for value, operand in zip(values, operands, strict=True):
-            shape = self._shape(value)
-            if shape:
-                words.append(f"#{operand}={shape}")
-        return " ".join(words)
+        has_weights = any(key[:1] == "@" for key in row.attributes)
+        if form and not has_weights and len(self.findings) == before:
+            self._words[form] = words
+        return [*words, *weights]
 
     def _value(self, row: _Row, key: str) -> str:
         value = row.attributes[key]
