@@ -11,7 +11,7 @@ import pytest
 import graphport as gp
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
-from graphport.formats.pnnx.code_expressions import CodeError, code_of
+from graphport.formats.pnnx.code_expressions import CodeError, expression_code
 from tests.models import model, node, write_onnx
 
 RANDOM = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def test_expressions_compute_what_they_say(text):
             return self.shape[axis]
 
     x, y = (numbers(2, 3).view(Array) for _ in "xy")
-    found = code_of(parse(text, ARITIES).tree, ["x", "y"], [False, False]).text
+    found = expression_code(parse(text, ARITIES).tree, ["x", "y"], [False, False]).text
     value = eval(found, {"x": x, "y": y, "torch": np, "float": float})  # noqa: S307  our own text
     names = {"abs": np.abs, "sqrt": np.sqrt, "maximum": np.maximum, "max": max, "pow": np.power}
     names |= {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floor_divide": np.floor_divide}
@@ -106,13 +106,13 @@ def test_expressions_compute_what_they_say(text):
 
 
 def test_numbers_without_digits_are_said():
-    found = code_of(parse("add(@0,inf)", ARITIES).tree, ["x"], [False])
+    found = expression_code(parse("add(@0,inf)", ARITIES).tree, ["x"], [False])
     assert eval(found.text, {"x": 1.0, "float": float}) == math.inf  # noqa: S307  our own text
 
 
 def test_a_function_that_python_has_not_is_refused():
     with pytest.raises(CodeError):
-        code_of(parse("logaddexp(@0,@1,@0)", {"logaddexp": (3,)}).tree, ["x", "y"], [False, False])
+        expression_code(parse("logaddexp(@0,@1,@0)", {"logaddexp": (3,)}).tree, ["x", "y"], [False, False])
 
 
 def test_ncnn_lies_beside_with_what_runs_it(tmp_path):
