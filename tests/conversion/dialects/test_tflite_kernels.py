@@ -43,6 +43,26 @@ def test_every_kernel_takes_what_it_checks():
         assert kernel.shift == (20 if word in ("ADD", "SUB") else 0)
 
 
+def test_results_of_a_fixed_scale_have_codes_for_all_that_the_function_gives():
+    """From one end of its values to a step before the other one; with 16 bits zero is in the middle."""
+    ends = {
+        "L2_NORMALIZATION": (-1, 1),
+        "LOGISTIC": (0, 1),
+        "SOFTMAX": (0, 1),
+        "TANH": (-1, 1),
+        "LOG_SOFTMAX": (-16, 0),
+    }
+    assert {word for word, kernel in KERNELS.items() if kernel.fixed} == set(ends)
+    for word, (low, high) in ends.items():
+        fixed = KERNELS[word].fixed
+        assert set(fixed) == KERNELS[word].types
+        for dtype, (scale, zero) in fixed.items():
+            least, most = (-128, 127) if dtype is DType.INT8 else (-(1 << 15), (1 << 15) - 1)
+            assert scale * (most + 1 - zero) in (high, high + scale), word
+            assert dtype is DType.INT8 or (zero, low) in ((0, 0), (0, -high)), word
+            assert dtype is DType.INT16 or scale * (least - zero) in (low, low + scale), word
+
+
 def test_filters_lie_where_each_operator_has_them():
     rng = np.random.default_rng(0)
     dense = rng.integers(-127, 128, (4, 4)).astype(np.int8)
