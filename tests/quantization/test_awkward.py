@@ -10,6 +10,7 @@ from graphport.backends import reference
 from graphport.ir.verify import verify
 from graphport.quantization.engine import MOST
 from graphport.quantization.targets import TARGETS
+from tests.every import every
 from tests.quantization import nets
 from tests.quantization.awkward import CASES
 
@@ -32,7 +33,7 @@ REFUSED = "LEG0002|NCNN0305|NNEF076[23]|RUN0003|SHAPE0001"
 
 
 @pytest.mark.parametrize("target", [name for name, each in TARGETS.items() if not each.only_weights])
-@pytest.mark.parametrize("name", list(CASES))
+@every("name", list(CASES))
 def test_awkward_models_are_quantized_or_told(name, target, tmp_path):
     case = CASES[name]
     found = gp.from_onnx(case.proto)

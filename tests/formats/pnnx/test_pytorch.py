@@ -10,6 +10,7 @@ from graphport.conversion.coverage import missing_operators
 from graphport.conversion.legalize import is_canonical
 from graphport.formats import FORMATS
 from graphport.formats.pnnx import read, write
+from tests.every import every
 from tests.formats.pnnx import samples
 
 
@@ -23,7 +24,7 @@ def test_what_pnnx_wrote_comes_out_byte_by_byte(tmp_path, part):
         assert (tmp_path / "again.pnnx.bin").read_bytes() == samples.content(f"{name}{samples.WEIGHTS}"), name
 
 
-@pytest.mark.parametrize("name", samples.names())
+@every("name", samples.names())
 def test_canonical_form_computes_what_pytorch_does(tmp_path, name):
     model = gp.load(samples.unpack(name, tmp_path))
     assert is_canonical(model.graph)
