@@ -116,7 +116,7 @@ def exact_requantize_int16(m):
 
 
 @case
-def exact_mean_int8(m):
+def mean_of_bytes_int8(m):
     x = m.input("i1", (6, 24), m.random.integers(-128, 128, (6, 24)), scale=0.05, zero=4)
     axes = m.tensor("axes", "i4", data=[1])
     m.graph.outputs = [m.tensor("y", "i1", (6, 1), scale=0.0073, zero=-5)]
@@ -124,7 +124,7 @@ def exact_mean_int8(m):
 
 
 @case
-def exact_mean_of_same_scale_int8(m):
+def mean_of_same_scale_int8(m):
     x = m.input("i1", (60, 8), m.random.integers(-128, 128, (60, 8)), scale=0.05, zero=4)
     axes = m.tensor("axes", "i4", data=[-1])
     m.graph.outputs = [m.tensor("y", "i1", (60,), scale=0.05, zero=4)]

@@ -45,6 +45,7 @@ def integers(graph: Graph) -> None:
             _make_signed(node)
     _round_before_cuts(graph)
     _tell_moved(graph)
+    _fill_with_zero(graph)
     fused = [node for node in list(graph) if node.dialect == _DIALECT and node.word in KERNELS and _fuse(graph, node)]
     if not fused:
         return
@@ -126,6 +127,21 @@ def _tell_moved(graph: Graph) -> None:
 def _hands_on(kernel: Kernel) -> bool:
     """Whether results are numbers of the operands, which have one scale."""
     return kernel.moves or (kernel.is_same and not kernel.numbers)
+
+
+def _fill_with_zero(graph: Graph) -> None:
+    """Let integers be padded by `PAD`, which XNNPACK takes, where what stands for zero is filled in."""
+    for node in list(graph):
+        told = _entry(node, "quantized") if node.dialect == _DIALECT and node.word == _FILLS else None
+        filler = node.inputs[2] if told is not None and len(node.inputs) > 2 else None
+        storage = filler.storage if filler is not None and filler.is_constant else None
+        if told is None or storage is None or told[1] >= 0 or storage.numpy().reshape(-1).tolist() != [told[3][0]]:
+            continue
+        attributes: dict[str, Any] = {**node.attributes, "quantized": (told, None)}
+        twin = Node("PAD", node.inputs[:2], [], attributes, dialect=_DIALECT, origin=node.unasked_origin)
+        graph.insert_before(node, twin)
+        twin.take_outputs(node)
+        graph.remove(node)
 
 
 def _tell_joined(node: Node, known: dict[Value, Quantization]) -> None:

@@ -69,13 +69,17 @@ def reduce_prod(op: Operator) -> Value:
 
 @word("MEAN", layout="axes")
 def mean(op: Operator) -> Value:
-    """The mean over axes; of integers as kernels round it, twice."""
+    """The mean over axes; of int16 as kernels round it, twice.
+
+    LiteRT computes those of bytes by XNNPACK, which rounds once, unless it is kept from it.
+    """
     told = integers(op.raw(1))
     dims = op.dims(0)
     lengths = [dims[axis] for axis in dict.fromkeys(axis % len(dims) for axis in told or ()) if -1 < axis < len(dims)]
     count = prod(n for n in lengths if isinstance(n, int)) if all(isinstance(n, int) for n in lengths) else 0
     shift = halvings(quotient_of(op), count) if count else 0
-    whole = integers_of(op) if told and shift >= 1 else None
+    entry = op.quantization(0)
+    whole = integers_of(op) if told and shift >= 1 and entry is not None and entry[0] is DType.INT16 else None
     if whole is not None:
         twice = rounded_twice(op, _reduced(op, ReduceMean, whole), quotient_of(op), shift)
         if twice is not None:
