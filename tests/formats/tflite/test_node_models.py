@@ -92,17 +92,25 @@ WRITTEN = (
     *("causal_conv_with_state_silu_fp16", "causal_conv_with_state_with_past_state"),
     *("slice_start_out_of_bounds", "split_zero_size_splits_opset18", "reduce_sum_empty_set_non_reduced_axis_zero"),
     *("linear_attention_gated_delta_gqa", "linear_attention_fp16", "flexattention_score_mod", "flexattention_gqa"),
+    *("bitshift_right_uint64", "bitshift_right_int64", "div_uint64", "mod_uint64", "top_k_uint64"),
+    *("pow_types_int64_int64", "pow_types_int64_float32", "pow_types_int32_float32", "roialign_mode_max", "loop11"),
+    *("unique_sorted_with_axis", "unique_sorted_with_axis_3d", "unique_sorted_with_negative_axis"),
+    *("einsum_batch_diagonal", "resize_tf_crop_and_resize", "resize_tf_crop_and_resize_extrapolation_value"),
+    *("resize_tf_crop_and_resize_axes_3_2", "resize_downsample_scales_linear_antialias"),
+    *("resize_downsample_sizes_cubic_antialias", "optional_get_element_tensor"),
+    *("optional_has_element_empty_no_input_tensor_input", "optional_has_element_empty_no_input_name_optional_input"),
     *("adam_multiple", "adagrad", "nesterov_momentum", "spacetodepth_crd_mode_example"),
 )
 WITH_CONSTANTS = (
     *("col2im", "col2im_dilations", "col2im_pads", "col2im_strides", "col2im_5d", "cumprod_1d_reverse_exclusive"),
     *("cumprod_2d_axis_0", "affine_grid_2d_align_corners", "affine_grid_3d", "center_crop_pad_crop_and_pad"),
-    "center_crop_pad_crop_negative_axes_hwc",
+    *("center_crop_pad_crop_negative_axes_hwc", "pow_types_float32_uint64", "stft_with_window"),
+    *("affine_grid_3d_expanded", "affine_grid_3d_align_corners_expanded"),
 )
 """Those whose shapes and axes are stored, as they are in models."""
 LONG = {"export_averagepool_3d_default", "export_lppool_3d_default", "export_maxpool_3d_default"}
 """What makes cases one window after the other, and takes longer than all others together."""
-REFUSED = ("pow_types_float32_uint64", "mod_uint64", "unique_sorted_with_axis")
+REFUSED = ("training_dropout_mask", "cast_FLOAT_to_FLOAT8E5M2", "string_concat")
 """A few of those for which LiteRT has no kernel."""
 
 

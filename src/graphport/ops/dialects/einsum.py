@@ -11,6 +11,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import integers, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.comparison import Equal, Less, Where
+from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ReduceProd, ReduceSum
 from graphport.ops.pages.reduction.einsum import Equation
@@ -67,14 +68,30 @@ def _pair_by_pair(b: Builder, inputs: Sequence[Value], stated: Equation) -> tupl
 
 def _summed(b: Builder, x: Value, term: str, wanted: set[str]) -> tuple[Value, str]:
     """An operand without the axes that nobody else has."""
-    if len(set(term)) < len(term):
-        message = f"a diagonal: {term}"
-        raise UnsupportedError(message)
+    x, term = _diagonal(b, x, term)
     gone = [place for place, letter in enumerate(term) if letter not in wanted]
     if not gone:
         return x, term
     kept = "".join(letter for letter in term if letter in wanted)
     return b(ReduceSum, x, vector(b, gone), keepdims=0), kept
+
+
+def _diagonal(b: Builder, x: Value, term: str) -> tuple[Value, str]:
+    """An operand with each letter once: of two axes of one letter the elements that have one place on both."""
+    repeated = next((letter for letter in term if term.count(letter) > 1), None)
+    if repeated is None:
+        return x, term
+    first, second, *_ = (place for place, letter in enumerate(term) if letter == repeated)
+    dims = sizes(b.dims(x), "the axes")
+    n = dims[first]
+    if dims[second] != n:
+        message = f"axes of {term} that are broadcast"
+        raise UnsupportedError(message)
+    others = [place for place in range(len(term)) if place not in (first, second)]
+    moved = transposed(b, x, [*others, first, second])
+    flat = b(Reshape, moved, vector(b, [*(dims[place] for place in others), n * n]))
+    picked = b(Gather, flat, vector(b, [place * (n + 1) for place in range(n)]), axis=len(others))
+    return _diagonal(b, picked, "".join(term[place] for place in others) + repeated)
 
 
 def _ordered(b: Builder, x: Value, term: str, wanted: str) -> Value:

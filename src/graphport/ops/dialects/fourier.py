@@ -10,6 +10,7 @@ from graphport.core.budget import made_up
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import integers, sizes, transposed, vector
 from graphport.ops.folded import folded
+from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.convolution import Conv
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Reshape, Transpose
@@ -54,11 +55,12 @@ def stft_by_convolution(b: Builder, op: STFTView) -> tuple[Value, ...]:
     batch, total, parts = sizes(b.dims(op.signal), "the shape of the signal")
     step, told = integers(op.frame_step), None if op.frame_length is None else integers(op.frame_length)
     stored = None if op.window is None else folded(op.window)
-    if not step or (op.frame_length is not None and not told) or (op.window is not None and stored is None):
-        message = "the window, the step and the length of frames must be constant"
+    if not step or (op.frame_length is not None and not told):
+        message = "the step and the length of frames must be constant"
         raise UnsupportedError(message)
     weights = None if stored is None else stored.numpy()
-    n = told[0] if told else total if weights is None else len(weights)
+    (own,) = (total,) if op.window is None else sizes(b.dims(op.window), "the length of the window")
+    n = told[0] if told else own
     if 2 * n * n * parts > MOST_ENTRIES:
         message = f"kernels for frames of {n} entries would be too large"
         raise UnsupportedError(message)
@@ -71,7 +73,9 @@ def stft_by_convolution(b: Builder, op: STFTView) -> tuple[Value, ...]:
     given = (
         b(Transpose, op.signal, perm=(0, 2, 1)) if parts > 1 else b(Reshape, op.signal, vector(b, [batch, 1, total]))
     )
-    mixed = b(Conv, given, b.like(op.signal, kernels), kernel_shape=(n,), strides=(step[0],))
+    waves = b.like(op.signal, kernels)
+    waves = waves if op.window is None or stored is not None else b(Mul, waves, op.window)
+    mixed = b(Conv, given, waves, kernel_shape=(n,), strides=(step[0],))
     frames = (total - n) // step[0] + 1
     apart = b(Transpose, mixed, perm=(0, 2, 1))
     return (b(Reshape, apart, vector(b, [batch, frames, bins, 2])),)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import cast, dtype_of, reals, sizes, transposed, vector
+from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.resize import target
@@ -45,8 +47,12 @@ def resized_by_axes(
     stated: Sampling,
     axes: tuple[int, ...] | None,
     policy: str,
+    extrapolation: float = 0.0,
 ) -> Value:
-    """Each axis on its own: of what the page makes of unit vectors, places or a matrix."""
+    """Each axis on its own: of what the page makes of unit vectors, places or a matrix.
+
+    What lies beyond the ends of a region along any axis is `extrapolation`.
+    """
     roi, scales, wanted = (None if not is_there(each) else reals(each) for each in given)
     rank = len(b.dims(x))
     chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
@@ -58,6 +64,8 @@ def resized_by_axes(
         policy,
     )
     edges = roi or (*[0.0] * len(chosen), *[1.0] * len(chosen))
+    masks: list[np.ndarray[Any, Any]] = []
+    outside = False
     for place, (axis, n, out, ratio) in enumerate(zip(chosen, lengths, sizes_, ratios, strict=True)):
         region = np.array([edges[place], edges[place + len(chosen)]], np.float32)
         if out == n and ratio == 1 and list(region) == [0, 1]:
@@ -73,13 +81,21 @@ def resized_by_axes(
             a=stated.a,
             excludes_outside=stated.excludes_outside,
             antialiases=stated.antialias,
-            extrapolation=0.0,
+            extrapolation=np.nan,
         )
+        # Zeros are told apart from no place at all: a column of the latter is none of numbers.
+        beyond = np.isnan(units).any(axis=0)
+        outside = outside or bool(beyond.any())
+        masks.append(np.reshape(beyond, (-1, *[1] * (rank - axis - 1))))
+        units = np.where(beyond, np.float32(0), units)
         if stated.mode == "nearest" and np.all(units.sum(axis=0) == 1):
             x = b(Gather, x, vector(b, units.argmax(axis=0).tolist()), axis=axis)
         else:
             x = mixed(b, x, b.constant(units.astype(np.float32)), axis)
-    return x
+    if not outside or not extrapolation:
+        return x
+    made_up(*np.broadcast_shapes(*(mask.shape for mask in masks)))
+    return b(Where, b.constant(reduce(np.logical_or, masks)), b.like(x, extrapolation), x)
 
 
 def mixed(b: Builder, x: Value, matrix: Value, axis: int) -> Value:

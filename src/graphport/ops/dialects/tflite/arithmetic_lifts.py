@@ -116,16 +116,6 @@ def lift_abs(b: Builder, x: Value) -> Lifted:
     return (computed_in(b, _WITH_ABS, "ABS", x),)
 
 
-@arithmetic.Pow.lift("tflite")
-def lift_pow(b: Builder, x: Value, y: Value) -> Lifted:
-    """A power of the first one's type; one of integers to a real exponent is not computed exactly anywhere."""
-    told = dtype_of(x), dtype_of(y)
-    if not told[0].is_floating and told[1].is_floating:
-        message = f"no kernel computes POW of {told[0]} and {told[1]}"
-        raise UnsupportedError(message)
-    return (computed_in(b, _WITH_ABS, "POW", x, cast_to(b, y, told[0])),)
-
-
 @arithmetic.Mean.lift("tflite")
 def lift_mean(b: Builder, *data_0: Value) -> Lifted:
     return (b(arithmetic.Mul, b(arithmetic.Sum, *data_0), b.like(data_0[0], 1 / len(data_0))),)
@@ -134,6 +124,8 @@ def lift_mean(b: Builder, *data_0: Value) -> Lifted:
 @arithmetic.Mod.lift("tflite")
 def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
     """What is left has the sign of the divisor, or of the dividend."""
+    if dtype_of(x) is DType.UINT64:
+        return (b(arithmetic.Sub, x, b(arithmetic.Mul, b(arithmetic.Div, x, y), y)),)
     if not fmod:
         return (computed_in(b, _NUMBERS, "FLOOR_MOD", x, y),)
     rest = computed_in(b, _NUMBERS, "FLOOR_MOD", b(arithmetic.Abs, x), b(arithmetic.Abs, y))

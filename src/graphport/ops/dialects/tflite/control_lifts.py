@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -10,19 +11,23 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph
+from graphport.ir.transplant import transplant
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.captures import captured, close
 from graphport.ops.dialects.tflite.emitting import shaped
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.comparison import And, Less
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop
-from graphport.ops.pages.reshape import Concat, Identity, Unsqueeze
+from graphport.ops.pages.control.optionals import OptionalGetElement, OptionalHasElement
+from graphport.ops.pages.reshape import Concat, Identity, Reshape, Shape, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphport.core.dims import Dim
     from graphport.core.facts import Fact
     from graphport.ir.graph import Value
 
@@ -60,7 +65,15 @@ def _return(b: Builder, body: Graph, values: Sequence[Value]) -> None:
 
 @If.lift("tflite")
 def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Lifted:
-    """Both branches are given all that either reads."""
+    """Both branches are given all that either reads; of one that is always taken its own nodes are written."""
+    known = folded(cond)
+    if known is not None and known.count == 1 and b.before is not None:
+        taken = then_branch if bool(known.numpy().reshape(-1)[0]) else else_branch
+        moved = transplant(taken, b.before, {})
+        own = [moved[value] for value in taken.outputs if value in moved and moved[value].producer is not None]
+        if len(set(own)) == len(taken.outputs):
+            return tuple(own)
+        return tuple(b(Identity, moved.get(value, value)) for value in taken.outputs)
     branches = [_copied(b, each) for each in (then_branch, else_branch)]
     given = list(dict.fromkeys(value for branch in branches for value in captured(branch)))
     for branch in branches:
@@ -106,55 +119,101 @@ def lift_loop(
     most = b.constant(np.int64(np.iinfo(np.int64).max)) if m is None else m
     most = shaped(b, most, ()) if b.dims(most) else most
     begins = b.constant(np.bool_(True)) if cond is None else shaped(b, cond, ()) if b.dims(cond) else cond
-    empty = [b.constant(np.zeros((0, *_known(value)), _dtype(value).numpy), _dtype(value)) for value in stacked]
+    stacks = [_Stack.of(value) for value in stacked]
+    empty = [state for stack in stacks for state in stack.begins(b)]
     given = [b.constant(np.int64(0)), begins, *carried, *empty, most, *outside]
-    inner = _round(b, twin, len(carried), stacked, most, outside)
+    inner = _round(b, twin, len(carried), stacks, most, outside)
     holds = Graph(b.graph.fresh("holds") if b.graph is not None else "holds")
     if b.graph is not None:
         b.graph.share_names(holds)
     states = [holds.add_input(value.name, value.fact) for value in inner.inputs]
     asks = Builder(b.inference, holds, origin=b.origin, stem=b.stem)
-    holds.set_outputs([asks(And, asks(Less, states[0], states[2 + len(carried) + len(stacked)]), states[1])])
-    own = _results(b)
+    holds.set_outputs([asks(And, asks(Less, states[0], states[2 + len(carried) + len(empty)]), states[1])])
+    own, grown = _results(b), 2 + len(carried)
     facts: list[Fact] = [value.fact for value in given[:2]]
-    facts += [*own, *(value.fact for value in given[2 + len(own) :])]
+    facts += own[: len(carried)]
+    for stack, fact in zip(stacks, own[len(carried) :], strict=True):
+        facts += [fact] if stack.is_known else stack.facts
+    facts += [value.fact for value in given[len(facts) :]]
     results = b.word("WHILE", *given, facts=facts, cond_subgraph=holds, body_subgraph=inner)
-    return results[2 : 2 + len(own)]
+    found, states = [*results[2:grown]], list(results[grown:])
+    for stack in stacks:
+        last, states = states[: len(stack.facts)], states[len(stack.facts) :]
+        found.append(last[0] if stack.is_known else stack.joined(b, last, results[0]))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """Values of all rounds on one another: rows, or numbers in a row and a shape where only a run tells that."""
+
+    value: Value
+    dtype: DType
+    dims: tuple[Dim, ...]
+
+    @classmethod
+    def of(cls, value: Value) -> _Stack:
+        fact = value.fact
+        if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
+            message = "the type and the rank of a stacked value must be known"
+            raise UnsupportedError(message)
+        return cls(value, fact.dtype, fact.shape)
+
+    @property
+    def is_known(self) -> bool:
+        return all(isinstance(n, int) for n in self.dims)
+
+    @property
+    def facts(self) -> list[Fact]:
+        """Those of the states."""
+        if self.is_known:
+            return [TensorFact(self.dtype, (OPEN, *self.dims))]
+        return [TensorFact(self.dtype, (OPEN,)), TensorFact(DType.INT64, (len(self.dims),))]
+
+    def begins(self, b: Builder) -> list[Value]:
+        """The states in front of the first round."""
+        dims = [n for n in self.dims if isinstance(n, int)] if self.is_known else []
+        empty = b.constant(np.zeros((0, *dims), self.dtype.numpy), self.dtype)
+        return [empty] if self.is_known else [empty, b.constant(np.zeros(len(self.dims), np.int64))]
+
+    def put(self, inside: Builder, states: Sequence[Value]) -> list[Value]:
+        """The states behind a round."""
+        if self.is_known:
+            row = inside(Unsqueeze, self.value, inside.constant(np.array([0])))
+            return [inside(Concat, states[0], row, axis=0)]
+        flat = inside(Reshape, self.value, inside.constant(np.array([-1])))
+        return [inside(Concat, states[0], flat, axis=0), inside(Shape, self.value)]
+
+    def joined(self, b: Builder, states: Sequence[Value], rounds: Value) -> Value:
+        """All rows, from the states behind the last round."""
+        count = b(Unsqueeze, rounds, b.constant(np.array([0])))
+        return b(Reshape, states[0], b(Concat, count, states[1], axis=0), allowzero=1)
 
 
 def _round(
-    b: Builder, twin: Graph, carried: int, stacked: Sequence[Value], most: Value, outside: Sequence[Value]
+    b: Builder, twin: Graph, carried: int, stacks: Sequence[_Stack], most: Value, outside: Sequence[Value]
 ) -> Graph:
     """The body as a subgraph of all states."""
     inside = Builder(b.inference, twin, origin=b.origin, stem=b.stem)
-    sums = [
-        twin.add_input(f"{value.name}_rows", TensorFact(_dtype(value), (OPEN, *_known(value)))) for value in stacked
-    ]
+    sums = [[twin.add_input(f"{stack.value.name}_rows", fact) for fact in stack.facts] for stack in stacks]
     limit = twin.add_input(most.name, most.fact)
     rest = _take_in(twin, outside)
     number, goes_on, *results = twin.inputs[0], *twin.outputs[: 1 + carried]
-    rows = [
-        inside(Concat, total, inside(Unsqueeze, value, inside.constant(np.array([0]))), axis=0)
-        for total, value in zip(sums, stacked, strict=True)
-    ]
+    rows = [state for stack, states in zip(stacks, sums, strict=True) for state in stack.put(inside, states)]
     following = inside(Add, number, inside.constant(np.int64(1)))
     goes_on = shaped(inside, goes_on, ()) if inside.dims(goes_on) else goes_on
     _return(b, twin, [following, goes_on, *results, *rows, limit, *rest])
     return twin
 
 
-def _dtype(value: Value) -> DType:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
-    if dtype is None:
-        message = "the type of a stacked value is not known"
-        raise UnsupportedError(message)
-    return dtype
+@OptionalHasElement.lift("tflite")
+def lift_has_element(b: Builder, input: Value | None = None) -> Lifted:
+    """A constant, for there are no optionals: a tensor is there, and what is not given is not."""
+    if input is not None and not isinstance(input.fact, TensorFact):
+        return None
+    return (b(Identity, b.constant(np.bool_(input is not None))),)
 
 
-def _known(value: Value) -> tuple[int, ...]:
-    dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
-    found = tuple(n for n in dims or () if isinstance(n, int))
-    if dims is None or len(found) != len(dims):
-        message = "the shape of a stacked value must be known"
-        raise UnsupportedError(message)
-    return found
+@OptionalGetElement.lift("tflite")
+def lift_get_element(b: Builder, input: Value) -> Lifted:
+    return (b(Identity, input),) if isinstance(input.fact, TensorFact) else None

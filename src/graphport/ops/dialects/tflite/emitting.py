@@ -9,6 +9,7 @@ import numpy as np
 
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.core.spill import kept
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
@@ -77,12 +78,47 @@ def cast_to(b: Builder, value: Value, dtype: DType) -> Value:
 def _through_long(b: Builder, value: Value, dtype: DType) -> Value:
     """From or to uint64, which has no kernel, as the integers of as many bits that have a sign."""
     own = dtype_of(value)
-    if not (own.is_integer and dtype.is_integer):
+    reals = [each for each in (own, dtype) if not (each.is_integer or each is DType.BOOL)]
+    if reals and reals[0].bits > DType.FLOAT32.bits:
         message = f"no kernel casts {own} to {dtype}"
         raise UnsupportedError(message)
     if own is DType.UINT64:
-        return cast_to(b, emit(b, "BITCAST", value, types=(DType.INT64,)), dtype)
-    return emit(b, "BITCAST", cast_to(b, value, DType.INT64), types=(dtype,))
+        long = emit(b, "BITCAST", value, types=(DType.INT64,))
+        return cast_to(b, _as_real(b, long) if reals else long, dtype)
+    long = _from_real(b, cast_to(b, value, DType.FLOAT32)) if reals else cast_to(b, value, DType.INT64)
+    return emit(b, "BITCAST", long, types=(dtype,))
+
+
+_HIGHEST = float(1 << 63)
+
+
+def _as_real(b: Builder, x: Value) -> Value:
+    """64 bits without a sign, given as int64, in float32.
+
+    Of a number with the highest bit, twice its half: what is shifted out stays in the last bit, so that the half is
+    rounded to the side that the whole is.
+    """
+    parts = b.word("BITCAST", x, facts=[TensorFact(DType.UINT32, (*b.dims(x), 2))], types=(DType.UINT32,))[0]
+    parts = cast_to(b, parts, DType.INT64)
+    low, high = (emit(b, "GATHER", parts, ints(b, place), axis=len(b.dims(x))) for place in (0, 1))
+    odd = emit(b, "FLOOR_MOD", low, b.like(low, 2))
+    half = emit(b, "ADD", emit(b, "MUL", high, b.like(high, 1 << 31)), _halved(b, emit(b, "SUB", low, odd)))
+    sticky = emit(b, "SUB", odd, emit(b, "MUL", odd, emit(b, "FLOOR_MOD", half, b.like(half, 2))))
+    large = emit(b, "MUL", cast_to(b, emit(b, "ADD", half, sticky), DType.FLOAT32), 2.0)
+    return emit(b, "SELECT_V2", emit(b, "LESS", x, b.like(x, 0)), large, cast_to(b, x, DType.FLOAT32))
+
+
+def _halved(b: Builder, x: Value) -> Value:
+    """Half of what has 32 bits, in int64."""
+    bits = emit(b, "CAST", x, types=(DType.UINT32,))
+    return cast_to(b, emit(b, "RIGHT_SHIFT", bits, b.like(bits, 1)), DType.INT64)
+
+
+def _from_real(b: Builder, x: Value) -> Value:
+    """A real number as the 64 bits of an integer without a sign, given as int64."""
+    above = cast_to(b, emit(b, "SUB", x, _HIGHEST), DType.INT64)
+    wrapped_ = emit(b, "ADD", above, b.constant(np.iinfo(np.int64).min, DType.INT64))
+    return emit(b, "SELECT_V2", emit(b, "LESS", x, _HIGHEST), cast_to(b, x, DType.INT64), wrapped_)
 
 
 _WIDER = {

@@ -10,10 +10,11 @@ from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes
-from graphport.ops.dialects.tflite.emitting import cast_to, in_int32, shaped
+from graphport.ops.dialects.tflite.emitting import cast_to, in_int32, needed_array, shaped
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.generate import ConstantOfShape, EyeLike
 from graphport.ops.pages.reshape import Identity
+from graphport.ops.pages.signal import MelWeightMatrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,3 +59,22 @@ HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
 HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
 BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)
 """)
+
+
+@MelWeightMatrix.lift("tflite")
+def lift_mel_weights(
+    b: Builder,
+    num_mel_bins: Value,
+    dft_length: Value,
+    sample_rate: Value,
+    lower_edge_hertz: Value,
+    upper_edge_hertz: Value,
+    *,
+    output_datatype: DType = DType.FLOAT32,
+) -> Lifted:
+    """A constant: where corners of triangles are rounded down, float32 falls on other frequencies than float64."""
+    operands = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
+    stored = [needed_array(each, "what mel weights are made of") for each in operands]
+    made_up(int(stored[0].item()), int(stored[1].item()))
+    weights = MelWeightMatrix.function(*stored, output_datatype=output_datatype)
+    return (b(Identity, b.constant(weights, output_datatype)),)

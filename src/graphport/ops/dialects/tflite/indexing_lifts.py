@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.budget import bounded, made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, integers, real, sizes
 from graphport.ops.dialects.tflite.emitting import (
     cast_to,
@@ -19,13 +19,11 @@ from graphport.ops.dialects.tflite.emitting import (
     ints,
     lengths_of,
     shaped,
-    transposed_constant,
     wrapped,
 )
 from graphport.ops.pages.indexing import gathering, indices, regions, scattering
 from graphport.ops.pages.reduction import indices as found_places
 from graphport.ops.views.indexing import ScatterElementsView
-from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +50,9 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Li
     places_ = wrapped(b, indices, extent(b, data, axis))
     if dtype_of(data) is DType.STRING and len(b.dims(data)) == 1:
         return (emit(b, "GATHER", data, places_, axis=axis),)
+    if dtype_of(data) is DType.UINT64:
+        found = emit(b, "GATHER", cast_to(b, data, DType.INT64), places_, axis=axis)
+        return (cast_to(b, found, DType.UINT64),)
     return (computed_in(b, _GATHERED, "GATHER", data, beside=(places_,), axis=axis),)
 
 
@@ -275,50 +276,3 @@ def _best(page: Page, word: str) -> None:
 _SEARCHED = frozenset((DType.FLOAT32, DType.INT32))
 _best(found_places.ArgMax, "ARG_MAX")
 _best(found_places.ArgMin, "ARG_MIN")
-
-
-@TopKView.lift("tflite")
-def lift_top_k(b: Builder, op: TopKView) -> Lifted:
-    rank = len(b.dims(op.x))
-    wide = (
-        op.x
-        if dtype_of(op.x) in _NUMBERS
-        else cast_to(b, op.x, DType.INT32 if dtype_of(op.x) in _SMALL else DType.FLOAT32)
-    )
-    order = [*(each for each in range(rank) if each != op.axis % rank), op.axis % rank]
-    back = [order.index(each) for each in range(rank)]
-    told = integers(op.k)
-    count = ints(b, told[0]) if told else in_int32(b, shaped(b, op.k, ()))
-    given = transposed_constant(b, wide, order)
-    given = given if op.largest else emit(b, "NEG", given)
-    values, numbers = emits(b, "TOPK_V2", 2, given, count, types=(dtype_of(wide), DType.INT32))
-    values = transposed_constant(b, values if op.largest else emit(b, "NEG", values), back)
-    return cast_to(b, values, dtype_of(op.x)), cast_to(b, transposed_constant(b, numbers, back), DType.INT64)
-
-
-_SMALL = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
-
-
-@indices.Unique.lift("tflite")
-def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
-    """Distinct numbers in the order of their first appearance, which are sorted then."""
-    if axis is not None and len(b.dims(x)) > 1:
-        message = "distinct rows"
-        raise UnsupportedError(message)
-    own = dtype_of(x)
-    wide = own if own in _DISTINCT else DType.INT32 if own in _SMALL else DType.FLOAT32
-    flat = cast_to(b, shaped(b, x, (-1,)), wide)
-    values, which = emits(b, "UNIQUE", 2, flat, idx_out_type=2, types=(wide, DType.INT32))
-    count = shaped(b, lengths_of(b, values), ())
-    table = emit(b, "ONE_HOT", which, count, ints(b, 1), ints(b, 0), axis=-1)
-    begins = emit(b, "ARG_MAX", table, ints(b, 0), output_type=2, types=(DType.INT32,))
-    counts = emit(b, "SUM", table, ints(b, [0]), keep_dims=False)
-    if sorted:
-        _, order = emits(b, "TOPK_V2", 2, emit(b, "NEG", values), count, types=(wide, DType.INT32))
-        _, ranks = emits(b, "TOPK_V2", 2, emit(b, "NEG", order), count, types=(DType.INT32, DType.INT32))
-        values, begins, counts = (emit(b, "GATHER", each, order, axis=0) for each in (values, begins, counts))
-        which = emit(b, "GATHER", ranks, which, axis=0)
-    return cast_to(b, values, own), *(cast_to(b, each, DType.INT64) for each in (begins, which, counts))
-
-
-_DISTINCT = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import dtype_of, integers, reals, sizes
-from graphport.ops.dialects.resize_by_axes import Sampling, is_there, mixed, resized_by_axes
+from graphport.ops.dialects.operands import dtype_of, integers, reals
+from graphport.ops.dialects.resize_by_axes import Sampling, is_there, resized_by_axes
 from graphport.ops.dialects.tflite.convolution_lifts import first, last
-from graphport.ops.dialects.tflite.emitting import cast_to, ints, shaped
+from graphport.ops.dialects.tflite.emitting import ints
+from graphport.ops.dialects.tflite.resize_later import Region, resized_later
 from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
@@ -53,20 +53,25 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
             axes, wanted = _changed(b, op.x, axes, wanted)
     given = scales if is_there(scales) else wanted
     if given is not None and reals(given) is None:
-        if op.keep_aspect_ratio_policy != "stretch" or op.antialias:
+        if op.keep_aspect_ratio_policy != "stretch":
             message = "how lengths go together must be known"
             raise UnsupportedError(message)
-        return (_resized_later(b, op.x, given, axes, stated, is_scale=given is scales),)
+        region = Region(roi if is_there(roi) else None, op.extrapolation_value)
+        return (resized_later(b, op.x, given, axes, stated, region, is_scale=given is scales),)
     plain = _by_word(b, op.x, (scales, wanted), stated, axes, op.keep_aspect_ratio_policy)
     if plain is not None:
         return plain
     if roi is not None and is_there(roi):
-        if op.extrapolation_value or reals(roi) is None:
-            message = "what stands beyond the ends"
-            raise UnsupportedError(message)
+        if reals(roi) is None:
+            if given is None or op.keep_aspect_ratio_policy != "stretch":
+                return None
+            region = Region(roi, op.extrapolation_value)
+            return (resized_later(b, op.x, given, axes, stated, region, is_scale=given is scales),)
     elif op.coordinate_transformation_mode == "tf_crop_and_resize":
         return None
-    return (resized_by_axes(b, op.x, (roi, scales, wanted), stated, axes, op.keep_aspect_ratio_policy),)
+    given = (roi, scales, wanted)
+    policy = op.keep_aspect_ratio_policy
+    return (resized_by_axes(b, op.x, given, stated, axes, policy, op.extrapolation_value),)
 
 
 def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:
@@ -92,107 +97,6 @@ def _scaled(b: Builder, x: Value, axes: tuple[int, ...] | None, scales: Value) -
     if len(kept) in (0, len(told)):
         return axes, scales
     return tuple(kept), b.constant(np.array([*kept.values()], np.float32))
-
-
-def _resized_later(
-    b: Builder, x: Value, given: Value, axes: tuple[int, ...] | None, stated: Sampling, *, is_scale: bool
-) -> Value:
-    """By scales or lengths that are given later: places are computed, and of them indices or matrices."""
-    rank = len(b.dims(x))
-    chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
-    for place, axis in enumerate(chosen):
-        (n,) = sizes(b.dims(x)[axis : axis + 1], "the image")
-        told = shaped(b, emit(b, "GATHER", given, ints(b, [place]), axis=0), ())
-        told = cast_to(b, told, DType.FLOAT32)
-        # Tenths that float32 has a little below what they stand for are not to lose an entry.
-        out = emit(b, "FLOOR", emit(b, "MUL", told, float(n))) if is_scale else told
-        scale = told if is_scale else emit(b, "DIV", told, b.like(told, n))
-        numbers = emit(b, "RANGE", b.like(out, 0), out, b.like(out, 1))
-        at = _source(b, numbers, out, scale, n, stated.coordinates)
-        if stated.mode == "nearest":
-            x = emit(b, "GATHER", x, _nearest(b, at, n, stated.nearest), axis=axis)
-            continue
-        x = mixed(b, x, _weights(b, at, n, stated), axis)
-    return x
-
-
-def _source(b: Builder, numbers: Value, out: Value, scale: Value, n: int, coordinates: str) -> Value:
-    """Where in x the entries stand."""
-
-    def centred(shift: Value | None = None) -> Value:
-        at = emit(b, "SUB", emit(b, "DIV", emit(b, "ADD", numbers, 0.5), scale), 0.5)
-        return at if shift is None else emit(b, "ADD", at, shift)
-
-    match coordinates:
-        case "half_pixel":
-            return centred()
-        case "asymmetric":
-            return emit(b, "DIV", numbers, scale)
-        case "pytorch_half_pixel":
-            return emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), centred(), emit(b, "MUL", numbers, 0.0))
-        case "align_corners":
-            gaps = emit(b, "MAXIMUM", emit(b, "SUB", emit(b, "MUL", scale, float(n)), 1.0), 1e-6)
-            at = emit(b, "DIV", emit(b, "MUL", numbers, float(n - 1)), gaps)
-            return emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), at, emit(b, "MUL", numbers, 0.0))
-        case "half_pixel_symmetric":
-            exact = emit(b, "DIV", out, emit(b, "MUL", scale, float(n)))
-            return centred(emit(b, "MUL", emit(b, "SUB", b.like(exact, 1), exact), n / 2))
-        case _:
-            message = f"{coordinates} with lengths that are given later"
-            raise UnsupportedError(message)
-
-
-def _nearest(b: Builder, at: Value, n: int, mode: str) -> Value:
-    match mode:
-        case "floor":
-            found = emit(b, "FLOOR", at)
-        case "ceil":
-            found = emit(b, "CEIL", at)
-        case "round_prefer_ceil":
-            found = emit(b, "FLOOR", emit(b, "ADD", at, 0.5))
-        case _:
-            found = emit(b, "CEIL", emit(b, "SUB", at, 0.5))
-    kept = emit(b, "MINIMUM", emit(b, "MAXIMUM", found, 0.0), float(n - 1))
-    return cast_to(b, kept, DType.INT32)
-
-
-def _weights(b: Builder, at: Value, n: int, stated: Sampling) -> Value:
-    """What each entry of x weighs in each new one: [n, out]."""
-    row = emit(b, "EXPAND_DIMS", at, ints(b, 0))
-    column = b.constant(np.arange(made_up(n), dtype=np.float32).reshape(n, 1))
-    if stated.mode == "linear":
-        inside = emit(b, "MINIMUM", emit(b, "MAXIMUM", row, 0.0), float(n - 1))
-        return emit(
-            b, "RELU", emit(b, "SUB", b.constant(np.float32(1)), emit(b, "ABS", emit(b, "SUB", inside, column)))
-        )
-    base = emit(b, "FLOOR", row)
-    total: Value | None = None
-    for tap in range(-1, 3):
-        place = emit(b, "ADD", base, float(tap))
-        weight = _cubic(b, emit(b, "ABS", emit(b, "SUB", row, place)), stated.a)
-        kept = place if stated.excludes_outside else emit(b, "MINIMUM", emit(b, "MAXIMUM", place, 0.0), float(n - 1))
-        hit = cast_to(b, emit(b, "EQUAL", kept, column), DType.FLOAT32)
-        part = emit(b, "MUL", hit, weight)
-        total = part if total is None else emit(b, "ADD", total, part)
-    if total is None:
-        raise UnsupportedError
-    if not stated.excludes_outside:
-        return total
-    return emit(b, "DIV", total, emit(b, "SUM", total, ints(b, [0]), keep_dims=True))
-
-
-def _cubic(b: Builder, t: Value, a: float) -> Value:
-    """Keys' kernel at a distance."""
-
-    def polynomial(*factors: float) -> Value:
-        total = b.like(t, factors[0])
-        for factor in factors[1:]:
-            total = emit(b, "ADD", emit(b, "MUL", total, t), factor)
-        return total
-
-    near, far = polynomial(a + 2, -(a + 3), 0.0, 1.0), polynomial(a, -5 * a, 8 * a, -4 * a)
-    beyond = emit(b, "SELECT_V2", emit(b, "LESS", t, 2.0), far, emit(b, "MUL", t, 0.0))
-    return emit(b, "SELECT_V2", emit(b, "LESS_EQUAL", t, 1.0), near, beyond)
 
 
 def _by_word(

@@ -1,0 +1,77 @@
+"""Powers in TFLite: there are kernels of float32 and int32; those of 64 bits are products of squares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.tflite.emitting import array_of, cast_to, computed_in
+from graphport.ops.pages.arithmetic import Pow
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_COMPUTED = frozenset((DType.FLOAT32, DType.INT32))
+_MOST = 64
+"""The exponent from which on all powers of even numbers have 64 bits of zeros; of 0, 1 and -1 its parity counts."""
+
+
+@Pow.lift("tflite")
+def lift_pow(b: Builder, x: Value, y: Value) -> Lifted:
+    """A power of the first one's type."""
+    own, given = dtype_of(x), dtype_of(y)
+    if own.is_floating:
+        return (computed_in(b, _COMPUTED, "POW", x, cast_to(b, y, own)),)
+    if not given.is_floating:
+        return (_whole_power(b, x, y),)
+    # What is no whole number is rounded as float32 is, towards zero at last; what is one is exact.
+    real = cast_to(b, y, DType.FLOAT32)
+    exponent = emit(b, "FLOOR", real)
+    is_whole = emit(b, "EQUAL", exponent, real)
+    rounded = cast_to(b, emit(b, "POW", cast_to(b, x, DType.FLOAT32), real), own)
+    exact = _whole_power(b, x, cast_to(b, exponent, DType.INT32))
+    return (emit(b, "SELECT_V2", is_whole, exact, rounded),)
+
+
+def _whole_power(b: Builder, x: Value, y: Value) -> Value:
+    """x^y of int32 or int64, of which what is below one is 0; the kernel of int32 takes no negative exponents."""
+    stored = array_of(y)
+    if stored is not None and np.all(stored >= 0):
+        if dtype_of(x) is DType.INT32:
+            return emit(b, "POW", x, cast_to(b, y, DType.INT32))
+        exponent = b.constant(np.where(stored > _MOST, _MOST + stored % 2, stored).astype(np.int32))
+        return _product_of_squares(b, x, exponent, int(np.max(stored, initial=0)).bit_length())
+    exponent = _within(b, y)
+    power = _product_of_squares(b, x, emit(b, "MAXIMUM", exponent, 0), _MOST.bit_length())
+    is_unit = emit(b, "LOGICAL_OR", *(emit(b, "EQUAL", x, b.like(x, unit)) for unit in (1, -1)))
+    unit = emit(b, "SELECT_V2", _is_odd(b, exponent), x, b.like(x, 1))
+    below = emit(b, "SELECT_V2", is_unit, unit, b.like(x, 0))
+    return emit(b, "SELECT_V2", emit(b, "LESS", exponent, 0), below, power)
+
+
+def _within(b: Builder, y: Value) -> Value:
+    """An exponent in int32, of which one too large to count keeps its parity."""
+    long = cast_to(b, y, DType.INT64)
+    parity = emit(b, "FLOOR_MOD", long, b.like(long, 2))
+    low = emit(b, "MAXIMUM", long, emit(b, "SUB", parity, b.like(long, _MOST)))
+    return cast_to(b, emit(b, "MINIMUM", low, emit(b, "ADD", parity, b.like(long, _MOST))), DType.INT32)
+
+
+def _is_odd(b: Builder, exponent: Value) -> Value:
+    return emit(b, "EQUAL", emit(b, "FLOOR_MOD", exponent, b.like(exponent, 2)), b.like(exponent, 1))
+
+
+def _product_of_squares(b: Builder, base: Value, exponent: Value, bits: int) -> Value:
+    """The product of those squares of squares that the bits of an exponent name."""
+    power = b.like(base, 1)
+    for place in range(max(bits, 1)):
+        shifted = emit(b, "RIGHT_SHIFT", exponent, b.like(exponent, place)) if place else exponent
+        base = emit(b, "MUL", base, base) if place else base
+        power = emit(b, "SELECT_V2", _is_odd(b, shifted), emit(b, "MUL", power, base), power)
+    return power
