@@ -217,8 +217,17 @@ def test_columns_are_said():
 def test_convolution_of_integers_takes_the_nearest_that_the_type_has(dtype):
     draw = np.random.default_rng(9)
     low = 0 if dtype is np.uint8 else -9
+
+    def check(word, x, w, **given):
+        operands = [x.astype(dtype), w.astype(dtype)]
+        if dtype is np.int8:
+            # On processors without VNNI OpenVINO's own are wrong. Of int32 they are right, and of these numbers exact.
+            wide = check_word(word, [x.astype(np.int32), w.astype(np.int32)], constants=(1,), **slid(2, **given))
+            expected = [np.clip(y, -128, 127).astype(dtype) for y in wide]
+            check_word(word, operands, constants=(1,), expected=expected, **slid(2, **given))
+        else:
+            check_word(word, operands, constants=(1,), **slid(2, **given))
+
     for given in ({}, {"strides": (2, 1), "pads_begin": (1, 0), "pads_end": (0, 2)}):
-        x, w = (draw.integers(low, 10, shape).astype(dtype) for shape in ((2, 3, 7, 8), (4, 3, 3, 2)))
-        check_word("opset1.Convolution", [x, w], constants=(1,), **slid(2, **given))
-    x, w = (draw.integers(low, 10, shape).astype(dtype) for shape in ((1, 4, 5, 5), (2, 3, 2, 3, 3)))
-    check_word("opset1.GroupConvolution", [x, w], constants=(1,), **slid(2))
+        check("opset1.Convolution", *(draw.integers(low, 10, shape) for shape in ((2, 3, 7, 8), (4, 3, 3, 2))), **given)
+    check("opset1.GroupConvolution", *(draw.integers(low, 10, shape) for shape in ((1, 4, 5, 5), (2, 3, 2, 3, 3))))
