@@ -183,14 +183,18 @@ def test_what_moves_a_spectrum_moves_its_parts():
                 TensorFact(F32, (2, 5)),
             ]
             assert reshaping.attributes["types"] == (F32,)
-    for kind in ("returned", "other reader"):
+    for kind in ("returned", "other reader", "custom reader", "reals"):
+        dtype = F32 if kind == "reals" else DType.COMPLEX64
         net = Net(2, 1, 8)
-        spectrum = net.put("RFFT2D", net.x, [1, 8], shape=(2, 1, 5), dtype=DType.COMPLEX64)
-        flat = net.put("RESHAPE", spectrum, [2, 5], shape=(2, 5), dtype=DType.COMPLEX64)
-        shown = [
-            net.put("REAL", flat, shape=(2, 5)),
-            flat if kind == "returned" else net.put("CAST", flat, shape=(2, 5)),
-        ]
+        spectrum = net.put("RFFT2D", net.x, [1, 8], shape=(2, 1, 5), dtype=dtype)
+        flat = net.put("RESHAPE", spectrum, [2, 5], shape=(2, 5), dtype=dtype)
+        others = {
+            "returned": lambda flat=flat: flat,
+            "other reader": lambda net=net, flat=flat: net.put("CAST", flat, shape=(2, 5)),
+            "custom reader": lambda net=net, flat=flat: net.put("REAL", flat, shape=(2, 5), dialect="custom"),
+            "reals": lambda net=net, flat=flat: net.put("REAL", flat, shape=(2, 5)),
+        }
+        shown = [net.put("REAL", flat, shape=(2, 5)), others[kind]()]
         words = [node.word for node in net.graph]
         assert net.after(part_spectra, *shown) == words, kind
 
