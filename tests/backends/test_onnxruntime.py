@@ -334,6 +334,24 @@ def test_bodies_with_sequences_are_not_optimized(makes_sequence, monkeypatch):
     assert [options.graph_optimization_level == off for options in levels] == [makes_sequence]
 
 
+@pytest.mark.parametrize("size", [3, 9, 11, 33_554_433])
+@pytest.mark.parametrize("alpha", [{}, {"alpha": 0.5}])
+def test_windows_beyond_all_channels_are_cut(size, alpha, monkeypatch):
+    """The kernel holds zeros for the whole window: half a gigabyte for the largest of these."""
+    sizes = []
+    loaded = onnxruntime._loaded
+    monkeypatch.setattr(
+        onnxruntime,
+        "_loaded",
+        lambda _, graph, *more: sizes.extend(n.attributes["size"] for n in graph) or loaded(_, graph, *more),
+    )
+    graph = graph_of([node("LRN", ["x"], ["y"], size=size, **alpha)], [("x", [1, 5, 2, 2])], [("y", None)])
+    x = np.random.default_rng(0).normal(size=(1, 5, 2, 2)).astype(np.float32)
+    found, expected = (each.prepare(graph).run({"x": x})["y"] for each in (onnxruntime, reference))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert sizes == [min(size, 9)]
+
+
 @pytest.mark.parametrize("filler", [None, 0.0, -1.0, -np.inf])
 def test_zeros_around_a_choice_are_chosen(filler):
     """The optimizer of 1.31 takes them for padding."""

@@ -202,6 +202,7 @@ def _session(graph: Graph, extra_outputs: Sequence[str], told: _Options, profile
         # On x86 without dot products of bytes its kernels add two products in 16 bits, which overflow.
         options.add_session_config_entry("session.x64quantprecision", "1")
         graph = _with_zero_points(graph)
+    graph = _with_short_windows(graph)
     if not told.optimize or _has_sequences_below(graph):
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return _loaded(runtime, graph, options)
@@ -234,6 +235,28 @@ def _with_zero_points(graph: Graph) -> Graph:
                 storage = ArrayStorage(np.zeros(_extents(scale), np.int8))
                 node.set_input(2, inner.add_constant(f"{scale.name}.zero", TensorFact.of(storage), storage))
     return twin
+
+
+def _with_short_windows(graph: Graph) -> Graph:
+    """`graph`, or a copy in which no LRN reaches beyond all channels: its kernel holds zeros for the whole window."""
+    if all(_whole_window(node) is None for inner in walk(graph) for node in inner):
+        return graph
+    twin = rewrite.copy(graph)
+    for inner in walk(twin):
+        for node in inner:
+            if (size := _whole_window(node)) is not None:
+                stated: Any = {"alpha": 0.0001, **node.attributes}
+                node.set_attribute("alpha", stated["alpha"] * size / stated["size"])
+                node.set_attribute("size", size)
+    return twin
+
+
+def _whole_window(node: Node) -> int | None:
+    """The size of a window of all channels, where that of an LRN is larger."""
+    size = node.attributes.get("size") if node.op == "LRN" else None
+    channels = _extents(node.operands[0])[1:2] if isinstance(size, int) else []
+    whole = 2 * channels[0] - 1 if channels else 0
+    return whole if isinstance(size, int) and 0 < whole < size else None
 
 
 def _lacks_zero_points(node: Node) -> bool:
