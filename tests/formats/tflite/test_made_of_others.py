@@ -279,3 +279,13 @@ def test_of_a_branch_that_is_always_taken_its_nodes_are_written(tmp_path: Path) 
     onnx.save(net, tmp_path / "m.onnx")
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
     assert [each.word for each in gp.load(tmp_path / "m.tflite", raw=True).graph] == ["RELU"]
+
+
+@every("operator", ["AveragePool", "MaxPool"])
+@every("options", [{}, {"pads": [0, 1, 0, 1, 0, 1]}, {"strides": [1, 2, 2]}])
+def test_pools_over_three_axes(operator: str, options: dict[str, Any], tmp_path: Path) -> None:
+    x = RANDOM.normal(size=(1, 2, 4, 5, 6)).astype(np.float32)
+    with LiteRT() as litert:
+        found, expected = found_by_both(tmp_path, operator, [x], {}, {"kernel_shape": [2, 2, 3], **options}, litert)
+    assert not isinstance(found, str), found
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
