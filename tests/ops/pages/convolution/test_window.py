@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol, ceil_div, evaluate
-from graphport.ops.pages.convolution.window import covered, numbers, padded, window
+from graphport.ops.pages.convolution.window import covered, numbers, padded, reaching, window
 
 
 def test_automatic_padding_gives_the_length_over_the_stride_rounded_up():
@@ -66,3 +66,24 @@ def test_what_a_window_covers_is_a_view_without_copies():
 def test_dims_of_arrays_are_plain_numbers():
     with pytest.raises(TypeError):
         numbers([Symbol("N")])
+
+
+def test_what_of_a_kernel_meets_no_entry_adds_nothing():
+    """Sums and maxima are those of the whole kernel, which may have a thousand million rows."""
+    draw = np.random.default_rng(3)
+    smaller = 0
+    for _ in range(300):
+        n, k, d, s = (tuple(map(int, draw.integers(1, most, 2))) for most in (5, 9, 4, 4))
+        pads = tuple(map(int, draw.integers(0, 12, 4)))
+        if any(n[a] + pads[a] + pads[a + 2] <= (k[a] - 1) * d[a] for a in (0, 1)):
+            continue
+        slid = window(n, k, dilations=d, strides=s, pads=pads)
+        x = draw.integers(1, 9, (1, 1, *n)).astype(np.float64)
+        less = reaching(n, slid)
+        smaller += less.kernel != slid.kernel
+        for fill, merge in ((0, np.sum), (-1, np.max)):
+            whole, found = (merge(covered(x, each, fill), axis=(-2, -1)) for each in (slid, less))
+            np.testing.assert_array_equal(found, whole)
+    assert smaller > 50
+    huge = window((3,), (10**9,), pads=(5 * 10**8, 5 * 10**8))
+    assert covered(np.ones((1, 1, 3)), reaching((3,), huge), 0).sum(axis=-1).tolist() == [[[3.0] * 4]]

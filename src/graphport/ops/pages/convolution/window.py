@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,21 @@ def covered(x: Tensor, slid: Window, fill: Any) -> Tensor:
     ends = [(out - 1) * s + (k - 1) * d + 1 - n - int(p[0]) for n, k, s, d, p, out in axes]
     padding = [(int(begin), end) for (begin, _), end in zip(numbers_of_pairs(slid.pads), ends, strict=True)]
     return sliding_windows(padded(x, padding, fill), kernel, slid.strides, slid.dilations, lengths)
+
+
+def reaching(dims: Sequence[int], slid: Window) -> Window:
+    """`slid` without the rows and columns of its kernel that meet no entry of `dims` anywhere; one at least stays."""
+    kernel: list[int] = []
+    begins: list[int] = []
+    lengths, kernels = numbers(slid.lengths), numbers(slid.kernel)
+    axes = zip(dims, kernels, slid.strides, slid.dilations, numbers_of_pairs(slid.pads), lengths, strict=True)
+    for n, k, s, d, (begin, _), out in axes:
+        first = max(0, -((max(out - 1, 0) * s - begin) // d))
+        last = min(k - 1, (begin + n - 1) // d)
+        first, last = (first, last) if first <= last else (0, 0)
+        kernel.append(last - first + 1)
+        begins.append(begin - first * d)
+    return replace(slid, kernel=tuple(kernel), pads=tuple((begin, 0) for begin in begins))
 
 
 def numbers_of_pairs(pads: Sequence[tuple[Dim, Dim]]) -> list[tuple[int, int]]:

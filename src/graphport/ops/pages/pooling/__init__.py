@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.pages.convolution.window import Window, covered, numbers, numbers_of_pairs, window
+from graphport.ops.pages.convolution.window import Window, covered, numbers, numbers_of_pairs, reaching, window
 from graphport.ops.pages.pooling.regions import MaxRoiPool, MaxUnpool
 from graphport.ops.shapes import check_rank
 from graphport.ops.types import BYTES, FLOATS, INT64, Tensor, Types
@@ -104,8 +104,9 @@ def MaxPool(
         pads=pads,
         strides=strides,
     )
+    slid = reaching(x.shape[2:], slid)
     out = numbers(slid.lengths)
-    shape = (*x.shape[:2], *out, prod(kernel_shape))
+    shape = (*x.shape[:2], *out, prod(numbers(slid.kernel)))
     entries = covered(x, slid, lowest(x.dtype)).reshape(shape)
     # NaN is the largest where the window has one, padding the smallest where it does not.
     first = np.argmax(entries.astype(np.result_type(x.dtype, np.float32)), axis=-1, keepdims=True)
@@ -187,7 +188,7 @@ def AveragePool(
     )
     wide = np.result_type(x.dtype, np.float32)
     inside = tuple(range(-len(kernel_shape), 0))
-    sums = covered(x.astype(wide), slid, 0).sum(axis=inside)
+    sums = covered(x.astype(wide), reaching(x.shape[2:], slid), 0).sum(axis=inside)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (sums / _counts(x.shape[2:], slid, counts_padding=bool(count_include_pad)).astype(wide)).astype(x.dtype)
 
@@ -265,7 +266,7 @@ def LpPool(
         strides=strides,
     )
     powers = np.abs(x.astype(np.result_type(x.dtype, np.float32))) ** p
-    sums = covered(powers, slid, 0).sum(axis=tuple(range(-len(kernel_shape), 0)))
+    sums = covered(powers, reaching(x.shape[2:], slid), 0).sum(axis=tuple(range(-len(kernel_shape), 0)))
     return (sums ** sums.dtype.type(1 / p)).astype(x.dtype)
 
 
