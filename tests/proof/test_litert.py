@@ -108,3 +108,28 @@ def test_layers_whose_operands_litert_rounds_itself_pass_and_fail_where_weights_
             constant.CopyFrom(onnx.numpy_helper.from_array(codes, constant.name))
     onnx.save(told, tmp_path / "wrong.onnx")
     assert not gp.verify(tmp_path / "net.tflite", tmp_path / "wrong.onnx").passed
+
+
+def test_means_of_bytes_are_those_of_the_kernels_that_litert_takes_by_itself(tmp_path: Path) -> None:
+    """Its other kernels round a third of them to the next step."""
+    random = np.random.default_rng(8)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("ReduceMean", ["d", "axes"], ["m"], keepdims=0),
+        helper.make_node("QuantizeLinear", ["m", "t", "z"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "t", "z"], ["y"]),
+    ]
+    constants = {"s": np.float32(0.03), "t": np.float32(0.0045), "z": np.int8(3), "axes": np.array([2, 3])}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 8, 6, 6])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 8])],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    proof = gp.verify(tmp_path / "m.onnx", tmp_path / "m.tflite", {"x": random.normal(size=(4, 8, 6, 6)).astype("f4")})
+    assert proof.passed
+    assert proof.outputs[0].worst.max_abs == 0

@@ -1,4 +1,4 @@
-"""LiteRT on a TFLite file as it lies on disk, with its own kernels alone."""
+"""LiteRT on a TFLite file as it lies on disk, with the kernels of XNNPACK where it takes them by itself."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class _Interpreted:
 
     def __init__(self, path: str, threads: int) -> None:
         self._path, self._threads = path, threads
+        self._kernels = _runtime.OpResolverType.BUILTIN
         try:
             self._model = self._loaded()
             # What has open extents may have none that fit before somebody gives an input.
@@ -35,11 +36,19 @@ class _Interpreted:
         self.outputs = [_port(each) for each in self._model.get_output_details()]
 
     def _loaded(self) -> Any:
-        kernels = _runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         threads = self._threads or None
-        return _runtime.Interpreter(self._path, experimental_op_resolver_type=kernels, num_threads=threads)
+        return _runtime.Interpreter(self._path, experimental_op_resolver_type=self._kernels, num_threads=threads)
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        try:
+            return self._computed(inputs), states
+        except RefusedError:
+            # What XNNPACK prepares and does not run, LiteRT's own kernels may.
+            self._kernels = _runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+            self._model = self._loaded()
+            return self._computed(inputs), states
+
+    def _computed(self, inputs: Sequence[Any]) -> list[Any]:
         try:
             if self._keeps_variables:
                 # Only an interpreter that is new begins with what the file says.
@@ -52,10 +61,9 @@ class _Interpreted:
             for port, value in zip(self._model.get_input_details(), inputs, strict=True):
                 self._model.set_tensor(port["index"], value)
             self._model.invoke()
-            found = [_found(self._model, each) for each in self._model.get_output_details()]
+            return [_found(self._model, each) for each in self._model.get_output_details()]
         except Exception as error:
             raise _refusal(error) from error
-        return found, states
 
 
 def _found(model: Any, told: Any) -> Any:
