@@ -24,16 +24,27 @@ class _Interpreted:
         self._path, self._threads = path, threads
         self._kernels = _runtime.OpResolverType.BUILTIN
         try:
+            self._begin()
+        except RefusedError:
+            self._begin_alone()
+        words = {told["op_name"] for told in self._model._get_ops_details()}
+        self._keeps_variables = "VAR_HANDLE" in words
+        self.inputs = [_port(each) for each in self._model.get_input_details()]
+        self.outputs = [_port(each) for each in self._model.get_output_details()]
+
+    def _begin_alone(self) -> None:
+        """What XNNPACK does not prepare or run, LiteRT's own kernels may."""
+        self._kernels = _runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        self._begin()
+
+    def _begin(self) -> None:
+        try:
             self._model = self._loaded()
             # What has open extents may have none that fit before somebody gives an input.
             if not any(None in port.shape for port in map(_port, self._model.get_input_details()) if port.shape):
                 self._model.allocate_tensors()
         except Exception as error:
             raise _refusal(error) from error
-        words = {told["op_name"] for told in self._model._get_ops_details()}
-        self._keeps_variables = "VAR_HANDLE" in words
-        self.inputs = [_port(each) for each in self._model.get_input_details()]
-        self.outputs = [_port(each) for each in self._model.get_output_details()]
 
     def _loaded(self) -> Any:
         threads = self._threads or None
@@ -43,9 +54,7 @@ class _Interpreted:
         try:
             return self._computed(inputs), states
         except RefusedError:
-            # What XNNPACK prepares and does not run, LiteRT's own kernels may.
-            self._kernels = _runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-            self._model = self._loaded()
+            self._begin_alone()
             return self._computed(inputs), states
 
     def _computed(self, inputs: Sequence[Any]) -> list[Any]:
