@@ -280,3 +280,14 @@ def test_what_requires_nothing_is_asked_once_in_one_memory(monkeypatch, dims, is
     assert len(asked) == 1 + is_asked_again
     assert answered() == first
     assert len(asked) == 2 + is_asked_again
+
+
+def test_numbers_that_are_equal_and_not_the_same_have_facts_of_their_own():
+    """0.0 is -0.0, and equal keys are one: each node is asked for itself."""
+    graph = Graph()
+    for name, number in (("a", 0.0), ("b", -0.0), ("c", 0.0)):
+        made = graph.append(Node("Constant", [], [Value(name, UNKNOWN)], {"value_float": number}))
+        graph.add_output(graph.append(Node("Neg", [made.output], [Value(f"{name}.neg", UNKNOWN)])).output)
+    infer(graph)
+    told = {value.name: repr(value.fact.reals) for node in graph for value in node.results}
+    assert [told[name] for name in "abc"] == ["(0.0,)", "(-0.0,)", "(0.0,)"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.ir.attributes import as_key
+
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
@@ -72,4 +74,4 @@ def _likeness(node: Node) -> Hashable:
     inputs, outputs = node.inputs, node.outputs
     facts = [None if value is None else id(value.fact) for value in inputs]
     claims = [None if value is None else id(value.fact) for value in outputs]
-    return (node.word, len(outputs), *facts, *claims, *node.attributes.items())
+    return (node.word, len(outputs), *facts, *claims, *as_key(node.attributes))

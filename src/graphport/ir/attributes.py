@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
@@ -29,6 +29,15 @@ PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
 
 class PlainAttributes(dict[str, "Attribute"]):
     """Attributes with no graph among them: who says so spares each node that is given them looking for one."""
+
+
+def as_key(attributes: Mapping[str, Attribute]) -> tuple[Hashable, ...]:
+    """Attributes in their order as what can be looked up: 1, 1.0 and `True` are three, 0.0 and -0.0 two."""
+    apart = [repr(each) if type(each) in _SIGNED else type(each) for each in attributes.values()]
+    return (*attributes.items(), *apart)
+
+
+_SIGNED = frozenset((float, complex, tuple))
 
 
 def bodies_among(attributes: Mapping[str, Attribute]) -> Sequence[Body]:

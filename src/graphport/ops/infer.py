@@ -9,11 +9,12 @@ from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Symbolic, Undecided
 from graphport.core.facts import MOST_ELEMENTS, UNKNOWN, TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled
+from graphport.ir.attributes import as_key
 from graphport.ir.graph import Graph, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
-from graphport.ops.operator_facts import MOST_REMEMBERED, OperatorFacts, frozen
+from graphport.ops.operator_facts import MOST_REMEMBERED, OperatorFacts, frozen, signs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -152,14 +153,24 @@ class Inference(OperatorFacts):
         dialect, word, version = node.dialect, node.word, registry.version(node)
         absent = absent_results(node)
         literals = () if registry.reads_facts_alone(dialect, word) else tuple(map(_literal, node.inputs))
-        handed = (dialect, word, version, count, absent, literals, *map(id, operands), *node.attributes.items())
+        handed = (dialect, word, version, count, absent, literals, *map(id, operands), *as_key(node.attributes))
         same = self._handed.get(handed)
         if same is not None:
             return same[1]
         rule = registry.lowering(dialect, word, version)
         if rule is None:
             return (UNKNOWN,) * count
-        key = (dialect, word, version, count, absent, tuple(operands), literals, frozen(node.attributes))
+        key = (
+            dialect,
+            word,
+            version,
+            count,
+            absent,
+            tuple(operands),
+            signs(operands),
+            literals,
+            frozen(node.attributes),
+        )
         remembered = self._dialect.get(key)
         if remembered is not None:
             self.hand_on(handed, operands, remembered)
@@ -266,7 +277,7 @@ class _Alike:
             if operand.storage is not None and dialect and not registry.reads_facts_alone(dialect, word):
                 key.append((_literal(operand),))
         if node.attributes:
-            key += node.attributes.items()
+            key += as_key(node.attributes)
         found = tuple(key)
         try:
             known = self._known.get(found)

@@ -14,6 +14,7 @@ from graphport.core.diagnostics import Severity
 from graphport.core.dims import Extents, Undecided, symbols
 from graphport.core.facts import UNKNOWN, OptionalFact, SequenceFact, TensorFact, Unknown
 from graphport.core.storage import ArrayStorage
+from graphport.ir.attributes import as_key
 from graphport.ir.graph import Graph
 from graphport.ops.declare import ShapeError
 from graphport.ops.propagation import with_elements
@@ -133,11 +134,11 @@ class OperatorFacts(ABC):
         """`page`, remembered from an operation with the same operands and attributes; a body is asked each time."""
         if attributes and Graph in map(type, attributes.values()):
             return self.page(page, operands, attributes, count)
-        handed = (page.name, count, *map(id, operands), *attributes.items())
+        handed = (page.name, count, *map(id, operands), *as_key(attributes))
         found = self._handed.get(handed)
         if found is not None:
             return found[1]
-        key = (page.name, count, tuple(operands), frozen(attributes))
+        key = (page.name, count, tuple(operands), signs(operands), frozen(attributes))
         facts = self._pages.get(key)
         if facts is None and self._memory is not None:
             facts = self._memory.get(key)
@@ -235,6 +236,13 @@ def _check_extents(fact: Fact | None) -> None:
                 raise ShapeError(message, "extents lie between 0 and 2^63 - 1")
 
 
+def signs(operands: Sequence[Fact | None]) -> tuple[str, ...]:
+    """What tells facts apart that are equal: those of 0.0 and -0.0."""
+    return tuple([repr(fact.reals) for fact in operands if isinstance(fact, TensorFact) and fact.reals is not None])
+
+
 def frozen(attributes: Mapping[str, Attribute]) -> tuple[Any, ...]:
     """Attributes as what can be looked up."""
-    return tuple(sorted(attributes.items())) if len(attributes) > 1 else tuple(attributes.items())
+    if len(attributes) > 1:
+        attributes = dict(sorted(attributes.items()))
+    return as_key(attributes)

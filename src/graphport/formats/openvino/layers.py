@@ -14,6 +14,7 @@ from graphport.formats.openvino.notes import DECOMPRESSION, KEY, NAMES, Header
 from graphport.formats.openvino.shapes import UnreadableError, read_shape, write_shape
 from graphport.formats.openvino.weights import Coded
 from graphport.formats.openvino.xml import PLAIN, Element, Ends, Layer
+from graphport.ir.attributes import as_key
 from graphport.ir.graph import Graph, Node, walk
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ class _Network:
     def _node_again(self, noted: Element, node: Node) -> Element:
         if node.has_bodies:
             return self._changed(noted, node)
-        key = id(noted.children), node.word, *node.attributes.items()
+        key = id(noted.children), node.word, *as_key(node.attributes)
         try:
             if key in self._unchanged:
                 return noted
