@@ -50,7 +50,8 @@ class _Runnable:
 
 
 def _loaded(path: Path) -> Any:
-    reader = _runtime.nnef()
+    # By itself it has the words of `tract_core` alone.
+    reader = _runtime.nnef().with_onnx().with_pulse().with_tract_extra().with_tract_transformers()
     if path.suffix != ".nnef" or path.is_dir():
         return reader.load(str(path))
     # It takes folders and archives; a text that stands alone is one.

@@ -10,7 +10,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.dialects.leading_broadcast import emitted
 from graphport.ops.dialects.nnef.formula import BROADCAST, ROWS, term
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.pages.comparison import (
+    Equal,
     IsInf,
     IsNaN,
     Xor,
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 BROADCAST.lower("""
-eq(x, y) <-> Equal(*trailed(x, y))
+eq(x, y) -> Equal(*trailed(x, y))
 lt(x, y) <-> Less(*trailed(x, y))
 gt(x, y) <-> Greater(*trailed(x, y))
 le(x, y) <-> LessOrEqual(*trailed(x, y))
@@ -58,9 +60,17 @@ def lift_is_inf(
     return b.word("lt", x, b.constant(-most, DType.FLOAT32), facts=[fact])
 
 
+@Equal.lift("nnef")
+def lift_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
+    """Of truths both, or neither one: `eq` compares numbers, in the standard and in tract 0.23.9."""
+    if dtype_of(a) is not DType.BOOL:
+        return emitted(b, "eq", a, other, dtype=DType.BOOL)
+    either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
+    return b.word("or", both, term(b, "not", either), facts=[both.fact])
+
+
 @Xor.lift("nnef")
 def lift_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """One, and not both."""
     either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
-    (neither,) = b.word("not", both, facts=[both.fact])
-    return b.word("and", either, neither, facts=[either.fact])
+    return b.word("and", either, term(b, "not", both), facts=[either.fact])
