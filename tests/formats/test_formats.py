@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import gzip
 import io
+import os
 import tarfile
-from pathlib import Path
 
 import pytest
 
@@ -103,7 +103,7 @@ def test_what_may_not_be_read_is_told(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     # Root may read everything, so the mode of the file would tell nothing there.
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert code_of(recognize, path) == "IO0006"
 
 

@@ -114,7 +114,8 @@ def _read(
 ) -> tuple[Model, list[Diagnostic]]:
     kind = formats.recognize(path)
     options = {"edition": edition, "program": program, "states": states}
-    with stage(f"reading {Path(path).name}"):
+    place = Path(path)
+    with stage(f"reading {place.name}"):
         graph, findings = kind.read(path, shapes=shapes, tolerant=tolerant, **options)
     versions = kind.versions(graph)
     kernels = kind.kernels(graph)
@@ -139,7 +140,7 @@ def _read(
         kind.mark_again(graph)
     findings = list(dict.fromkeys([*findings, *found]))
     as_it_was, words = (None if each is None else kept(each, graph) for each in (read, as_read))
-    model = Model(graph, kind.name, Path(path), findings, versions, kernels=kernels, kept=as_it_was, words=words)
+    model = Model(graph, kind.name, place, findings, versions, kernels=kernels, kept=as_it_was, words=words)
     return model, findings
 
 

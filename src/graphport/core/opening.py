@@ -52,6 +52,19 @@ def opened(path: str | os.PathLike[str]) -> BinaryIO:
     return Path(path).open("rb")
 
 
+def beginning(path: str | os.PathLike[str], most: int) -> bytes:
+    """At most so many of the first bytes of a regular file, read at once; small files are read by the thousand.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        return os.read(handle, most)
+    finally:
+        os.close(handle)
+
+
 def contents(path: str | os.PathLike[str]) -> bytes:
     """The bytes of a regular file.
 

@@ -210,6 +210,8 @@ def recover(path: Path_) -> None:
         OSError: it cannot be finished here.
     """
     try:
+        if _is_plain(path) and not os.path.lexists(_note_beside(path)):
+            return
         note = _note_of(_target_name(path))
     except ValueError:
         return  # the system has no such names
@@ -318,6 +320,18 @@ def _target(path: Path_) -> Path:
 
 def _target_name(path: Path_) -> Path:
     return Path(os.path.realpath(path))
+
+
+def _is_plain(path: Path_) -> bool:
+    """Whether a file is called as the path says, whatever folders lead to it; asked of every file that is read."""
+    name = os.path.split(path)[1]
+    return os.name == "posix" and name not in ("", ".", "..") and not os.path.islink(path)  # noqa: PTH114
+
+
+def _note_beside(path: Path_) -> str:
+    """`_note_of` a path that is plain."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}{_NOTE}")  # noqa: PTH118
 
 
 def _note_of(graph: Path) -> Path:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.faults import as_finding
 from graphport.core.names import near
-from graphport.core.opening import belonging, regular
+from graphport.core.opening import beginning, belonging, regular
 from graphport.core.replacing import recover
 
 if TYPE_CHECKING:
@@ -24,10 +26,18 @@ _FINDINGS = "findings"
 HEAD = 4096
 """Bytes of a file that a format sees to recognize it."""
 
+_NAMELESS = Path("model")
+
 _IR_CHOICES = ("ir_opset", "ir_version", "weights")
 
 _GRAPHS = {".caffemodel": ".prototxt"}
 """Endings of weights that are opened like models, and of the graphs that they are written together with."""
+
+
+@cache
+def _module(name: str) -> ModuleType:
+    """The package of a format; every one of them is asked of every file."""
+    return import_module(f"graphport.formats.{name}")
 
 
 class Format(NamedTuple):
@@ -60,7 +70,7 @@ class Format(NamedTuple):
     @property
     def module(self) -> ModuleType:
         """`recognizes(path, head)`, `read(path, …)` and `write(graph, path, …)`."""
-        return import_module(f"graphport.formats.{self.name}")
+        return _module(self.name)
 
     def read(self, path: str | Path, **options: Any) -> tuple[Graph, list[Diagnostic]]:
         """The graph in the format's own words, and warnings; errors are raised. Options unknown to it are ignored."""
@@ -243,30 +253,32 @@ def recognize(path: str | Path) -> Format:
         DiagnosticError: IO0001 there is nothing at `path`, IO0002 no format is recognized, IO0006 it cannot be read.
     """
     place = path if isinstance(path, Path) else Path(path)
-    span = Span(Source(str(path)))
     try:
-        recover(belonging(graph_of(place), place))
-        if not _is_there(place):
-            raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
-        is_file = not place.is_dir()
-        if is_file:
-            regular(place)
+        graph = graph_of(place)
+        recover(graph if graph is place else belonging(graph, place))
+        mode = _mode(place)
+        if mode is None:
+            message = f"there is no {path}"
+            raise DiagnosticError(Diagnostic("IO0001", message, Span(Source(str(path))), "check the path"))
+        is_file = not S_ISDIR(mode)
+        if is_file and not S_ISREG(mode):
+            regular(place)  # which says what it is
         found = _by_content(place, is_file=is_file) or _by_ending(place.name)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
-        raise DiagnosticError(Diagnostic("IO0006", message, span, "check the path")) from error
+        raise DiagnosticError(Diagnostic("IO0006", message, Span(Source(str(path))), "check the path")) from error
     if found is not None:
         return found
-    raise DiagnosticError(Diagnostic("IO0002", f"{path} is in no format that is known", span, f"known: {_known()}"))
+    message = f"{path} is in no format that is known"
+    raise DiagnosticError(Diagnostic("IO0002", message, Span(Source(str(path))), f"known: {_known()}"))
 
 
-def _is_there(place: Path) -> bool:
-    """As `Path.exists` before Python 3.14, which takes a refusal of the system for an absence."""
+def _mode(place: Path) -> int | None:
+    """What is at `place`, `None` for nothing; `Path.exists` before Python 3.14 takes a refusal for an absence."""
     try:
-        place.stat()
+        return place.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last of names with a NUL
-        return False
-    return True
+        return None
 
 
 def called(name: str) -> Format:
@@ -305,10 +317,9 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
 def _by_content(place: Path, *, is_file: bool) -> Format | None:
     head = b""
     if is_file:
-        with place.open("rb") as file:
-            head = file.read(HEAD)
+        head = beginning(place, HEAD)
         # A format looks at the name, too; nothing lies below a file, and this name has no ending.
-        place = place / "model"
+        place = _NAMELESS if head else place / "model"
     return next((found for found in FORMATS.values() if found.module.recognizes(place, head)), None)
 
 

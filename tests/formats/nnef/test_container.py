@@ -170,6 +170,21 @@ def test_nothing_there_is_a_finding(tmp_path):
     assert codes(tmp_path / "pipe") == ["NNEF0730"]
 
 
+@pytest.mark.parametrize("size", [1 << 16, (1 << 16) - 1, (1 << 16) + 1])
+def test_a_text_of_any_length_is_read_to_its_end(tmp_path, size):
+    path = tmp_path / "model.nnef"
+    text = TEXT + "#" * (size - len(TEXT.encode()))
+    path.write_text(text)
+    assert open_container(path).graph().text == text
+
+
+def test_a_text_that_a_limit_refuses_is_not_taken_because_it_was_read_already(tmp_path):
+    path = tmp_path / "model.nnef"
+    path.write_text(TEXT)
+    with pytest.raises(DiagnosticError, match="NNEF0733"):
+        open_container(path, FileLimits(text=8)).graph()
+
+
 def test_a_file_that_may_not_be_read_is_a_finding(tmp_path, monkeypatch):
     path = tmp_path / "model.nnef"
     path.write_text(TEXT)
@@ -177,7 +192,7 @@ def test_a_file_that_may_not_be_read_is_a_finding(tmp_path, monkeypatch):
     def refuse(*_args, **_options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert codes(path) == ["NNEF0731"]
 
 

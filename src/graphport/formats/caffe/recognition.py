@@ -14,8 +14,8 @@ _NETWORK = re.compile(rb"(?:^|[\s}])(?:layers?\s*:?\s*\{|input\s*:\s*[\"'])")
 
 def recognizes(path: Path, head: bytes) -> bool:
     """Whether `path`, a file that begins with `head`, is a network or its weights."""
-    if path.is_dir():
-        return False
+    if not head:
+        return False  # a folder, or a file of nothing
     if b"\0" not in head and path.suffix != WEIGHTS:
         return _NETWORK.search(head) is not None and _is_fitting(head)
     return _begins_as_weights(head)

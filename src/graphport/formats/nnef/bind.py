@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from graphport.formats.nnef.syntax import Edition, Name
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 64
 _MOST_NAMES = 500
+_MOST_PLANS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +56,12 @@ class Binder:
 
     def _plan(self, declaration: Declaration, names: tuple[str | None, ...]) -> Plan | None:
         formals = declaration.formals
-        indices = {formal.name: index for index, formal in enumerate(formals)}
-        bound: dict[int, None] = {}
-        lenient: int | None = None
-        has_named = False
-        for position, name in enumerate(names):
-            if name is None:
-                if position >= len(formals) or has_named:
-                    return None
-                if not formals[position].takes_tensors:
-                    if not self._is_lenient(declaration):
-                        return None
-                    lenient = position if lenient is None else lenient
-                bound[position] = None
-            else:
-                has_named = True
-                index = indices.get(name)
-                if index is None or index in bound:
-                    return None
-                bound[index] = None
-        absent = tuple(index for index in range(len(formals)) if index not in bound)
-        if any(formals[index].default is None for index in absent):
+        places = tuple([None if name is None else declaration.index(name) for name in names])
+        if len(names) > len(formals) or places.count(None) > names.count(None):
             return None
-        return Plan(tuple(bound), absent, lenient)
+        # Standard operations are the same ones for every document.
+        plan = _standard_plan if declaration.is_standard else _plan
+        return plan(declaration, places, is_lenient=self._is_lenient(declaration))
 
     def _is_lenient(self, declaration: Declaration) -> bool:
         # The provisional text's own example passes an attribute by position to a fragment that has nothing else.
@@ -131,6 +116,41 @@ class Binder:
         else:
             message = f"'{name}' of '{declaration.name}' is given twice"
             self._findings.error("NNEF0327", message, argument, "leave one of them out")
+
+
+def _plan(declaration: Declaration, places: tuple[int | None, ...], *, is_lenient: bool) -> Plan | None:
+    """How arguments bind, of which those by name are for the parameters in `places`.
+
+    Args:
+        declaration: what is called, with no more arguments than parameters.
+        places: of each argument its parameter by name, `None` where it has no name.
+        is_lenient: whether attributes may go by position.
+    """
+    formals = declaration.formals
+    bound: dict[int, None] = {}
+    lenient: int | None = None
+    has_named = False
+    for position, index in enumerate(places):
+        if index is not None:
+            has_named = True
+            if index in bound:
+                return None
+            bound[index] = None
+            continue
+        if has_named:
+            return None
+        if not formals[position].takes_tensors:
+            if not is_lenient:
+                return None
+            lenient = position if lenient is None else lenient
+        bound[position] = None
+    absent = tuple(index for index in range(len(formals)) if index not in bound)
+    if any(formals[index].default is None for index in absent):
+        return None
+    return Plan(tuple(bound), absent, lenient)
+
+
+_standard_plan = lru_cache(maxsize=_MOST_PLANS)(_plan)
 
 
 def called_name(call: Call) -> Name:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
-from graphport.core.opening import belonging, opened
+from graphport.core.opening import beginning, belonging, opened
 from graphport.core.progress import stage
 from graphport.core.replacing import beside_of, move, replacing, together
 from graphport.core.storage import CHUNK, MappedFile
@@ -35,6 +35,9 @@ QUANTIZATION = "graph.quant"
 QUANTIZATION_SUFFIX = ".quant"
 """What the quantization of a text alone is called behind the text's own name."""
 DATA = ".dat"
+
+_SHORT = 1 << 16
+"""Bytes of a text that is looked into and read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +203,18 @@ class Text(Container):
     The quantization of `model.nnef` is `model.quant`.
     """
 
-    def __init__(self, path: Path, limits: FileLimits) -> None:
+    def __init__(self, path: Path, limits: FileLimits, content: bytes | None = None) -> None:
+        """`content` is that of a file that has been read to its end."""
         super().__init__(path, limits)
+        self._content = content
         self.needs_data = False
         self._folder = Folder(path.parent, limits) if path.name == GRAPH else None
         self.has_data = self._folder is not None
 
     def graph(self) -> Source:
+        if self._content is not None:
+            self._check_length(len(self._content), self.name)
+            return self._decoded(self._content, self.name)
         with opened(self.path) as file:
             size = os.fstat(file.fileno()).st_size
             self._check_length(size, self.name)
@@ -234,18 +242,31 @@ def open_container(path: Path | str, limits: FileLimits = FILES) -> Container:
     """
     path = path if isinstance(path, Path) else Path(path)
     try:
-        if path.is_dir():
+        status = _status(path)
+        if stat.S_ISDIR(status.st_mode):
             return Folder(path, limits)
-        if not path.is_file():
-            message = "this is no ordinary file" if path.exists() else "there is no such file or folder"
-            raise _fault("NNEF0730", message, str(path))
-        with opened(path) as file:
-            head = file.read(BLOCK)
+        head = beginning(path, _SHORT)
         if head.startswith(GZIP):
             return Tar(path, _unpacked(path, limits), limits)
-        return Tar(path, MappedFile(path), limits) if is_tar(head) else Text(path, limits)
+        if is_tar(head):
+            return Tar(path, MappedFile(path), limits)
+        is_whole = len(head) == status.st_size < _SHORT
+        return Text(path, limits, head if is_whole else None)
     except OSError as error:
         raise _fault("NNEF0731", f"it cannot be read: {error.strerror or error}", str(path)) from error
+
+
+def _status(path: Path) -> os.stat_result:
+    """What the system says of a file or a folder; it is asked once, for a small text is read as quickly."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        if path.exists():
+            raise
+        raise _fault("NNEF0730", "there is no such file or folder", str(path)) from None
+    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+        raise _fault("NNEF0730", "this is no ordinary file", str(path))
+    return status
 
 
 def _whole(file: MappedFile, name: str) -> Region:

@@ -18,7 +18,7 @@ GZIP = b"\x1f\x8b"
 def recognizes(path: Path | str, head: bytes) -> bool:
     """Whether this is an NNEF model: by what is in the folder or at the beginning of the file, then by its name."""
     path = path if isinstance(path, Path) else Path(path)
-    if path.is_dir():
+    if not head and path.is_dir():
         return (path / GRAPH).is_file()
     name = path.name.lower()
     if head.startswith(GZIP):
