@@ -256,6 +256,8 @@ def _numbers(value: Value) -> Any:
     fact = value.fact
     if isinstance(fact, TensorFact) and fact.elements is not None and all(isinstance(x, int) for x in fact.elements):
         return fact.elements if fact.shape else fact.elements[0]
+    if isinstance(fact, TensorFact) and fact.reals is not None:
+        return fact.reals if fact.shape else fact.reals[0]
     if value.storage is None or not value.is_constant or value.storage.count > 1024:
         return _CANNOT
     array = value.storage.numpy()

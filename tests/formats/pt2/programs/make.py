@@ -57,6 +57,18 @@ class Seen(nn.Module):
         return z, rows, flat, turned
 
 
+class Mixed(nn.Module):
+    """What puts tensors of several element types together, in the type that arithmetic on them has."""
+
+    def forward(self, x, i, b, j, d):
+        products = torch.outer(i[0], x[0]), torch.outer(j[0], d[0]), torch.outer(b[0], x[0]), torch.outer(b[0], b[1])
+        products += torch.kron(i, x), torch.kron(b, i), torch.addr(d, i[:, 0].double(), x[0].double())
+        together = torch.cat([x, i]), torch.stack([b, j]), torch.hstack([i, j]), torch.vstack([x[0], d])
+        together += torch.dstack([x, d]), torch.column_stack([i[:, 0], x])
+        shares = x.quantile(torch.tensor([0.25, 0.5]), 1), x.quantile(torch.tensor([0.1, 0.9]), 0, keepdim=True)
+        return products, together, shares, x.quantile(0.3), i.relu(), j.relu()
+
+
 class Layouts(nn.Module):
     """Writes into what is a view or a copy, as the layout has it."""
 
@@ -315,6 +327,10 @@ def corners(count):
     return torch.cat([first, first + 1 + torch.rand(count, 2) * 6], 1)
 
 
+def counted():
+    return torch.randint(-3, 4, (3, 4))
+
+
 def sizes(*shape):
     return torch.randn(*shape)
 
@@ -367,6 +383,14 @@ CASES = {
         {},
         (sizes(3, 2, 7, 8), sizes(3, 2, 3)),
         ({0: OPEN, 2: OPEN, 3: OPEN}, {0: OPEN}),
+        1,
+    ),
+    "mixed": (
+        Mixed(),
+        (sizes(3, 4), counted(), counted() > 0, counted().int(), sizes(3, 4).double()),
+        {},
+        None,
+        None,
         1,
     ),
     "found": (Found(), (corners(9), torch.rand(9), sizes(1, 2, 8, 9)), {}, None, None, 1),

@@ -35,7 +35,10 @@ from graphport.ops.pages.arithmetic import Max, Min
 from graphport.ops.pages.reshape import Reshape
 
 PNNX.lower("""
-aten::relu, torch.relu, aten::relu_(input) -> Relu(input)
+# ONNX Runtime has no Relu of integers of 64 bits.
+aten::relu, torch.relu, aten::relu_(input)
+    -> dtype(input) is int64: Max(input, 0)
+    -> Relu(input)
 aten::sigmoid, torch.sigmoid(input) -> Sigmoid(floating(input))
 aten::silu, torch.silu(input) -> Swish(input)
 aten::mish(input) -> Mish(input)

@@ -21,6 +21,7 @@ from graphport.ops.dialects.torch_functions import (
     vector,
     weight_of,
 )
+from graphport.ops.dialects.torch_promotion import computed
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.matmul import MatMul
@@ -82,7 +83,8 @@ torch.baddbmm, aten::baddbmm(input, batch1, batch2, beta=1, alpha=1)
 torch.addbmm, aten::addbmm(input, batch1, batch2, beta=1, alpha=1)
     -> added(input, ReduceSum(MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
 torch.addr, aten::addr(input, vec1, vec2, beta=1, alpha=1) -> added(input, torch.outer(vec1, vec2), beta, alpha)
-torch.outer, torch.ger, aten::outer, aten::ger(input, vec2) -> Mul(Unsqueeze(input, [1]), Unsqueeze(vec2, [0]))
+torch.outer, torch.ger, aten::outer, aten::ger(input, vec2)
+    -> torch.mul(Unsqueeze(input, [1]), Unsqueeze(vec2, [0]))
 torch.det, aten::det, torch.linalg.det, aten::linalg_det(input) -> Det(input)
 """)
 
@@ -132,7 +134,7 @@ def kron(b: Builder, input: Value, other: Value) -> Value:
     right = [1] * (rank - len(b.dims(other))) + [length(b.dims(other), a) for a in range(len(b.dims(other)))]
     x = b(Reshape, input, vector(b, [n for each in left for n in (each, 1)]))
     y = b(Reshape, other, vector(b, [n for each in right for n in (1, each)]))
-    return b(Reshape, b(Mul, x, y), vector(b, [n * m for n, m in zip(left, right, strict=True)]))
+    return b(Reshape, computed(b, "mul", x, y), vector(b, [n * m for n, m in zip(left, right, strict=True)]))
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

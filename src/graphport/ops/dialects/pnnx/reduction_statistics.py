@@ -22,7 +22,8 @@ from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import GatherElements, Slice
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMean, ReduceMin, ReduceSum, TopK
-from graphport.ops.pages.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pattern import constant_numbers
 
 _MOST = 512
 """Entries of an axis along which every one is held against all before it."""
@@ -85,9 +86,21 @@ def quantile(
         raise UnsupportedError(message)
     x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
     axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
-    place = float(number(q)) * (length(b.dims(x), axis) - 1)
-    low = floor(place)
     ranked = _ranked(b, x, axis)[0]
+    if not isinstance(q, Value) or not b.dims(q):
+        return _at_share(b, ranked, axis, float(number(q)), keepdim)
+    shares = constant_numbers(q)
+    if shares is None:
+        message = f"{q.name} is computed, and shares are needed"
+        raise UnsupportedError(message)
+    found = [b(Unsqueeze, _at_share(b, ranked, axis, share, keepdim), vector(b, [0])) for share in shares]
+    return found[0] if len(found) == 1 else b(Concat, *found, axis=0)
+
+
+def _at_share(b: Builder, ranked: Value, axis: int, share: float, keepdim: Any) -> Value:
+    """What is as far from the first entry as a share of the way to the last one."""
+    place = share * (length(b.dims(ranked), axis) - 1)
+    low = floor(place)
     first = _kept(b, ranked, axis, low, keepdim)
     if place == low:
         return first

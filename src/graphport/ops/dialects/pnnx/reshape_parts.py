@@ -11,6 +11,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths, merged
 from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_promotion import promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Max
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
@@ -28,31 +29,31 @@ def _items(tensors: Sequence[Any]) -> list[Value]:
 def cat(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
     # An empty tensor of rank 1 counts for nothing.
     found = [x for x in _items(tensors) if b.dims(x) != (0,)] or _items(tensors)
-    return b(Concat, *found, axis=axis_of(number(dim), len(b.dims(found[0]))))
+    return b(Concat, *promoted(b, *found), axis=axis_of(number(dim), len(b.dims(found[0]))))
 
 
 @emits("torch.stack", "aten::stack")
 def stack(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
     found = _items(tensors)
     axis = axis_of(number(dim), len(b.dims(found[0])) + 1)
-    return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in found), axis=axis)
+    return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in promoted(b, *found)), axis=axis)
 
 
 @emits("torch.hstack", "aten::hstack")
 def hstack(b: Builder, *tensors: Value) -> Value:
     found = [atleast(b, x, 1) for x in _items(tensors)]
-    return b(Concat, *found, axis=0 if len(b.dims(found[0])) == 1 else 1)
+    return b(Concat, *promoted(b, *found), axis=0 if len(b.dims(found[0])) == 1 else 1)
 
 
 @emits("torch.vstack", "aten::vstack")
 def vstack(b: Builder, *tensors: Value) -> Value:
-    return b(Concat, *(atleast(b, x, 2) for x in _items(tensors)), axis=0)
+    return b(Concat, *promoted(b, *(atleast(b, x, 2) for x in _items(tensors))), axis=0)
 
 
 @emits("torch.column_stack", "aten::column_stack")
 def column_stack(b: Builder, *tensors: Value) -> Value:
     columns = [b(Unsqueeze, x, vector(b, [1])) if len(b.dims(x)) == 1 else x for x in _items(tensors)]
-    return b(Concat, *columns, axis=1)
+    return b(Concat, *promoted(b, *columns), axis=1)
 
 
 def atleast(b: Builder, x: Value, rank: int) -> Value:
@@ -171,7 +172,7 @@ def cartesian_prod(b: Builder, *tensors: Value) -> Value:
     if len(found) == 1:
         return found[0]
     columns = [b(Reshape, x, vector(b, [-1, 1])) for x in meshgrid(b, *found)]
-    return b(Concat, *columns, axis=1)
+    return b(Concat, *promoted(b, *columns), axis=1)
 
 
 @emits("torch.meshgrid", "aten::meshgrid")
