@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,18 @@ for line in sys.stdin:
 """
 
 
+_IDLE: list[subprocess.Popen[str]] = []
+"""Processes that wait for the next test: to load LiteRT takes longer than what most files compute."""
+
+
+@atexit.register
+def _end() -> None:
+    for process in _IDLE:
+        process.stdin.close()  # type: ignore[union-attr]
+        process.wait()
+        process.stdout.close()  # type: ignore[union-attr]
+
+
 class LiteRT:
     """Runs files one after the other."""
 
@@ -58,13 +71,13 @@ class LiteRT:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            self._process.stdin.close()  # type: ignore[union-attr]
-            self._process.wait()
-            self._process.stdout.close()  # type: ignore[union-attr]
+            _IDLE.append(self._process)
         self._folder.cleanup()
 
     def __call__(self, path: Path, inputs: Sequence[Array]) -> list[Array] | str:
         """Outputs of the file, or why there are none."""
+        if self._process is None and _IDLE:
+            self._process = _IDLE.pop()
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _RUN],
