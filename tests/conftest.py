@@ -40,7 +40,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--sample", type=int, metavar="N", help="run N of the selected tests, spread evenly and the same every time"
+        "--sample",
+        type=int,
+        metavar="N",
+        help="run N of the selected tests, spread evenly, the same every time, and those marked `always`",
     )
 
 
@@ -50,8 +53,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if wanted is None or len(items) <= wanted:
         return
     kept = {index * len(items) // wanted for index in range(wanted)}
+    kept |= {index for index, item in enumerate(items) if _is_always_run(item)}
     config.hook.pytest_deselected(items=[item for index, item in enumerate(items) if index not in kept])
     items[:] = [item for index, item in enumerate(items) if index in kept]
+
+
+def _is_always_run(item: pytest.Item) -> bool:
+    """Whether each sample has it: the only test of what it tries."""
+    return any(mark.kwargs.get("always", False) for mark in item.iter_markers("conformance"))
 
 
 @pytest.hookimpl(tryfirst=True)
