@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -20,8 +21,8 @@ from tests.models import model, node
 
 ORT = target("onnxruntime")
 RATES = Rates(
-    products=(2.0, 1.0), results=(30.0, 10.0), windows=(300.0, 100.0), pointwise=(1000.0, 5000.0), conversion=1e4,
-    layout=1e5, call=(1e6, 1e7),
+    products=((30.0, 2.0), (10.0, 1.0)), windows=((300.0, 2.0), (100.0, 1.0)), grouped=((3.0, 0.2), (7.0, 0.1)),
+    sums=((0.0, 0.0), (0.0, 0.0)), pointwise=(1000.0, 5000.0), conversion=1e4, layout=1e5, call=(16e6, 16e7),
 )  # fmt: skip
 
 
@@ -121,7 +122,7 @@ def test_a_layer_of_few_products_is_dear_where_much_is_to_be_rounded_behind_it()
         return place(graph, ORT, set(graph), [item])
 
     by_products = cheap_layers(quantization, states, 0.2, placed)
-    by_time = cheap_layers(quantization, states, 0.2, placed, ORT.rates)
+    by_time = cheap_layers(quantization, states, 0.2, placed, replace(ORT.rates, conversion=0.8, layout=1.2))
     assert [item.name for item in by_products] == ["first"]
     assert by_time == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log10
+from math import inf, log10
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, Severity
@@ -39,3 +39,14 @@ def clipping(
         f"their whole ranges, by up to {losses[worst]:.1f} dB ({worst!r})"
     )
     return [Diagnostic("QUANT0019", message, None, "leave the method to 'auto' (--method auto)", Severity.WARNING)]
+
+
+def ends_of_clip(value: Value) -> tuple[float, float]:
+    """The ends of what a clipping gives: kernels swallow it only where the grid does not reach beyond."""
+    node = value.producer
+    if node is None or node.op != "Clip":
+        return -inf, inf
+    ends = [
+        None if x is None or x.storage is None else float(x.storage.numpy()) for x in (node.operand(1), node.operand(2))
+    ]
+    return -inf if ends[0] is None else ends[0], inf if ends[1] is None else ends[1]

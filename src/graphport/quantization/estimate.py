@@ -9,55 +9,92 @@ from graphport.core.facts import TensorFact
 from graphport.quantization.placement import moves
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Node, Value
     from graphport.quantization.layer import Layer
     from graphport.quantization.placement import Placement
     from graphport.quantization.targets.target import Rates
 
 _MAP = 4
 """Axes from which on a value has channels and places."""
+_SAMPLES = 16
+"""In a run, which share what calling its kernels takes."""
+_REAL = 4
 
 
-def nanoseconds(base: Placement, of: Placement, rates: Rates) -> float:
-    """Of the nodes that `base` has on integers, and of all conversions, if those of `of` compute on integers.
-
-    Free axes count as 1.
+def nanoseconds(base: Placement, of: Placement, rates: Rates, sizes: Mapping[str, int] | None = None) -> float:
+    """For a sample of the nodes that `base` has on integers, and of all conversions, if those of `of` compute on them.
 
     Args:
         base: where everything is on integers that can be.
         of: the same graph, where more nodes may be real.
         rates: of kernels of the runtime.
+        sizes: see `elements`.
     """
     total = 0.0
-    for node, layer in base.layers.items():
-        is_rounded = node in of.layers
-        total += rates.call[is_rounded] + elements(node.output) * _each(layer, rates, is_rounded=is_rounded)
-    for node in base.pointwise:
-        is_rounded = node in of.pointwise
-        total += rates.call[is_rounded] + elements(node.output) * rates.pointwise[is_rounded]
+    for node in (*base.layers, *base.pointwise):
+        is_rounded = node in of.layers or node in of.pointwise
+        is_summed = node in of.summing
+        total += kernel_time(node, base.layers.get(node), rates, sizes, is_rounded=is_rounded, is_summed=is_summed)
     taken_back = [value for value in of.carried if _is_read_real(value, of)]
     rounded = [value for value in of.points if value not in of.carried]
-    return total + sum(_conversion(value, rates) for value in (*taken_back, *rounded))
+    return total + sum(conversion_time(value, rates, sizes) for value in (*taken_back, *rounded))
 
 
-def elements(value: Value) -> int:
-    """How many numbers a value holds; free axes count as 1."""
+def elements(value: Value, sizes: Mapping[str, int] | None = None) -> int:
+    """How many numbers a value holds; free axes count as 1, unless `sizes` has the bytes that values of its name take.
+
+    Bytes are those of float32, as only such are rounded.
+    """
+    known = sizes.get(value.name) if sizes else None
+    if known is not None:
+        return known // _REAL
     shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
     return prod(dim for dim in shape or () if isinstance(dim, int))
 
 
-def _each(layer: Layer, rates: Rates, *, is_rounded: bool) -> float:
-    """Of one result of a layer."""
-    is_window = layer.kind != "product" and any(length > 1 for length in layer.shape[2:])
-    return (rates.windows if is_window else rates.results)[is_rounded] + rates.products[is_rounded] * layer.depth
+def kernel_time(
+    node: Node,
+    layer: Layer | None,
+    rates: Rates,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    is_rounded: bool,
+    is_summed: bool = False,
+) -> float:
+    """Nanoseconds of a node for a sample, as a kernel for integers or a real one; `layer` is what is known of it.
+
+    With `is_summed` it gives the sums of its products, which are taken back.
+    """
+    each = rates.pointwise[is_rounded] if layer is None else _each(layer, rates, is_rounded=is_rounded)
+    if is_summed and layer is not None:
+        result, product = rates.sums[_is_over_windows(layer)]
+        each = result + product * layer.depth
+    return rates.call[is_rounded] / _SAMPLES + elements(node.output, sizes) * each
 
 
-def _conversion(value: Value, rates: Rates) -> float:
-    """Of rounding a value, or of taking it back."""
+def conversion_time(value: Value, rates: Rates, sizes: Mapping[str, int] | None = None) -> float:
+    """Of rounding a value of a sample, or of taking it back."""
     shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
     is_map = shape is not None and len(shape) >= _MAP
     kernels, each = (3, rates.conversion + rates.layout) if is_map else (1, rates.conversion)
-    return kernels * rates.call[0] + each * elements(value)
+    return kernels * rates.call[0] / _SAMPLES + each * elements(value, sizes)
+
+
+def _each(layer: Layer, rates: Rates, *, is_rounded: bool) -> float:
+    """Of one result of a layer."""
+    kind = rates.products
+    if layer.kind != "product" and layer.groups > 1:
+        kind = rates.grouped
+    elif _is_over_windows(layer):
+        kind = rates.windows
+    result, product = kind[is_rounded]
+    return result + product * layer.depth
+
+
+def _is_over_windows(layer: Layer) -> bool:
+    return layer.kind != "product" and any(length > 1 for length in layer.shape[2:])
 
 
 def _is_read_real(value: Value, of: Placement) -> bool:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from graphport.quantization.calibrate import squared_error
 from graphport.quantization.candidate import Candidate, root_with_grid
 from graphport.quantization.dispatch import Method
-from graphport.quantization.estimate import nanoseconds
-from graphport.quantization.placement import products
+from graphport.quantization.estimate import elements, nanoseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -50,6 +49,11 @@ class Placer(Protocol):
         """Settings and target."""
         ...
 
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of values of a sample, by name, where the graph does not tell them."""
+        ...
+
     def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
         """Where `graph` is quantized if the layers of these names are not."""
         ...
@@ -74,6 +78,7 @@ def cheap_layers(
     part: float,
     placed: Callable[[Node], Placement],
     rates: Rates | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> list[Node]:
     """Layers that cost together at most `part` of all time if they are real, those that gain the most for it first.
 
@@ -83,6 +88,7 @@ def cheap_layers(
         part: of the time of a run; of all products where nothing is known of that.
         placed: where is quantized if one layer more is not.
         rates: of the target's kernels, where they are known.
+        sizes: bytes of values of a sample, by name, where the graph does not tell them.
     """
     placement = quantization.placement
     costs = _rounding(quantization, states)
@@ -90,37 +96,36 @@ def cheap_layers(
     def noise(of: Placement) -> float:
         return sum(costs.get(placement.points.get(value, value), 0.0) for value in of.points)
 
-    counts = {node: products(layer) for node, layer in placement.layers.items()}
+    counts = {node: layer.depth * elements(node.output, sizes) for node, layer in placement.layers.items()}
     present = noise(placement)
-    likely = sorted(counts, key=lambda node: -_touched(node, placement, costs))
+    likely = sorted(counts, key=lambda node: -_touched(node, placement, costs) / max(counts[node], 1))
     if rates is None:
         likely = [node for node in likely if counts[node] <= part * sum(counts.values())]
     without = {node: placed(node) for node in likely[:_MOST_TRIED]}
     gains = {node: present - noise(of) for node, of in without.items()}
     spent: dict[Node, float] = {node: counts[node] for node in without}
     left = part * sum(counts.values())
-    sizes = {node: prod(layer.shape) for node, layer in placement.layers.items()}
-    room = part * sum(sizes.values())
+    weights = {node: prod(layer.shape) for node, layer in placement.layers.items()}
+    room = part * sum(weights.values())
     if rates is None:
         room = inf
     else:
-        whole = nanoseconds(placement, placement, rates)
+        whole = nanoseconds(placement, placement, rates, sizes)
         left = part * whole
-        spent = {node: max(nanoseconds(placement, of, rates) - whole, 0.0) for node, of in without.items()}
+        spent = {node: max(nanoseconds(placement, of, rates, sizes) - whole, 0.0) for node, of in without.items()}
     chosen: list[Node] = []
     for node in sorted(gains, key=lambda node: -gains[node] / max(spent[node], 1)):
-        if gains[node] > _LEAST_SAVED * present and spent[node] <= left and sizes[node] <= room:
+        if gains[node] > _LEAST_SAVED * present and spent[node] <= left and weights[node] <= room:
             left -= spent[node]
-            room -= sizes[node]
+            room -= weights[node]
             chosen.append(node)
     return chosen
 
 
 def _touched(node: Node, placement: Placement, costs: Mapping[Value, float]) -> float:
-    """What the rounding of the values beside a layer costs, for each of its products."""
+    """What the rounding of the values beside a layer costs."""
     layer = placement.layers[node]
-    cost = sum(costs.get(placement.points.get(value, value), 0.0) for value in (layer.input, node.output))
-    return cost / max(products(layer), 1)
+    return sum(costs.get(placement.points.get(value, value), 0.0) for value in (layer.input, node.output))
 
 
 def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) -> dict[Value, float]:
@@ -169,7 +174,9 @@ def with_cheap_layers(session: Placer, best: Candidate) -> list[Candidate]:
     asked = set(settings.quantize_nodes)
     cheap = [
         node
-        for node in cheap_layers(best.quantization, best.states, part, placed, session.choices.target.rates)
+        for node in cheap_layers(
+            best.quantization, best.states, part, placed, session.choices.target.rates, session.sizes
+        )
         if asked.isdisjoint({node.name, *(value.name for value in node.results)})
     ]
     if settings.max_float_layers is not None:
@@ -197,8 +204,8 @@ def with_real_curves(session: Placer, best: Candidate) -> Candidate | None:
     names = [node.output.name for node in placement.pointwise if asked.isdisjoint({node.name, node.output.name})]
     new = floated(session, best, names, REASON)
     if rates is not None:
-        most = (1 + part) * nanoseconds(placement, placement, rates)
-        if nanoseconds(placement, new.quantization.placement, rates) > most:
+        most = (1 + part) * nanoseconds(placement, placement, rates, session.sizes)
+        if nanoseconds(placement, new.quantization.placement, rates, session.sizes) > most:
             return None
     return new
 

@@ -13,7 +13,7 @@ from graphport.core.diagnostics import Diagnostic
 from graphport.ir import rewrite
 from graphport.quantization.calibrate import calibrate, grids_of
 from graphport.quantization.candidate import Candidate
-from graphport.quantization.clipping import clipping
+from graphport.quantization.clipping import clipping, ends_of_clip
 from graphport.quantization.dispatch import Method, Place, dispatch
 from graphport.quantization.emptiness import refuse_empty
 from graphport.quantization.equalize import channel_axes, equalize
@@ -32,6 +32,7 @@ from graphport.quantization.layer_tasks import nearest_weight
 from graphport.quantization.layerwise import Follower, bytes_of
 from graphport.quantization.parameters import Grid, activation_grid, limits
 from graphport.quantization.placement import place
+from graphport.quantization.quickest import SLOWER, quickest
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
 from graphport.quantization.shards import Plan, here, merged, parted, sharded
@@ -95,6 +96,8 @@ class QuantizationSession:
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     sizes: dict[str, int] = field(default_factory=dict[str, int])
     """Bytes of values of one sample, by name, where the graph does not tell them."""
+    slow: tuple[str, ...] | None = None
+    """Results of what stays real because it is quicker so; `None` before anything was placed."""
 
     # One candidate
 
@@ -109,7 +112,8 @@ class QuantizationSession:
         for value, state in by_value.items():
             fixed = self.fixed(value)
             others = [states[other.name] for other in placement.shared.get(value, ()) if other.name in states]
-            quantization.grids[value] = self.common_grid([state, *others], _within(value)) if fixed is None else fixed
+            ends = ends_of_clip(value)
+            quantization.grids[value] = self.common_grid([state, *others], ends) if fixed is None else fixed
             if fixed is not None or others:
                 quantization.fixed.add(value)
         for node, layer in placement.layers.items():
@@ -149,6 +153,15 @@ class QuantizationSession:
 
     def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
         """Where `graph` is quantized; `floating` names layers that are not."""
+        if self.slow is None:
+            self.slow = quickest(self.choices, graph, self._placed(graph, floating), self.sizes)
+        placement = self._placed(graph, (*floating, *self.slow))
+        for node in placement.floating:
+            if node.output.name in self.slow and node.output.name not in floating:
+                placement.floating[node] = SLOWER
+        return placement
+
+    def _placed(self, graph: Graph, floating: Collection[str]) -> Placement:
         settings = self.choices.settings
         names = {name for node in graph for name in (node.name, *(value.name for value in node.results))}
         decisions = dispatch(
@@ -481,14 +494,3 @@ def fitting_batch(settings: Settings, each: int) -> int:
 
 def _copy(quantization: Quantization) -> Quantization:
     return replace(quantization, grids=dict(quantization.grids), weights=dict(quantization.weights))
-
-
-def _within(value: Value) -> tuple[float, float]:
-    """The ends of what a clipping gives: kernels swallow it only where the grid does not reach beyond."""
-    node = value.producer
-    if node is None or node.op != "Clip":
-        return -np.inf, np.inf
-    ends = [
-        None if x is None or x.storage is None else float(x.storage.numpy()) for x in (node.operand(1), node.operand(2))
-    ]
-    return -np.inf if ends[0] is None else ends[0], np.inf if ends[1] is None else ends[1]

@@ -35,14 +35,16 @@ ONNXRUNTIME = Target(
         ("AveragePool", frozenset({"dilations"})),
         ("AveragePool", frozenset({"ceil_mode", "count_include_pad"})),
     ),
-    # Fitted to its profiles of residual, depthwise and inverted nets and of a transformer (AVX512-VNNI).
+    # Fitted to its profiles, of runs of 1 and of 16 samples, of a residual and a depthwise net, a transformer of
+    # patches, EfficientNet-lite0 and a classifier of lines of text (AVX512-VNNI).
     rates=Rates(
-        products=(0.014, 0.0055),
-        results=(0.3, 0.1),
-        windows=(0.3, 0.9),
-        pointwise=(0.25, 0.6),
-        conversion=0.8,
-        layout=1.2,
-        call=(3000.0, 6000.0),
+        products=((0.19, 0.017), (0.11, 0.0047)),
+        windows=((0.08, 0.018), (0.95, 0.0021)),
+        grouped=((0.28, 0.013), (0.13, 0.034)),
+        sums=((0.4, 0.0047), (0.5, 0.027)),
+        pointwise=(0.18, 0.16),
+        conversion=0.12,
+        layout=0.2,
+        call=(3000.0, 4500.0),
     ),
 )

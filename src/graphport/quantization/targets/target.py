@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from graphport.core.dtypes import DType
 
@@ -12,14 +13,18 @@ INTEGERS = frozenset(
 """Element types that count steps."""
 
 
+Rate: TypeAlias = tuple[float, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Roughly what kernels take on one thread of a processor with dot products of bytes, in nanoseconds: real, rounded.
 
     Attributes:
-        products: of a product.
-        results: of a result of a layer, besides its products.
-        windows: the same where a convolution slides over more than one place.
+        products: of a layer, for each of its results, and for each product that this adds up.
+        windows: the same of a convolution that slides over more than one place.
+        grouped: the same of a convolution of groups of channels, or of each by itself.
+        sums: the same of a layer that gives its sums, with taking them back: over one place, and over more.
         pointwise: of a result of a node without weights.
         conversion: of an element that is rounded or taken back.
         layout: of an element of a map (of four axes and more) besides, whose channels real and rounded kernels have
@@ -27,13 +32,14 @@ class Rates:
         call: of any kernel.
     """
 
-    products: tuple[float, float]
-    results: tuple[float, float]
-    windows: tuple[float, float]
-    pointwise: tuple[float, float]
+    products: tuple[Rate, Rate]
+    windows: tuple[Rate, Rate]
+    grouped: tuple[Rate, Rate]
+    sums: tuple[Rate, Rate]
+    pointwise: Rate
     conversion: float
     layout: float
-    call: tuple[float, float]
+    call: Rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,115 @@
+"""Which nodes compute on integers and which on reals: each costs something, and so do unlike ones side by side."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from graphport.quantization.cut import Cut
+from graphport.quantization.placement import data_operands, is_real, moves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.placement import Placement
+    from graphport.quantization.targets.target import Target
+
+
+class Problem:
+    """The nodes of a graph that may be rounded, and what they read of each other.
+
+    With two kinds of nodes the cheapest plan is a minimum cut.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        placement: Placement,
+        target: Target,
+        times: Callable[[Node], tuple[float, float]],
+        rounding: Callable[[Value], float],
+    ) -> None:
+        """What is to be decided, and what it costs.
+
+        Args:
+            graph: all nodes.
+            placement: of the graph where everything is rounded that can be.
+            target: whose kernels count.
+            times: what a node costs rounded, and real.
+            rounding: what it costs to round a value, or to take it back.
+        """
+        self.layers, self.pointwise = placement.layers, placement.pointwise
+        self.nodes = [*placement.layers, *placement.pointwise]
+        self.target, self.graph = target, graph
+        self.times, self.rounding = times, rounding
+        self._known = set(self.nodes)
+
+    def forced(self, floating: Collection[Node]) -> float:
+        """What it costs if these nodes stay real, and no others but those that cannot be rounded then."""
+        cut = Cut()
+        items: dict[Node, int] = {}
+        for node in self.nodes:
+            rounded, real = self.times(node)
+            is_open = node in self.pointwise and node not in floating
+            items[node] = cut.add(inf, real) if node in floating else cut.add(rounded, real if is_open else inf)
+        self._link(cut, items)
+        return cut.cost(cut.solve())
+
+    def solved(self, noises: Mapping[Node, float], kept: Collection[Node] = ()) -> list[Node]:
+        """The nodes that stay real in the cheapest plan; `noises` is what they cost besides as rounded ones.
+
+        Those of `kept` are rounded.
+        """
+        cut = Cut()
+        items: dict[Node, int] = {}
+        for node in self.nodes:
+            rounded, real = self.times(node)
+            items[node] = cut.add(rounded + noises.get(node, 0.0), inf if node in kept else real)
+        self._link(cut, items)
+        first = cut.solve()
+        return [node for node, item in items.items() if item not in first]
+
+    def _link(self, cut: Cut, items: dict[Node, int]) -> None:
+        readers: dict[Value, dict[Node, None]] = {}
+        reals: dict[Value, None] = dict.fromkeys(self._source(value) for value in self.graph.outputs)
+        for node in self.graph:
+            if self._passes(node):
+                continue
+            for value in data_operands(node) if node in items else node.operands:
+                if value.is_constant or not is_real(value):
+                    continue
+                if node in items:
+                    readers.setdefault(self._source(value), {})[node] = None
+                else:
+                    reals[self._source(value)] = None
+        for value, found in readers.items():
+            cost = self.rounding(value)
+            producer = value.producer if value.producer in items and self._gives_integers(value.producer) else None
+            codes = cut.add(0.0 if producer is not None else cost)
+            if producer is not None:
+                cut.link(codes, items[producer], cost)
+            for node in found:
+                cut.link(items[node], codes, inf)
+            if producer is not None:
+                numbers = cut.add()
+                cut.link(items[producer], numbers, cost)
+                for node in found:
+                    cut.link(numbers, items[node], inf)
+                    if node in self.pointwise:
+                        # Nothing is rounded for a node without weights: it computes on integers that are there.
+                        cut.link(items[node], items[producer], inf)
+                if value in reals:
+                    cut.link(items[producer], cut.add(inf, 0.0), cost)
+
+    def _gives_integers(self, node: Node | None) -> bool:
+        return node is not None and node.word not in self.target.leaves_float
+
+    def _passes(self, node: Node) -> bool:
+        return node not in self._known and (moves(node) or node.word in self.target.fused)
+
+    def _source(self, value: Value) -> Value:
+        """The value that it is, moved or with what is fused into the kernel that gave it."""
+        while value.producer is not None and self._passes(value.producer):
+            value = value.producer.operands[0]
+        return value
