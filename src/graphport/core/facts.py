@@ -7,7 +7,6 @@ from math import isnan, nan, prod
 from typing import TYPE_CHECKING
 
 from graphport.core.dims import Symbol, Symbolic, substitute, symbols
-from graphport.core.dims.terms import variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,7 +163,7 @@ def open_dim(upper: Dim | None) -> Dim:
 
 def is_open(dim: Dim) -> bool:
     """Whether `OPEN` is a part of the dim."""
-    return isinstance(dim, Symbolic) and any(variable.name == _OPEN for variable in variables(dim.terms))
+    return isinstance(dim, Symbolic) and any(variable.name == _OPEN for variable in dim.variables)
 
 
 def closed(dim: Dim, make: Callable[[int | None, int | None], Dim]) -> Dim:

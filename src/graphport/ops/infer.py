@@ -15,6 +15,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
 from graphport.ops.operator_facts import MOST_REMEMBERED, OperatorFacts, frozen, signs
+from graphport.ops.renaming import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Contradiction
     from graphport.core.facts import Fact
     from graphport.ir.graph import Node
+    from graphport.ops.renaming import Likeness
 
 _NONE = frozenset[int]()
 
@@ -39,7 +41,7 @@ class Inference(OperatorFacts):
 
     def __init__(self) -> None:
         super().__init__()
-        self._dialect: dict[Any, tuple[Fact, ...]] = {}
+        self._dialect: dict[Any, Answer] = {}
         # By the identity of a fact and a claim, which are kept for that, and of a dialect: what agrees.
         self._agreed: dict[tuple[int, int, str], tuple[Fact, Fact, Fact]] = {}
 
@@ -160,40 +162,59 @@ class Inference(OperatorFacts):
         rule = registry.lowering(dialect, word, version)
         if rule is None:
             return (UNKNOWN,) * count
-        key = (
-            dialect,
-            word,
-            version,
-            count,
-            absent,
-            tuple(operands),
-            signs(operands),
-            literals,
-            frozen(node.attributes),
-        )
-        remembered = self._dialect.get(key)
-        if remembered is not None:
-            self.hand_on(handed, operands, remembered)
-            return remembered
+        alike = self.renaming.alike(operands, node.attributes)
+        key: Any = (dialect, word, version, count, absent, literals, frozen(node.attributes))
+        key = *key, *((tuple(operands), signs(operands)) if alike is None else (alike.key,))
+        known = self._dialect.get(key)
+        before = len(self.required)
+        facts, is_same = None, True
+        if known is not None:
+            facts = known.facts if alike is None else self.told(known, key, alike)
+        if facts is None:
+            facts, is_same = self._lowered(node, rule, count, absent, key, alike)
+        requires = len(self.required) > before or (known is not None and bool(known.required))
+        # What is required in a body is dropped, and would be missed where the same is asked for outside.
+        if is_same and not (requires and self._depth):
+            self.hand_on(handed, operands, facts, requires=requires)
+        return facts
+
+    def _lowered(
+        self,
+        node: Node,
+        rule: registry.Lower,
+        count: int,
+        absent: frozenset[int],
+        key: Hashable,
+        alike: Likeness | None,
+    ) -> tuple[tuple[Fact, ...], bool]:
+        """What the rule of a word answers, and whether it does so wherever the same is asked for."""
         # Open dims are called after a result: those of two nodes are not the same.
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
             self,
             count=count,
             absent=absent,
-            version=version,
+            version=registry.version(node),
             origin=node.unasked_origin,
             dialect=node.dialect,
             stem=stem,
         )
-        values = [_stand_in(value) for value in node.inputs]
-        results = registry.lowered(rule, builder, values, node.attributes)
+        before, withheld = len(self.required), self.withheld
+        self.withheld = False
+        results = registry.lowered(rule, builder, [_stand_in(value) for value in node.inputs], node.attributes)
         facts = tuple(UNKNOWN if value is None else value.fact for value in results[:count])
         # What only a run can tell differs between two nodes, even where all their facts agree.
-        if not builder.is_open:
-            self._dialect[key] = facts
-            self.hand_on(handed, operands, facts)
-        return facts
+        if builder.is_open:
+            self.withheld = withheld
+            return facts, False
+        required = self.required[before:]
+        if not (required and self._depth):
+            if alike is None or not self.withheld:
+                self._dialect[key] = Answer(facts, required, alike)
+            if required and alike is not None:
+                self.hold_from_now_on(key, alike)
+        self.withheld = withheld
+        return facts, True
 
     # Claims
 

@@ -18,12 +18,13 @@ from graphport.ir.attributes import as_key
 from graphport.ir.graph import Graph
 from graphport.ops.declare import ShapeError
 from graphport.ops.propagation import with_elements
+from graphport.ops.renaming import Answer, Likeness, Renaming
 from graphport.ops.requirements import collected
 from graphport.ops.type_variables import bind, result_dtype, result_types
 from graphport.ops.wording import Wording
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Hashable, Mapping, Sequence
 
     from graphport.core.diagnostics import Diagnostic
     from graphport.core.dims import Constraint
@@ -39,7 +40,18 @@ _MOST_ALIKE = 16
 MOST_REMEMBERED = 1 << 14
 """So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
 
-_MEMORY: ContextVar[dict[Any, tuple[Fact, ...]] | None] = ContextVar("_MEMORY", default=None)
+
+class _Memory:
+    """What pages answer that require nothing, and how operands are told there."""
+
+    __slots__ = ("answers", "renaming")
+
+    def __init__(self) -> None:
+        self.answers: dict[Any, Answer] = {}
+        self.renaming = Renaming()
+
+
+_MEMORY: ContextVar[_Memory | None] = ContextVar("_MEMORY", default=None)
 
 
 @contextmanager
@@ -48,7 +60,7 @@ def one_memory() -> Generator[None]:
 
     A reader asks for shapes as it checks what stands in a file, and legalizing asks for the same again.
     """
-    token = _MEMORY.set({})
+    token = _MEMORY.set(_Memory())
     try:
         yield
     finally:
@@ -67,11 +79,18 @@ class OperatorFacts(ABC):
         self.required: list[Constraint] = []
         """What rules have found that must hold, until the node is settled that they were asked for."""
         self.findings: list[Diagnostic] = []
-        self._pages: dict[Any, tuple[Fact, ...]] = {}
         self._memory = _MEMORY.get()
+        self.renaming = Renaming() if self._memory is None else self._memory.renaming
+        # Where operands are alike but for names, and where names may matter.
+        self._pages: dict[Any, Answer] = {}
+        self._exact: dict[Any, tuple[Fact, ...]] = {}
         # The same once more by the identity of the operands' facts, which are kept so that nothing else gets it:
         # answers are handed on from node to node, and need not be looked into each time.
-        self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...]]] = {}
+        self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...], bool]] = {}
+        # What has been required, by what was asked in which names: it holds from then on.
+        self._held: set[tuple[Hashable, Hashable]] = set()
+        self.withheld = False
+        """Whether something was asked again, of which what it requires holds already and has not been said again."""
         # Equal facts as one, so that what is remembered by identity is found.
         self._shared: dict[TensorFact, TensorFact] = {}
         # Axes, pads and targets of shapes come again and again.
@@ -137,23 +156,75 @@ class OperatorFacts(ABC):
         handed = (page.name, count, *map(id, operands), *as_key(attributes))
         found = self._handed.get(handed)
         if found is not None:
+            self.withheld = self.withheld or found[2]
             return found[1]
-        key = (page.name, count, tuple(operands), signs(operands), frozen(attributes))
-        facts = self._pages.get(key)
-        if facts is None and self._memory is not None:
-            facts = self._memory.get(key)
+        before = len(self.required)
+        alike = self.renaming.alike(operands, attributes)
+        facts = None
+        key: Any = (page.name, count, frozen(attributes), None if alike is None else alike.key)
+        requires = False
+        if alike is None:
+            key = *key, tuple(operands), signs(operands)
+            facts = self._exact.get(key)
+            requires = facts is not None
+        else:
+            known = self._pages.get(key)
+            if known is None and self._memory is not None:
+                known = self._memory.answers.get(key)
+            if known is not None:
+                facts = self.told(known, key, alike)
+                requires = bool(known.required)
         if facts is None:
-            if len(self._pages) >= MOST_REMEMBERED:
-                self._pages.clear()
-                self._shared.clear()
-            before = len(self.required)
-            facts = tuple([self._one(fact) for fact in self.page(page, operands, attributes, count)])
-            # What is required in a body is dropped, and would be missed where the same is asked for outside.
-            if not self._depth or len(self.required) == before:
-                self._pages[key] = facts
-            if self._memory is not None and len(self.required) == before and len(self._memory) < MOST_REMEMBERED:
-                self._memory[key] = facts
-        self.hand_on(handed, operands, facts)
+            facts = self._ask(page, operands, attributes, count, key, alike)
+            requires = len(self.required) > before
+        elif requires and len(self.required) == before:
+            self.withheld = True
+        if not requires or not self._depth:
+            self.hand_on(handed, operands, facts, requires=requires)
+        return facts
+
+    def told(self, known: Answer, key: Hashable, alike: Likeness) -> tuple[Fact, ...] | None:
+        """What is known by `key`, of operands that are alike; what it requires is required, unless it is already."""
+        facts = known.told(alike, self.renaming)
+        if facts is not None and known.required and (key, alike.names) not in self._held:
+            self.required += known.requirements(alike)
+            self.hold_from_now_on(key, alike)
+        return facts
+
+    def hold_from_now_on(self, key: Hashable, alike: Likeness) -> None:
+        """Take note that what is known by `key` was required, if it will be: in a body it is dropped."""
+        if not self._depth:
+            if len(self._held) >= MOST_REMEMBERED:
+                self._held.clear()
+            self._held.add((key, alike.names))
+
+    def _ask(
+        self,
+        page: Page,
+        operands: Sequence[Fact | None],
+        attributes: Mapping[str, Attribute],
+        count: int,
+        key: Any,
+        alike: Likeness | None,
+    ) -> tuple[Fact, ...]:
+        if len(self._pages) + len(self._exact) >= MOST_REMEMBERED:
+            self._pages.clear()
+            self._exact.clear()
+            self._shared.clear()
+        before = len(self.required)
+        facts = tuple([self._one(fact) for fact in self.page(page, operands, attributes, count)])
+        required = self.required[before:]
+        # What is required in a body is dropped, and would be missed where the same is asked for outside.
+        if self._depth and required:
+            return facts
+        if alike is None:
+            self._exact[key] = facts
+            return facts
+        answer = self._pages[key] = Answer(facts, required, alike)
+        if required:
+            self.hold_from_now_on(key, alike)
+        elif self._memory is not None and len(self._memory.answers) < MOST_REMEMBERED:
+            self._memory.answers[key] = answer
         return facts
 
     def _one(self, fact: Fact) -> Fact:
@@ -196,11 +267,13 @@ class OperatorFacts(ABC):
     def _argument(self, attribute: Attribute) -> Any:
         return BodyFacts(self, attribute) if isinstance(attribute, Graph) else attribute
 
-    def hand_on(self, key: tuple[Any, ...], operands: Sequence[Fact | None], facts: tuple[Fact, ...]) -> None:
-        """Remember `facts` by the identity of the operands' facts, which `key` has."""
+    def hand_on(
+        self, key: tuple[Any, ...], operands: Sequence[Fact | None], facts: tuple[Fact, ...], *, requires: bool
+    ) -> None:
+        """Remember `facts` by the identity of the operands' facts, which `key` has, and whether they need anything."""
         if len(self._handed) >= MOST_REMEMBERED:
             self._handed.clear()
-        self._handed[key] = operands, facts
+        self._handed[key] = operands, facts, requires
 
 
 class BodyFacts:

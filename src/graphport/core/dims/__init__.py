@@ -36,8 +36,9 @@ from __future__ import annotations
 from graphport.core.dims.bindings import evaluate, substitute, symbols
 from graphport.core.dims.decisions import decide_equal, decide_less, settle_equal
 from graphport.core.dims.elements import Element, dim_of, element
+from graphport.core.dims.equations import MOST_TEXT
 from graphport.core.dims.example import example, examples
-from graphport.core.dims.extents import MOST_TEXT, Constraint, Contradiction, Extents, Relation
+from graphport.core.dims.extents import Constraint, Contradiction, Extents, Relation
 from graphport.core.dims.names import dim_name, expression_of, parse_dim
 from graphport.core.dims.prefix import Functions, prefixed
 from graphport.core.dims.symbolic import (

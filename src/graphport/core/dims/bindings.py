@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dims.symbolic import Dim, Symbolic, dim_from, divided, extreme_of, product
-from graphport.core.dims.terms import Atom, Extreme, Quotient, Terms, Variable, variables
+from graphport.core.dims.terms import Atom, Extreme, Quotient, Terms, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,9 +39,7 @@ def symbols(dim: Dim) -> dict[str, Symbolic]:
     """The symbols that occur in the dim, by name, in the order of names."""
     if isinstance(dim, int):
         return {}
-    # A power has its variable many times.
-    found = {atom.name: Symbolic((((atom,), 1),)) for atom in set(variables(dim.terms))}
-    return dict(sorted(found.items())) if len(found) > 1 else found
+    return {atom.name: Symbolic((((atom,), 1),)) for atom in dim.variables}
 
 
 def rebuilt(terms: Terms, replacement: Callable[[Atom], Dim | None]) -> Dim:

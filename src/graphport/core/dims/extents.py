@@ -15,34 +15,36 @@ How a reader brings what its format says:
 
 from __future__ import annotations
 
-import math
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from graphport.core.dims.bindings import evaluate, rebuilt, substitute, symbols
 from graphport.core.dims.decisions import decide_equal, decide_less
+from graphport.core.dims.equations import (
+    MOST_TEXT,
+    is_short,
+    lies_within,
+    mentions,
+    names_of,
+    primitive,
+    solutions,
+    split_factor,
+)
 from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, bounds, dim_from, extreme_of, single, terms_of
 from graphport.core.dims.terms import (
     Atom,
     Extreme,
-    Monomial,
-    Quotient,
     Terms,
     TooLong,
     Variable,
     parts_of,
-    shared_factor,
-    variables,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from graphport.core.diagnostics import Span
-
-MOST_TEXT = 40
-"""Characters of the longest expression that stands where an extent is; a longer one gets a name."""
 
 Relation = Literal["=", "<=", "broadcast"]
 
@@ -104,7 +106,9 @@ class Extents:
         # Of `_equal`: maxima and minima, whose parts are looked for in others, and the names on either side.
         self._extremes: dict[Extreme, None] = {}
         self._touched: dict[Atom, frozenset[str]] = {}
+        # What has been found by these, until they change.
         self._resolved: dict[Dim, Dim] = {}
+        self._partly: dict[Extreme, Dim | None] = {}
         self._counts: dict[str, int] = {}
 
     # What a file says
@@ -193,12 +197,18 @@ class Extents:
 
     def _has_equal(self, terms: Terms) -> bool:
         """Whether something else stands for a part of the terms; to rebuild them takes far longer."""
-        return any(
-            self._equal_to(atom) is not None
-            or (not isinstance(atom, Variable) and any(map(self._has_equal, parts_of(atom))))
-            for monomial, _ in terms
-            for atom in monomial
-        )
+        for monomial, _ in terms:
+            for atom in monomial:
+                if atom in self._equal:
+                    return True
+                if isinstance(atom, Variable):
+                    continue
+                if self._equal_to(atom) is not None:
+                    return True
+                for part in parts_of(atom):
+                    if self._has_equal(part):
+                        return True
+        return False
 
     def expanded(self, dim: Dim) -> Dim:
         """The dim with what they stand for in the place of symbols.
@@ -289,7 +299,7 @@ class Extents:
             if now == dim or any(name in symbols(each) for each in inner):
                 continue
             self.definitions[name] = now
-            if isinstance(now, int) or len(str(now)) <= MOST_TEXT:
+            if is_short(now):
                 (((atom,), _),) = self.declared[name].terms
                 self._replace(atom, now, (Constraint(self.declared[name], "=", now), None))
 
@@ -298,21 +308,21 @@ class Extents:
     def _shortened(self, dim: Dim, name: str | None, before_naming: Callable[[], object] | None) -> Dim:
         if isinstance(dim, int) or isinstance(single(dim), Variable):
             return dim
-        if self.definitions and not self.definitions.keys().isdisjoint(symbols(dim)):
+        if self.definitions and not self.definitions.keys().isdisjoint([each.name for each in dim.variables]):
             with suppress(TooLong):
                 dim = self.resolved(self.expanded(dim))
         known = self._names.get(dim)
         if known is not None:
             return known
-        if isinstance(dim, int) or len(str(dim)) <= MOST_TEXT:
+        if isinstance(dim, int) or is_short(dim):
             return dim
         if before_naming is not None:
             before_naming()
         # A factor keeps its place: of 4*batch*(…) a Reshape takes 4 and batch away again.
-        factor, core = _split_factor(dim)
+        factor, core = split_factor(dim)
         if factor != 1:
             short = factor * self._symbol(core, None)
-            if len(str(short)) <= MOST_TEXT:
+            if is_short(short):
                 return short
         return self._symbol(dim, name)
 
@@ -355,9 +365,9 @@ class Extents:
     def _unite(self, constraint: Constraint, origin: Span | None) -> None:
         """Let an atom that occurs once in the difference be what the others say."""
         difference = primitive(constraint.left - constraint.right)
-        choices = sorted(_solutions(terms_of(difference)), key=lambda found: self._rank(*found))
+        choices = sorted(solutions(terms_of(difference)), key=lambda found: self._rank(*found))
         for atom, other in choices:
-            if _lies_within(other, atom) and (isinstance(other, int) or len(str(other)) <= MOST_TEXT):
+            if lies_within(other, atom) and is_short(other):
                 self._replace(atom, other, (constraint, origin))
                 return
 
@@ -375,29 +385,34 @@ class Extents:
         while pending:
             old, new = pending.pop()
             new = self.resolved(new)
-            if old in self._equal or _mentions(new, old):
+            if old in self._equal or mentions(new, old):
                 continue
             self._equal[old] = new
             self._reasons[old] = reason
-            self._resolved.clear()
             if isinstance(old, Extreme):
                 self._extremes[old] = None
-            names = _names_of(old)
+            self._forget()
+            names = names_of(old)
             self._touched[old] = names | symbols(new).keys()
             # What was equal to something with the atom in it, is so in its new words: it has all names of the atom.
             for key, value in list(self._equal.items()):
                 if not names <= self._touched[key]:
                     continue
                 told = self.resolved(value)
-                if told is not value and not _mentions(told, key):
+                if told is not value and not mentions(told, key):
                     self._equal[key] = told
-                    self._touched[key] = _names_of(key) | symbols(told).keys()
-                    self._resolved.clear()
+                    self._touched[key] = names_of(key) | symbols(told).keys()
+                    self._forget()
                 again = single(self._with_equal_parts(key))
                 if again is not None and again != key:
                     pending.append((again, self._equal[key]))
         self._settled.clear()
         self.version += 1
+
+    def _forget(self) -> None:
+        """Forget what has been found by equalities, for one has changed."""
+        self._resolved.clear()
+        self._partly.clear()
 
     def _with_equal_parts(self, whole: Atom) -> Dim:
         try:
@@ -409,6 +424,11 @@ class Extents:
         found = self._equal.get(atom)
         if found is not None or not isinstance(atom, Extreme):
             return found
+        if atom not in self._partly:
+            self._partly[atom] = self._equal_in_part(atom)
+        return self._partly[atom]
+
+    def _equal_in_part(self, atom: Extreme) -> Dim | None:
         # max(a,b,c) is max(a,c) where max(a,b) is a.
         operands = set(atom.operands)
         for known in self._extremes:
@@ -430,60 +450,3 @@ def str_name(symbol: Symbolic) -> str:
     """The name of a symbol, which its text has in quotes where it would be read as something else."""
     (name,) = symbols(symbol)
     return name
-
-
-def primitive(dim: Dim) -> Dim:
-    """The dim without the factors of all its terms that are never 0."""
-    if isinstance(dim, int):
-        return dim
-    return _split_factor(dim)[1]
-
-
-def _split_factor(dim: Symbolic) -> tuple[Dim, Dim]:
-    """A positive factor of all terms, and what is left."""
-    number = math.gcd(*(coefficient for _, coefficient in dim.terms))
-    common = tuple([atom for atom in shared_factor(dim.terms) if atom.lower and atom.lower[0] > 0])
-    if number == 1 and not common:
-        return 1, dim
-    factor = dim_from(((common, number),))
-    return factor, dim // factor
-
-
-def _solutions(terms: Terms) -> Iterator[tuple[Atom, Dim]]:
-    """Each atom that stands alone in a term and nowhere else, and what it is where the sum is 0."""
-    for monomial, coefficient in terms:
-        if len(monomial) != 1 or abs(coefficient) != 1:
-            continue
-        (atom,) = monomial
-        rest = tuple(term for term in terms if term[0] != monomial)
-        if not any(_occurs(atom, other) for other, _ in rest):
-            yield atom, -coefficient * dim_from(rest)
-
-
-def _mentions(dim: Dim, atom: Atom) -> bool:
-    return not isinstance(dim, int) and any(_occurs(atom, monomial) for monomial, _ in dim.terms)
-
-
-def _occurs(atom: Atom, monomial: Monomial) -> bool:
-    pending: list[Atom] = list(monomial)
-    while pending:
-        other = pending.pop()
-        if other == atom:
-            return True
-        parts = other.operands if isinstance(other, Extreme) else ()
-        if isinstance(other, Quotient):
-            parts = other.numerator, other.denominator
-        pending += [inner for part in parts for factors, _ in part for inner in factors]
-    return False
-
-
-def _names_of(atom: Atom) -> frozenset[str]:
-    """The names of the symbols that an atom is made of."""
-    return frozenset(variable.name for variable in variables((((atom,), 1),)))
-
-
-def _lies_within(dim: Dim, atom: Atom) -> bool:
-    """Whether the dim has bounds that are no wider than those of the atom, so that nothing decided is undone."""
-    low, high = bounds(dim)
-    is_above = not atom.lower or (low is not None and low >= atom.lower[0])
-    return is_above and (not atom.upper or (high is not None and high <= atom.upper[0]))

@@ -40,6 +40,7 @@ from graphport.core.dims.terms import (
     shared_factor,
     sorted_terms,
     times,
+    variables,
     without,
 )
 from graphport.core.dims.text import text_of
@@ -61,6 +62,7 @@ class Symbolic:
     terms: Terms
     _hash: int | None = field(default=None, init=False)
     _bounds: tuple[int | None, int | None] | None = field(default=None, init=False)
+    _variables: tuple[Variable, ...] | None = field(default=None, init=False)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Symbolic) and self.terms == other.terms)
@@ -74,6 +76,22 @@ class Symbolic:
 
     def __reduce__(self) -> tuple[type[Symbolic], tuple[Terms]]:
         return Symbolic, (self.terms,)  # the hash of a text differs from process to process
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The symbols that occur, each once, in the order of names."""
+        found = self._variables
+        if found is None:
+            found = tuple(sorted(set(variables(self.terms))))
+            object.__setattr__(self, "_variables", found)
+        return found
+
+    def renamed(self, terms: Terms, names: tuple[Variable, ...]) -> Symbolic:
+        """The expression of terms that differ from these in the names of symbols alone, which sort as those here do."""
+        found = Symbolic(terms)
+        object.__setattr__(found, "_bounds", self._bounds)
+        object.__setattr__(found, "_variables", names)
+        return found
 
     @property
     def bounds(self) -> tuple[int | None, int | None]:

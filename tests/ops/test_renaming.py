@@ -1,0 +1,171 @@
+"""What is known of operands is told of others whose symbols have other names, and is what would have been found."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import onnx
+import openvino
+import pytest
+from benchmarks.files import onnx_decoder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphport as gp
+from graphport.conversion.legalize import legalize
+from graphport.core.dims import Symbol, maximum
+from graphport.core.facts import TensorFact
+from graphport.formats.onnx import from_proto
+from graphport.ir.graph import walk
+from graphport.ops import registry
+from graphport.ops.infer import Inference
+from graphport.ops.renaming import Renaming
+from tests.ops.facts import f32, i64, ints
+from tests.ops.test_shape_arithmetic import graphs
+
+
+def told(graph, findings):
+    """All that is known of a graph, to the last name."""
+    known = graph.extents
+    facts = {value.name: repr(value.fact) for inner in walk(graph) for value in inner.values()}
+    constraints = [str(each) for each in known.constraints]
+    return facts, list(known.declared), known.definitions, constraints, list(map(str, findings))
+
+
+def without():
+    """Every operation is asked for itself, or is told of the very same symbols."""
+    return patch.object(Renaming, "alike", lambda *_: None)
+
+
+def together(proto, names):
+    """One graph with a copy of `proto` for each of `names`: of the symbols B, T, H, in that order."""
+    whole = onnx.ModelProto()
+    whole.CopyFrom(proto)
+    for field in ("node", "input", "output"):
+        whole.graph.ClearField(field)
+    constants = {each.name for each in proto.graph.initializer}
+    for number, symbols in enumerate(names):
+
+        def own(name, number=number):
+            return name if not name or name in constants else f"{name}_{number}"
+
+        for each in proto.graph.node:
+            node = whole.graph.node.add()
+            node.CopyFrom(each)
+            node.input[:], node.output[:] = map(own, each.input), map(own, each.output)
+        for field in ("input", "output"):
+            for each in getattr(proto.graph, field):
+                value = getattr(whole.graph, field).add()
+                value.CopyFrom(each)
+                value.name = own(each.name)
+                for dim in value.type.tensor_type.shape.dim:
+                    if dim.dim_param:
+                        dim.dim_param = symbols["BTH".index(dim.dim_param)]
+    return whole
+
+
+NAMES = st.lists(
+    st.permutations([["b0", "t0", "x"], ["b1", "t1", "x"], ["z2", "c", "a"]]).map(lambda x: x[0]), max_size=3
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(), NAMES)
+def test_parts_that_are_alike_but_for_names_are_told_what_would_have_been_found(proto, names):
+    whole = together(proto, [["B", "T", "H"], ["B10", "T10", "H10"], *names])
+    found = told(*legalize(from_proto(whole)))
+    with without():
+        assert told(*legalize(from_proto(whole))) == found
+
+
+@pytest.mark.parametrize("is_raw", [True, False])
+def test_a_decoder_whose_caches_have_axes_of_their_own_is_told_what_would_have_been_found(tmp_path, is_raw):
+    path = tmp_path / "decoder.xml"
+    openvino.save_model(openvino.convert_model(onnx_decoder(tmp_path / "a.onnx", 12)), path, compress_to_fp16=False)
+    asked = 0
+    page_of = Inference.page
+
+    def counted(self, *rest):
+        nonlocal asked
+        asked += 1
+        return page_of(self, *rest)
+
+    with patch.object(Inference, "page", counted):
+        model = gp.load(path, raw=is_raw)
+    once = asked
+    with without(), patch.object(Inference, "page", counted):
+        again = gp.load(path, raw=is_raw)
+    assert told(model.graph, model.findings) == told(again.graph, again.findings)
+    assert 2 * once < asked - once
+
+
+def alike(*operands, **attributes):
+    return Renaming().alike(operands, attributes)
+
+
+A, B, C = (Symbol(name) for name in "abc")
+
+
+def test_names_are_of_no_account_and_their_order_is():
+    renaming = Renaming()
+    first, again, turned = (renaming.alike([f32(*dims)], {}) for dims in ((A, B), (A, C), (C, B)))
+    assert first.key == again.key != turned.key
+    mixed = [renaming.alike([f32(x), f32(y)], {}).key for x, y in ((A, B), (B, C), (B, A), (B, B))]
+    assert mixed[0] == mixed[1]
+    assert len(set(mixed)) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(Symbol("d", 0), id="bounds"),
+        pytest.param(Symbol("d" * 80), id="a name that is longer than a term may be"),
+        pytest.param(A + 1, id="an expression"),
+        pytest.param(3, id="a number"),
+    ],
+)
+def test_all_else_tells_operands_apart(other):
+    renaming = Renaming()
+    assert renaming.alike([f32(A)], {}).key != renaming.alike([f32(other)], {}).key
+
+
+@pytest.mark.parametrize(
+    ("operands", "attributes"),
+    [
+        pytest.param([f32(A), f32(Symbol("a", 0))], {}, id="two symbols of one name"),
+        pytest.param([f32(A)], {"shape": (A,)}, id="a symbol in an attribute"),
+        pytest.param([f32(A)], {"like": f32(A)}, id="a fact in an attribute"),
+    ],
+)
+def test_where_names_may_matter_nothing_is_alike(operands, attributes):
+    assert Renaming().alike(operands, attributes) is None
+
+
+def test_what_is_required_is_required_of_each_once():
+    inference = Inference()
+    add = registry.pages()["Add"]
+    required = []
+    for left, right in ((A, B), (B, C), (B, C), (A, B)):
+        inference.required.clear()
+        (fact,) = inference.answer(add, [f32(left, 4), f32(right, 4)], {}, 1)
+        assert fact == f32(maximum(left, right), 4)
+        required.append([str(each) for each in inference.required])
+    assert required == [["a = b, or one of them is 1"], ["b = c, or one of them is 1"], [], []]
+
+
+def test_extents_that_are_computed_and_elements_are_told_in_the_names_of_the_operands():
+    inference = Inference()
+    pages = registry.pages()
+    for x, y in ((A, B), (B, C)):
+        (joined,) = inference.answer(pages["Concat"], [f32(x), f32(2 * y)], {"axis": 0}, 1)
+        assert joined == f32(x + 2 * y)
+        assert joined.shape[0].bounds == (x + 2 * y).bounds
+        (shape,) = inference.answer(pages["Shape"], [f32(x, 3, y)], {}, 1)
+        assert shape == ints(x, 3, y)
+        (reshaped,) = inference.answer(pages["Reshape"], [f32(x, 6), ints(x, 2, -1)], {}, 1)
+        assert reshaped == f32(x, 2, 3)
+        (found,) = inference.answer(pages["NonZero"], [f32(x)], {}, 1)
+        assert isinstance(found, TensorFact)
+        assert found.shape[0] == 1
+        assert found == Inference().answer(pages["NonZero"], [f32(x)], {}, 1)[0]
+    assert i64(A) != i64(B)
