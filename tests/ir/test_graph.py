@@ -83,7 +83,7 @@ def test_outputs_are_replaced_one_by_one_and_together():
     assert list(a.output.uses) == [Use(b, 0), Use(graph, 1)]
     graph.set_output(0, a.output)
     assert names(graph.outputs) == ["v0", "v0"]
-    assert b.output.uses == {}
+    assert not b.output.uses
     graph.set_outputs(value for value in graph.outputs if value.is_output)
     assert names(graph.outputs) == ["v0", "v0"]
     graph.set_outputs([b.output])

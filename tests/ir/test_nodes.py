@@ -120,7 +120,7 @@ def test_operands_may_be_given_anew():
     assert node.inputs == (y, None, x)
     assert (list(x.uses), list(y.uses)) == ([Use(node, 2)], [Use(node, 0)])
     node.inputs = ()
-    assert (node.inputs, x.uses, y.uses) == ((), {}, {})
+    assert (node.inputs, x.uses, y.uses) == ((), (), ())
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_an_operand_becomes_absent():
     x, y = Value("x"), Value("y")
     node = Node("Add", [x, None, y])
     node.set_input(0, None)
-    assert (node.inputs, x.uses) == ((None, None, y), {})
+    assert (node.inputs, x.uses) == ((None, None, y), ())
     node.set_input(2, None)
-    assert (node.inputs, y.uses) == ((), {})
+    assert (node.inputs, y.uses) == ((), ())
     node.set_input(5, None)
     assert node.inputs == ()
 
@@ -312,3 +312,17 @@ def test_some_go_on_reading_the_old_value():
     c = graph.append(relu(a.output, "c"))
     a.output.replace_uses(graph.inputs[0], keep=[c])
     assert (b.inputs[0], c.inputs[0]) == (graph.inputs[0], a.output)
+
+
+def test_uses_keep_their_order_whether_they_are_one_or_several():
+    x = Value("x")
+    first, second = Node("Relu", [x]), Node("Add", [x, x])
+    assert list(x.uses) == [Use(first, 0), Use(second, 0), Use(second, 1)]
+    second.set_input(0, x)
+    assert list(x.uses) == [Use(first, 0), Use(second, 1), Use(second, 0)]
+    first.inputs = second.inputs = ()
+    assert not x.uses
+    second.inputs = [x]
+    assert list(x.uses) == [Use(second, 0)]
+    with pytest.raises(KeyError):
+        x.lose(Use(first, 0))

@@ -12,7 +12,7 @@ that in step and costs the same in a graph of any size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Never, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeAlias, cast
 
 from graphport.core.dims import Extents
 from graphport.core.facts import UNKNOWN, Fact
@@ -45,6 +45,9 @@ class Use(NamedTuple):
             self.user.set_output(self.index, value)
 
 
+Uses: TypeAlias = "tuple[Use, ...] | dict[Use, None]"
+"""What reads a value, in order."""
+
 _use = cast("Callable[[type[Use], tuple[Node | Graph, int]], Use]", cast("Any", tuple).__new__)
 """Makes a use without the call in Python that its own constructor is."""
 _bare = object.__new__
@@ -61,9 +64,9 @@ class Value(Placed):
         "is_literal",
         "name",
         "producer",
+        "read_by",
         "returns",
         "storage",
-        "uses",
     )
 
     def __init__(
@@ -81,7 +84,9 @@ class Value(Placed):
         self.producer: Node | None = None
         self.index = 0
         self.graph: Graph | None = None
-        self.uses: dict[Use, None] = {}
+        # The only one, or several in order and never none of them: most values have one, and a dictionary takes five
+        # times what it holds then.
+        self.read_by: Use | dict[Use, None] | None = None
         # How many of the uses are outputs of graphs: replacements ask, and a value may have very many uses.
         self.returns = 0
         self.is_literal = False
@@ -103,9 +108,37 @@ class Value(Placed):
         return self.returns > 0
 
     @property
+    def uses(self) -> Uses:
+        """The places that read it, in the order in which they began to, as they are now."""
+        uses = self.read_by
+        return () if uses is None else (uses,) if type(uses) is Use else cast("Uses", uses)
+
+    def gain(self, use: Use) -> None:
+        """Take note of one more use; for nodes and graphs, which tell of theirs."""
+        uses = self.read_by
+        if uses is None:
+            self.read_by = use
+        elif type(uses) is Use:
+            self.read_by = {uses: None, use: None}
+        else:
+            cast("dict[Use, None]", uses)[use] = None
+
+    def lose(self, use: Use) -> None:
+        """Forget a use; for nodes and graphs, which tell of theirs."""
+        uses = self.read_by
+        if uses == use:
+            self.read_by = None
+            return
+        if not isinstance(uses, dict):
+            raise KeyError(use)
+        del uses[use]
+        if not uses:
+            self.read_by = None
+
+    @property
     def users(self) -> list[Node]:
         """The nodes that read it, each once, in the order in which they began to."""
-        return list(dict.fromkeys(use.user for use in self.uses if isinstance(use.user, Node)))
+        return list(dict.fromkeys([use.user for use in self.uses if isinstance(use.user, Node)]))
 
     def replace_uses(self, other: Value, *, keep: Container[Node] = ()) -> None:
         """Let everybody who reads this value, graphs that return it included, read `other`; only `keep` goes on.
@@ -189,7 +222,7 @@ class Node(Placed):
         self._inputs: list[Value | None] | None = None
         for index, value in enumerate(self._given):
             if value is not None:
-                value.uses[_use(Use, (self, index))] = None
+                value.gain(_use(Use, (self, index)))
         self.attributes: dict[str, Attribute] = dict(attributes) if attributes else {}
         # False if there is none; walks over all nodes ask it first.
         self.has_bodies = False
@@ -239,7 +272,11 @@ class Node(Placed):
         node._inputs = None
         for index, value in enumerate(given):
             if value is not None:
-                value.uses[_use(Use, (node, index))] = None
+                use = _use(Use, (node, index))
+                if value.read_by is None:
+                    value.read_by = use
+                else:
+                    value.gain(use)
         node.attributes = dict(attributes) if attributes else {}
         node.has_bodies = False
         if previous is not None:
@@ -279,12 +316,12 @@ class Node(Placed):
     def inputs(self, values: Sequence[Value | None]) -> None:
         for index, value in enumerate(self.inputs):
             if value is not None:
-                del value.uses[_use(Use, (self, index))]
+                value.lose(_use(Use, (self, index)))
         self._given = _trim(values)
         self._inputs = None
         for index, value in enumerate(self._given):
             if value is not None:
-                value.uses[_use(Use, (self, index))] = None
+                value.gain(_use(Use, (self, index)))
 
     @property
     def outputs(self) -> tuple[Value | None, ...]:
@@ -329,10 +366,10 @@ class Node(Placed):
         inputs.extend([None] * (index + 1 - len(inputs)))
         old = inputs[index]
         if old is not None:
-            del old.uses[Use(self, index)]
+            old.lose(_use(Use, (self, index)))
         inputs[index] = value
         if value is not None:
-            value.uses[Use(self, index)] = None
+            value.gain(_use(Use, (self, index)))
         while inputs and inputs[-1] is None:
             inputs.pop()
         self._given = None
@@ -481,12 +518,12 @@ class Graph(Body, Ports[Node, Value]):
 
     def _give(self, index: int) -> None:
         value = self._outputs[index]
-        value.uses[Use(self, index)] = None
+        value.gain(Use(self, index))
         value.returns += 1
 
     def _take(self, index: int) -> None:
         value = self._outputs[index]
-        del value.uses[Use(self, index)]
+        value.lose(Use(self, index))
         value.returns -= 1
 
     def values(self) -> Iterator[Value]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from graphport.ir.chain import Chain, N
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 
 class Port(Protocol):
@@ -17,7 +17,11 @@ class Port(Protocol):
     name: str
     graph: Any
     producer: Any
-    uses: dict[Any, None]
+
+    @property
+    def uses(self) -> Collection[Any]:
+        """What reads it."""
+        ...
 
 
 V = TypeVar("V", bound=Port)
