@@ -203,7 +203,7 @@ def _keep_names(graph: Graph, other: Graph, twins: Mapping[Value, Value]) -> Non
 
 
 def _renamed(graph: Graph, value: Value) -> Value:
-    twin = rewrite.copy_value(value)
+    twin = value.twin()
     twin.name = graph.fresh(value.name)
     if twin.name != value.name:
         states.forget(twin)

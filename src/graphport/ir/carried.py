@@ -11,6 +11,12 @@ Notes: TypeAlias = "dict[str, object]"
 """What a format needs to write itself back and nobody else reads: copied with its owner, never compared."""
 
 
+class SharedNotes(dict[str, object]):
+    """Notes of many owners that say the same: nobody changes them, and who asks for `notes` gets a copy of its own."""
+
+    __slots__ = ()
+
+
 class Places(Protocol):
     """Knows the places of many nodes, and says them when somebody asks."""
 
@@ -29,14 +35,27 @@ class Noted:
     @property
     def notes(self) -> Notes:
         """What its format needs to write it back."""
-        if self._notes is None:
-            self._notes = {}
-        return self._notes
+        notes = self._notes
+        if notes is None:
+            notes = self._notes = {}
+        elif type(notes) is SharedNotes:
+            notes = self._notes = dict(notes)
+        return notes
 
     @property
     def has_notes(self) -> bool:
         """Whether there is any; asking costs no memory."""
         return bool(self._notes)
+
+    def note(self, name: str) -> object:
+        """One note, `None` where there is none; asking costs no memory."""
+        return None if self._notes is None else self._notes.get(name)
+
+    @property
+    def copied_notes(self) -> Notes | None:
+        """The notes for what is to have the same ones."""
+        notes = self._notes
+        return dict(notes) if notes and type(notes) is not SharedNotes else notes or None
 
 
 class Placed(Noted):

@@ -76,6 +76,7 @@ class Value(Placed):
         *,
         storage: Storage | None = None,
         origin: Span | tuple[Places, int] | None = None,
+        notes: Notes | None = None,
     ) -> None:
         self.name = name
         self.fact = fact
@@ -90,7 +91,20 @@ class Value(Placed):
         # How many of the uses are outputs of graphs: replacements ask, and a value may have very many uses.
         self.returns = 0
         self.is_literal = False
-        self._notes: Notes | None = None
+        self._notes = notes
+
+    def twin(self) -> Value:
+        """A value of no graph with the same name, fact, numbers and notes."""
+        twin = _bare(Value)
+        twin.name = self.name
+        twin.fact = self.fact
+        twin.storage = self.storage
+        twin._origin = self._origin
+        twin.producer = twin.graph = twin.read_by = None
+        twin.index = twin.returns = 0
+        twin.is_literal = self.is_literal
+        twin._notes = None if self._notes is None else self.copied_notes
+        return twin
 
     @property
     def is_constant(self) -> bool:

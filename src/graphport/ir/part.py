@@ -50,11 +50,11 @@ def part_of(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Va
         if value in twins or value in computed:
             continue
         if value.is_constant:
-            twins[value] = part.adopt_constant(rewrite.copy_value(value))
+            twins[value] = part.adopt_constant(value.twin())
         else:
             twins[value] = part.adopt_input(_input(value))
     for node in nodes:
-        results = [None if value is None else rewrite.copy_value(value) for value in node.outputs]
+        results = [None if value is None else value.twin() for value in node.outputs]
         pairs = list(zip(node.outputs, results, strict=True))
         for old, new in pairs:
             if old in given and new is not None:
@@ -135,7 +135,7 @@ def _in_order(nodes: Mapping[Node, None]) -> list[Node]:
 
 def _input(value: Value) -> Value:
     """A twin of `value` that is given: what its numbers were is not known of it any more."""
-    twin = rewrite.copy_value(value)
+    twin = value.twin()
     twin.is_literal = False
     if not value.is_input:
         twin.storage = None

@@ -140,7 +140,7 @@ def copy_node(node: Node, values: Mapping[Value, Value], outputs: Sequence[Value
 
     It computes `outputs`, or copies of the results of `node` that have the same names.
     """
-    results = [None if value is None else copy_value(value) for value in node.outputs] if outputs is None else outputs
+    results = [None if value is None else value.twin() for value in node.outputs] if outputs is None else outputs
     if not node.has_bodies:
         return _copy_node(node, values, results, {})
     mapping = dict(values)
@@ -156,7 +156,7 @@ def _copies(graphs: Sequence[Graph], mapping: dict[Value, Value]) -> dict[Graph,
         for node in original:
             for value in node.outputs:
                 if value is not None:
-                    mapping[value] = copy_value(value)
+                    mapping[value] = value.twin()
     get = mapping.get
     for original, twin in twins.items():
         for node in original:
@@ -172,7 +172,7 @@ def _copies(graphs: Sequence[Graph], mapping: dict[Value, Value]) -> dict[Graph,
                 node.dialect,
                 node.name,
                 node.unasked_origin,
-                dict(node.notes) if node.has_notes else None,
+                node.copied_notes if node.has_notes else None,
             )
         twin.set_outputs(mapping.get(value, value) for value in original.outputs)
     return twins
@@ -184,18 +184,9 @@ def _copy_frame(graph: Graph, mapping: dict[Value, Value]) -> Graph:
     if graph.has_notes:
         twin.notes.update(graph.notes)
     for value in graph.inputs:
-        mapping[value] = twin.adopt_input(copy_value(value))
+        mapping[value] = twin.adopt_input(value.twin())
     for value in graph.constants:
-        mapping[value] = twin.adopt_constant(copy_value(value))
-    return twin
-
-
-def copy_value(value: Value) -> Value:
-    """A value of no graph with the same name, fact, numbers and notes."""
-    twin = Value(value.name, value.fact, storage=value.storage, origin=value.unasked_origin)
-    twin.is_literal = value.is_literal
-    if value.has_notes:
-        twin.notes.update(value.notes)
+        mapping[value] = twin.adopt_constant(value.twin())
     return twin
 
 

@@ -21,6 +21,11 @@ _CUT = -1_000_000_000
 _LEAST = -(2**31)
 _CASTS = ("torch.float", "torch.long", "torch.bool", "int", "size")
 _ATTENTION = "nn.MultiheadAttention"
+_STATES = {"nn.LSTM": 3, "nn.GRU": 2, "nn.RNN": 2}
+"""Recurrent layers, with how many results they have."""
+RESHAPES = frozenset({"Tensor.reshape", "Tensor.view"})
+LOOKED_AT = frozenset({_ATTENTION, *_STATES, *RESHAPES})
+"""Words of which shapes tell whether there is something to say."""
 
 
 def doubts_of_expression(
@@ -93,10 +98,6 @@ def declared_shape(
     told = ",".join(map(str, after))
     message = f"the shape ({','.join(map(str, stated))}) is of another rank than the result, declared as ({told})"
     return after, Diagnostic("PNNX0205", message, place(), "it is read as declared", Severity.WARNING)
-
-
-_STATES = {"nn.LSTM": 3, "nn.GRU": 2, "nn.RNN": 2}
-"""Recurrent layers, with how many results they have."""
 
 
 def read_results(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Attribute, Notes
+    from graphport.ir.graph import Attribute
 
 LINE = "pnnx.line"
 """The note of a node, input or constant: the `Line` that it was read from. That of a graph has its outputs' lines."""
@@ -20,17 +20,17 @@ LAYOUT = "pnnx.layout"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that was read: its place among the others, type and name, names of operands, and texts of values.
+    """A line that was read: its type and name, names of operands, texts of values, and where it begins in the text.
 
-    `count` is the number of operands of an output line.
+    `count` is the number of operands of an output line. That of a node has neither name nor place, which the node has.
     """
 
-    index: int
     type: str
-    name: str
+    name: str = ""
     keys: tuple[str, ...] = ()
     texts: dict[str, tuple[Attribute, str]] = field(default_factory=dict[str, "tuple[Attribute, str]"])
     count: int = 0
+    start: int = -1
 
     def text(self, key: str, value: Attribute) -> str | None:
         """How the value of `key` was written, if it is still what it was."""
@@ -38,10 +38,9 @@ class Line:
         return known[1] if known is not None and (known[0] is value or known[0] == value) else None
 
 
-def line_of(notes: Notes | None) -> Line | None:
-    """The line among notes."""
-    found = None if notes is None else notes.get(LINE)
-    return found if isinstance(found, Line) else None
+def line_of(note: object) -> Line | None:
+    """What a note is, if it is a line."""
+    return note if isinstance(note, Line) else None
 
 
 def lines_of(note: object) -> list[Line]:

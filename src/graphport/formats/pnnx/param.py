@@ -6,12 +6,12 @@ import re
 from array import array
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from graphport.core.diagnostics import Source
 
@@ -21,8 +21,13 @@ MOST_FINDINGS = 100
 _WORD = re.compile(r"[^ \t\v\f\r\n]+")
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _SHOWN = 40
-_ODD = re.compile(r"[\x1c-\x1f]")
+_ODD = "\x1c\x1d\x1e\x1f"
 """What is white space to Python alone."""
+_PIECE = 1 << 16
+
+
+Row: TypeAlias = "tuple[list[str], str, int]"
+"""The words of a line, the line, and where it begins in the text."""
 
 
 class Word(NamedTuple):
@@ -85,9 +90,17 @@ class Places:
     __slots__ = ("_source", "_starts")
     LONGEST = 1 << 32
 
-    def __init__(self, source: Source, lines: Sequence[Line]) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
-        self._starts = array("q", [line.start for line in lines])
+        self._starts = array("q")
+
+    def add(self, start: int) -> None:
+        """Take note of where one more line begins."""
+        self._starts.append(start)
+
+    def start(self, index: int) -> int:
+        """Where the line of a word begins."""
+        return self._starts[index // self.LONGEST]
 
     def span(self, index: int) -> Span:
         """The place of a word."""
@@ -146,8 +159,22 @@ def parse_lines(text: str, findings: Findings) -> list[Line]:
         DiagnosticError: PNNX0001 it does not begin as one, PNNX0002 its counts are none or are not those of its
             lines, PNNX0003 a line breaks off.
     """
-    rows = _rows(text)
-    nothing: tuple[list[str], str, int] = [], "", 0
+    rows = rows_of(text)
+    counts = parse_head(rows, findings)
+    lines = [line for row in rows if (line := parse_line(*row, findings)) is not None]
+    if not findings.found:
+        names = {word for line in lines for word in line.words[line.first_result : line.first_entry]}
+        check_counts(counts, len(lines), len(names), findings)
+    return lines
+
+
+def parse_head(rows: Iterator[Row], findings: Findings) -> list[Word]:
+    """The numbers of operators and of operands that a text announces.
+
+    Raises:
+        DiagnosticError: PNNX0001 and PNNX0002, as `parse_lines`.
+    """
+    nothing: Row = [], "", 0
     magic, line, start = next(rows, nothing)
     if magic != [MAGIC]:
         first = Line(magic, 0, 0, line, start).word(0) if magic else Word("", 0)
@@ -159,39 +186,38 @@ def parse_lines(text: str, findings: Findings) -> list[Line]:
         place = counts[0] if counts else None
         findings.error("PNNX0002", "the second line is not the number of operators and of operands", place)
         findings.settle()
-    lines: list[Line] = []
-    for row in rows:
-        line = _line(*row, findings)
-        if line is not None:
-            lines.append(line)
-    if not findings.found:
-        _check_counts(counts, lines, findings)
-    return lines
+    return counts
 
 
-def _check_counts(counts: list[Word], lines: list[Line], findings: Findings) -> None:
+def check_counts(counts: list[Word], lines: int, names: int, findings: Findings) -> None:
+    """Hold what a text announces against its lines and the names of their results."""
     operators, operands = (int(word.text) for word in counts)
-    if operators != len(lines):
-        message = f"the file announces {operators} operators and has {len(lines)}"
+    if operators != lines:
+        message = f"the file announces {operators} operators and has {lines}"
         findings.error("PNNX0002", message, counts[0], "it may have been cut off")
-    found = len({word for line in lines for word in line.words[line.first_result : line.first_entry]})
-    if operands < found:
-        message = f"the file announces {operands} operands and has {found}"
+    if operands < names:
+        message = f"the file announces {operands} operands and has {names}"
         findings.error("PNNX0002", message, counts[1], "it may have been put together by hand")
 
 
-def _rows(text: str) -> Iterator[tuple[list[str], str, int]]:
+def rows_of(text: str) -> Iterator[Row]:
     """The words of each line that has any, the line, and where it begins."""
+    # Blanks of other scripts are no blanks here: words may hold them.
+    is_plain = text.isascii() and not any(odd in text for odd in _ODD)
     start = 0
-    for line in text.split("\n"):
-        # Blanks of other scripts are no blanks here: words may hold them.
-        words = line.split() if line.isascii() and not _ODD.search(line) else _WORD.findall(line)
-        if words:
-            yield words, line, start
-        start += len(line) + 1
+    while start < len(text):
+        # A few lines at once: all of them would take as much as the text again.
+        stop = text.find("\n", start + _PIECE)
+        piece = text[start:] if stop < 0 else text[start:stop]
+        for line in piece.split("\n"):
+            words = line.split() if is_plain else _WORD.findall(line)
+            if words:
+                yield words, line, start
+            start += len(line) + 1
 
 
-def _line(words: list[str], text: str, start: int, findings: Findings) -> Line | None:
+def parse_line(words: list[str], text: str, start: int, findings: Findings) -> Line | None:
+    """The operator of a line; `None` after a finding."""
     line = Line(words, 0, 0, text, start)
     if len(words) < 4 or not (_COUNT.fullmatch(words[2]) and _COUNT.fullmatch(words[3])):
         place = line.word(0)

@@ -5,41 +5,49 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.core.opening import belonging, contents
-from graphport.core.storage import FileStorage, MappedFile
+from graphport.core.opening import contents
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import Reference, postorder
 from graphport.expression.tokens import Text
 from graphport.formats.pnnx import notes
-from graphport.formats.pnnx.archive import Archive, Layout, read_archive
-from graphport.formats.pnnx.lints import declared_shape, doubts_of_expression, doubts_of_operator, read_results
-from graphport.formats.pnnx.param import Findings, Line, Places, Word, parse_lines
+from graphport.formats.pnnx.lints import (
+    LOOKED_AT,
+    RESHAPES,
+    declared_shape,
+    doubts_of_expression,
+    doubts_of_operator,
+    read_results,
+)
+from graphport.formats.pnnx.param import Findings, Line, Places, Word, check_counts, parse_head, parse_line, rows_of
 from graphport.formats.pnnx.values import parse_tensor, parse_value
+from graphport.formats.pnnx.weights import ENDING, Weights
 from graphport.ir.attributes import PlainAttributes
+from graphport.ir.carried import SharedNotes
 from graphport.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Span
+    from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
-    from graphport.core.storage import Storage
     from graphport.expression.syntax import Node as Tree
-    from graphport.ir.graph import Attribute, Notes
+    from graphport.ir.graph import Attribute, Node
 
 DIALECT = "pnnx"
 _PREFIX = "pnnx."
-_RESHAPES = ("Tensor.reshape", "Tensor.view")
-_ENDING = ".param"
 _KEYS = "$"
 _PLAIN_KEYS = ("input", "self")
 """What the only operand is called where that says nothing."""
 _MOST_OPERANDS = 1 << 24
+_FEWEST = 6
+"""Words of a line with an operand and a result."""
+_MOST_FORMS = 1 << 12
+"""Lines that are remembered."""
 
 
 def versions(graph: Graph) -> dict[str, str]:
@@ -63,81 +71,12 @@ def read(path: str | Path, *, tolerant: bool = False) -> tuple[Graph, list[Diagn
         message = f"{path} cannot be read: {error.strerror}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
     source = Source(str(path), content.decode("utf-8", "backslashreplace"))
+    del content
     findings = Findings(source)
+    name = place.name.removesuffix(ENDING).removesuffix(".pnnx")
     with paused_collection():
-        lines = parse_lines(source.text or "", findings)
-        findings.settle()
-        weights = _Weights(place, findings)
-        graph = _Reader(place.name.removesuffix(_ENDING).removesuffix(".pnnx"), findings, weights, tolerant).graph(
-            lines
-        )
+        graph = _Reader(name, findings, Weights(place, findings), tolerant).graph()
     return graph, findings.settle()
-
-
-class _Weights:
-    """The archive beside a text, opened when the first weight is asked for."""
-
-    def __init__(self, place: Path, findings: Findings) -> None:
-        self._path = belonging(place.with_name(place.name.removesuffix(_ENDING) + ".bin"), place)
-        self._findings = findings
-        self._file: MappedFile | None = None
-        self._archive: Archive | None = None
-        self._is_missing = False
-
-    @property
-    def layout(self) -> Layout:
-        """How the archive is laid out; one that no weight is in is looked at, too."""
-        self._open(None)
-        return Layout.WIDE if self._archive is None else self._archive.layout
-
-    def _open(self, word: Word | None) -> None:
-        if self._file is not None or self._is_missing:
-            return
-        try:
-            file = MappedFile(self._path)
-            archive = read_archive(file, Source(str(self._path)))
-        except OSError as error:
-            self._is_missing = True
-            if word is not None:
-                message = f"the weights of {self._path.name} cannot be read: {error.strerror or error}"
-                self._findings.error("PNNX0101", message, word, "the archive lies beside the text under the same name")
-        except DiagnosticError as error:
-            self._is_missing = True
-            for finding in error.diagnostics:
-                self._findings.add(finding)
-        else:
-            self._file, self._archive = file, archive
-
-    def storage(self, name: str, word: Word) -> Storage | None:
-        """The numbers of the weight called `name`, as `word` declares them; `None` after a finding."""
-        try:
-            dtype, shape = parse_tensor(word.text, name)
-        except ValueError as error:
-            self._findings.error("PNNX0006", f"{name}: {error}", word)
-            return None
-        lengths = [dim for dim in shape if isinstance(dim, int)]
-        if dtype is None or len(lengths) < len(shape):
-            self._findings.error("PNNX0106", f"{name} is declared as {word.text}, which no weight can be", word)
-            return None
-        self._open(word)
-        if self._archive is None or self._file is None:
-            return None
-        member = self._archive.members.get(name)
-        if member is None:
-            message = f"there is no {name} in {self._path.name}"
-            self._findings.error("PNNX0105", message, word, "text and weights belong to different models")
-            return None
-        storage = FileStorage(self._file, member.start, dtype, lengths)
-        if not budget.is_held(lengths):
-            message = f"{name} is declared as {word.text}, which no memory holds"
-            self._findings.error("PNNX0106", message, word, "correct its shape")
-            return None
-        if storage.nbytes != member.length:
-            size = budget.shown(storage.nbytes)
-            message = f"{name} is declared as {word.text}, which takes {size} bytes, and has {member.length}"
-            self._findings.error("PNNX0106", message, word, "text and weights belong to different models")
-            return None
-        return storage
 
 
 class _Entries(NamedTuple):
@@ -150,48 +89,117 @@ class _Entries(NamedTuple):
     texts: dict[str, tuple[Attribute, str]]
     keys: tuple[str, ...]
     shapes: dict[str, tuple[str, int]]
+    is_plain: bool
+    """Whether none of them is a weight."""
+
+
+class _Form(NamedTuple):
+    """What nodes are whose lines differ in names and shapes alone, and of which there is nothing else to say."""
+
+    word: str
+    attributes: PlainAttributes
+    notes: SharedNotes
+    dtypes: set[tuple[DType | None, ...]] | None
+    """Of an expression, with which element types of operands and the result there is nothing to say either."""
 
 
 class _Reader:
-    def __init__(self, name: str, findings: Findings, weights: _Weights, tolerant: bool) -> None:  # noqa: FBT001
+    def __init__(self, name: str, findings: Findings, weights: Weights, tolerant: bool) -> None:  # noqa: FBT001
         self.findings = findings
         self.weights = weights
         self.tolerant = tolerant
         self.made = Graph(name or "main")
         self.known: dict[str, Value] = {}
         self.outputs: list[notes.Line] = []
-        self.places = Places(findings.source, ())
+        self.places = Places(findings.source)
         # Networks repeat themselves: shapes without open extents, expressions and parameters of which there is
         # nothing to say.
         self._facts: dict[str, TensorFact] = {}
         self._expressions: dict[tuple[str, int], Tree] = {}
         self._known_values: dict[tuple[str, ...], tuple[PlainAttributes, dict[str, tuple[Attribute, str]]]] = {}
+        self._forms: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Form] = {}
+        self._shapes: dict[str, SharedNotes] = {}
 
-    def graph(self, lines: list[Line]) -> Graph:
-        """The graph of all lines, which are used up."""
-        operands = sum(line.taken + line.given for line in lines)
+    def graph(self) -> Graph:
+        """The graph of all lines.
+
+        Raises:
+            DiagnosticError: what is wrong with the lines, as `parse_lines`; what is wrong with the graph is among the
+                findings.
+        """
+        text = self.findings.source.text or ""
+        wrong = Findings(self.findings.source)
+        rows = rows_of(text)
+        counts = parse_head(rows, wrong)
+        index = operands = 0
+        for words, line, start in rows:
+            self.places.add(start)
+            if not wrong.found and operands <= _MOST_OPERANDS and self._again(index, words):
+                operands += int(words[2]) + 1
+            elif (parsed := parse_line(words, line, start, wrong)) is not None:
+                operands += parsed.taken + parsed.given
+                if not wrong.found and operands <= _MOST_OPERANDS:
+                    self._line(index, parsed)
+            index += 1
+        if not wrong.found and operands <= _MOST_OPERANDS:
+            check_counts(counts, index, len(self.known), wrong)
+        wrong.settle()
         if operands > _MOST_OPERANDS:
+            self.findings.found.clear()
+            self.findings.left_out = 0
             message = f"{operands} operands are more than are taken"
             self.findings.error("PNNX0008", message, None)
             return self.made
-        self.places = Places(self.findings.source, lines)
-        # Each line is let go once it is read: its words take more than the node.
-        lines.reverse()
-        for index in range(len(lines)):
-            self._line(index, lines.pop())
         self.made.notes[notes.LINE] = tuple(self.outputs)
         self.made.notes[notes.LAYOUT] = self.weights.layout
         return self.made
 
+    def _again(self, index: int, words: list[str]) -> bool:
+        """Make the node of a line like one before; `False` where there was none, and nothing is done."""
+        if len(words) < _FEWEST or words[3] != "1":
+            return False
+        first = 5 + (1 if words[2] == "1" else 2 if words[2] == "2" else len(words))
+        if first > len(words):
+            return False
+        result = words[first - 1]
+        known = self.known
+        if result in known or "=" in result:
+            return False
+        given = [known.get(name) for name in words[4 : first - 1]]
+        stop, shape, mark = len(words), None, f"#{result}="
+        # From the end on: shapes, names of operands, and values, as pnnx writes them.
+        while stop > first and (word := words[stop - 1])[0] == "#":
+            stop -= 1
+            if shape is None and word.startswith(mark):
+                shape = word[len(mark) :]
+            elif "=" not in word:
+                return False
+        keys, stop = _keys(words, first, stop)
+        form = self._forms.get((words[0], keys, tuple(words[first:stop])))
+        fact = None if shape is None else self._facts.get(shape)
+        if form is None or fact is None or shape is None or None in given:
+            return False
+        operands = cast("list[Value]", given)
+        if form.dtypes is not None and (fact.dtype, *map(_dtype, operands)) not in form.dtypes:
+            return False
+        places, line = self.places, index * Places.LONGEST
+        value = Value(result, fact, origin=(places, line + first - 1), notes=self._shapes[shape])
+        known[result] = value
+        self.made.append_new(
+            form.word, operands, [value], form.attributes, DIALECT, words[1], (places, line), form.notes
+        )
+        return True
+
     def _line(self, index: int, line: Line) -> None:
         operands = [self._operand(place, line) for place in range(4, line.first_result)]
+        count = len(self.findings.found) + self.findings.left_out
         entries = self._entries(line)
-        note = notes.Line(index, line.type, line.name, entries.keys, entries.texts, len(operands))
         places = range(line.first_result, line.first_entry)
         results = [value for place in places if (value := self._result(index, place, line, entries)) is not None]
         if any(value is None for value in operands) or len(results) < line.given:
             return
         given = [value for value in operands if value is not None]
+        note = notes.Line(line.type, line.name, entries.keys, entries.texts, len(operands), line.start)
         match line.type:
             case "pnnx.Input" if not given:
                 for value in results:
@@ -204,9 +212,28 @@ class _Reader:
             case "pnnx.Attribute" if not given and len(results) == 1 and list(entries.attributes) == ["@data"]:
                 self._constant(results[0], entries, note)
             case _:
-                self._node(line, given, results, entries, note)
+                node = self._node(index, line, given, results, entries)
+                if len(self.findings.found) + self.findings.left_out == count:
+                    self._learn(node, line, entries)
 
-    def _node(self, line: Line, given: list[Value], results: list[Value], entries: _Entries, note: notes.Line) -> None:
+    def _learn(self, node: Node, line: Line, entries: _Entries) -> None:
+        """Remember what a node of which there was nothing to say is, if nothing but names and shapes tells."""
+        # What else looks at shapes, or at numbers, does so of each.
+        if node.word in LOOKED_AT or not entries.is_plain or len(self._forms) >= _MOST_FORMS:
+            return
+        notes_ = node.copied_notes
+        plain = tuple(word for word in line.words[line.first_entry :] if word[0] not in "#$")
+        key = line.type, entries.keys, plain
+        dtypes = (tuple(map(_dtype, (*node.results, *node.operands))),)
+        known = self._forms.get(key)
+        if known is not None:
+            if known.dtypes is not None:
+                known.dtypes.update(dtypes)
+        elif isinstance(notes_, SharedNotes):
+            seen = set(dtypes) if node.word == "Expression" else None
+            self._forms[key] = _Form(node.word, PlainAttributes(node.attributes), notes_, seen)
+
+    def _node(self, index: int, line: Line, given: list[Value], results: list[Value], entries: _Entries) -> Node:
         word = line.type
         bare = word.removeprefix(_PREFIX)
         if "." not in bare and ":" not in bare:
@@ -221,7 +248,7 @@ class _Reader:
         for doubt in doubts_of_operator(line.name, word, entries.keys, given, place):
             self.findings.add(doubt)
         attributes = entries.attributes
-        if word in _RESHAPES:
+        if word in RESHAPES:
             shape, doubt = declared_shape(attributes, given, results, place)
             if shape is not None and doubt is not None:
                 attributes = {**attributes, "shape": shape}
@@ -233,9 +260,10 @@ class _Reader:
             self.findings.add(doubt)
         if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
             attributes = {**attributes, _KEYS: entries.keys}
-        origin = self.places, note.index * Places.LONGEST
-        notes_: Notes = {notes.LINE: note}
-        self.made.append_new(word, given, results, attributes, DIALECT, line.name, origin, notes_)
+        origin = self.places, index * Places.LONGEST
+        # Nodes have their names and places themselves.
+        notes_ = SharedNotes({notes.LINE: notes.Line(line.type, "", entries.keys, entries.texts)})
+        return self.made.append_new(word, given, results, attributes, DIALECT, line.name, origin, notes_)
 
     def _constant(self, value: Value, entries: _Entries, note: notes.Line) -> None:
         storage = entries.attributes["@data"]
@@ -261,8 +289,12 @@ class _Reader:
             return None
         shape = entries.shapes.get(name)
         origin = self.places, index * Places.LONGEST + place
-        value = Value(name, UNKNOWN if shape is None else self._fact(name, *shape, line), origin=origin)
-        value.notes[notes.SHAPE] = "" if shape is None else shape[0]
+        text = "" if shape is None else shape[0]
+        notes_ = self._shapes.get(text)
+        if notes_ is None:
+            notes_ = self._shapes[text] = SharedNotes({notes.SHAPE: text})
+        fact = UNKNOWN if shape is None else self._fact(name, *shape, line)
+        value = Value(name, fact, origin=origin, notes=notes_)
         self.known[name] = value
         self.made.reserve(name)
         return value
@@ -309,7 +341,7 @@ class _Reader:
                 self._twice(line, key, place)
                 continue
             attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.word(place, len(key) + 1))
-        return _Entries(attributes, texts, tuple(keys), shapes)
+        return _Entries(attributes, texts, tuple(keys), shapes, not stored)
 
     def _plain(self, line: Line, places: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
         """The values of words that are no weights, and their texts: the same ones for lines that say the same."""
@@ -390,3 +422,28 @@ class _Reader:
                 help_ = "operands are counted from 0"
                 self.findings.add(Diagnostic("PNNX0009", message, text.span(node.start, node.end), help_, severity))
         return parsed.tree
+
+
+def _keys(words: list[str], first: int, stop: int) -> tuple[tuple[str, ...], int]:
+    """What the one or two operands of a line are called whose shapes begin at word `stop`, and where its values end.
+
+    Where names are not those of the operands in order, the words that say so count as values.
+    """
+    operands = words[4 : first - 1]
+    begin = stop - len(operands)
+    if stop == first or words[stop - 1][0] != "$" or begin < first:
+        return _NO_KEYS[: len(operands)], stop
+    keys: list[str] = []
+    for word, operand in zip(words[begin:stop], operands, strict=True):
+        key, _, name = word.partition("=")
+        if key[0] != "$" or name != operand:
+            return _NO_KEYS[: len(operands)], stop
+        keys.append(key[1:])
+    return tuple(keys), begin
+
+
+_NO_KEYS = ("", "")
+
+
+def _dtype(value: Value) -> DType | None:
+    return value.fact.dtype if isinstance(value.fact, TensorFact) else None

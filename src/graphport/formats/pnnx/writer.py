@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,17 +14,20 @@ from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import LONGEST_NAME, Layout, write_archive
-from graphport.formats.pnnx.param import MAGIC
+from graphport.formats.pnnx.param import MAGIC, Places
 from graphport.formats.pnnx.values import format_tensor, format_value, parse_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute, Graph, Node, Value
 
 _ENDING = ".param"
 _KEYS = "$"
 _DIALECT = "pnnx"
+_LINES = 512
+"""So many lines become one piece of the text."""
 
 
 class _Row(NamedTuple):
@@ -36,6 +40,8 @@ class _Row(NamedTuple):
     attributes: Mapping[str, Attribute]
     keys: tuple[str, ...] = ()
     line: notes.Line | None = None
+    place: int = -1
+    """Where the line began in the text that it was read from; -1 for one that was in none."""
 
 
 def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
@@ -53,7 +59,7 @@ def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
             a node is no word of PNNX, PNNX0304 the files cannot be written, PNNX0305 a word has no form in Python.
     """
     target = Path(path)
-    writer = _Writer(graph, Source(str(path)))
+    writer = _Writer(graph, Source(str(path)), needs_owners=bool(code))
     text = writer.text()
     if writer.findings:
         raise DiagnosticError(*writer.findings)
@@ -66,7 +72,9 @@ def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
             write_archive(weights, writer.weights, layout if isinstance(layout, Layout) else Layout.WIDE)
             if python is not None:
                 files.open(target.with_name(f"{base.removesuffix('.pnnx')}_pnnx.py")).write(python.encode())
-            files.open(target).write(text.encode("utf-8", "backslashreplace"))
+            file = files.open(target)
+            for piece in text:
+                file.write(piece)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("PNNX0304", message, Span(Source(str(path))))) from error
@@ -77,122 +85,166 @@ def _code(graph: Graph, writer: _Writer, archive: str) -> str:
     from graphport.formats.pnnx.code_expressions import CodeError
 
     try:
-        return code_of(graph, archive, writer.owners)
+        return code_of(graph, archive, writer.owners or {})
     except CodeError as error:
         message = f"there is no code in Python: {error}"
         raise DiagnosticError(Diagnostic("PNNX0305", message, Span(writer.source), "leave --code out")) from error
 
 
 class _Writer:
-    def __init__(self, graph: Graph, source: Source) -> None:
+    def __init__(self, graph: Graph, source: Source, *, needs_owners: bool = False) -> None:
         self.graph = graph
         self.source = source
         self.findings: list[Diagnostic] = []
         self.weights: list[tuple[str, Storage]] = []
-        self.owners: dict[Value, str] = {}
-        """What operators are called, by their first result."""
-        self._operands: dict[Value, str] = {}
-        self._taken: set[str] = set()
+        self.owners: dict[Value, str] | None = {} if needs_owners else None
+        """What operators are called, by their first result, where somebody asks for that."""
+        self._renamed: dict[Value, str] = {}
+        """Operands that cannot be called as their values are."""
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._agreeing: dict[tuple[str, int], tuple[TensorFact, bool]] = {}
         self._words: dict[str, list[str]] = {}
         """Attributes as the text has them, of those without weights that were in no text, by what they are."""
-        self._shapes: dict[Value, str] = {}
+        self._shapes: dict[tuple[object, int], tuple[Fact, str]] = {}
+        """Of a note and a fact, which is kept for that."""
 
-    def text(self) -> str:
-        """The `.param` text; collects the weights on the way."""
+    def text(self) -> list[bytes]:
+        """The `.param` text in pieces; collects the weights on the way."""
+        self._name()
+        pieces: list[bytes] = []
+        lines: list[str] = []
+        count = 0
+        for row in self._rows():
+            lines.append(self._line(row))
+            count += 1
+            if len(lines) == _LINES:
+                pieces.append(_encoded(lines))
+                lines.clear()
+        pieces.append(_encoded(lines))
+        return [_encoded([MAGIC, f"{count} {self._operands()}"]), *pieces]
+
+    def _name(self) -> None:
+        """Give each value a name that is a word, and no other one's."""
+        taken: set[str] = set()
+        counters: dict[str, int] = {}
         for value in self.graph.values():
             name = value.name if value.name.isidentifier() else "_".join(value.name.split()) or "_"
-            chosen = unique(name, self._taken, self._counters)
-            self._operands[value] = chosen
-            self._taken.add(chosen)
-        rows = self._rows()
-        lines = [self._line(row) for row in rows]
-        operands = {value for row in rows for value in [*row.inputs, *row.outputs]}
-        return "".join(f"{line}\n" for line in [MAGIC, f"{len(rows)} {len(operands)}", *lines])
+            if name in taken:
+                name = unique(name, taken, counters)
+            taken.add(name)
+            if name != value.name:
+                self._renamed[value] = name
 
-    def _rows(self) -> list[_Row]:
+    def _called(self, values: Iterable[Value]) -> list[str]:
+        renamed = self._renamed
+        if not renamed:
+            return [value.name for value in values]
+        return [renamed.get(value) or value.name for value in values]
+
+    def _operands(self) -> int:
+        """How many there are: everything that is given, computed, or constant and read."""
         graph = self.graph
-        rows = [*self._inputs(), *(self._constant(value) for value in graph.constants if value.uses)]
-        rows += [self._node(node) for node in graph]
-        rows += self._outputs()
-        if all(row.line is not None for row in rows):
+        constants = sum(1 for value in graph.constants if value.uses)
+        return len(graph.inputs) + constants + sum(len(node.results) for node in graph)
+
+    def _rows(self) -> Iterator[_Row]:
+        graph = self.graph
+        constants = [value for value in graph.constants if value.uses]
+        owners = [*graph.inputs, *constants, *graph]
+        if all(_place(owner) >= 0 for owner in owners) and (self._ends() or not graph.outputs):
             # Nothing was added: the lines stand where they stood.
-            return sorted(rows, key=lambda row: row.line.index if row.line is not None else 0)
-        return rows
+            rows = [*self._inputs(), *map(self._constant, constants), *map(self._node, graph), *self._outputs()]
+            return iter(sorted(rows, key=lambda row: row.place))
+        del owners
+        return chain(self._inputs(), map(self._constant, constants), map(self._node, graph), self._outputs())
 
     def _inputs(self) -> list[_Row]:
         rows: list[_Row] = []
         for value in self.graph.inputs:
-            line = notes.line_of(value.notes)
+            line = notes.line_of(value.note(notes.LINE))
             if line is not None and rows and rows[-1].line is line:
                 rows[-1] = rows[-1]._replace(outputs=[*rows[-1].outputs, value])
                 continue
             name = line.name if line is not None else f"pnnx_input_{len(rows)}"
-            rows.append(_Row("pnnx.Input", name, (), [value], _stated(line), line=line))
+            rows.append(_Row("pnnx.Input", name, (), [value], _stated(line), line=line, place=_place(value)))
         return rows
 
     def _constant(self, value: Value) -> _Row:
-        line = notes.line_of(value.notes)
+        line = notes.line_of(value.note(notes.LINE))
         if value.storage is None:
             self._error("PNNX0302", f"the numbers of {value.name} are not there", value.origin)
-        name = self._operands[value] if line is None else line.name
-        return _Row("pnnx.Attribute", name, (), [value], {"@data": value.storage}, line=line)
+        (name,) = self._called([value]) if line is None else (line.name,)
+        return _Row("pnnx.Attribute", name, (), [value], {"@data": value.storage}, line=line, place=_place(value))
 
     def _node(self, node: Node) -> _Row:
         if node.dialect != _DIALECT or len(node.operands) < len(node.inputs):
             message = f"{node.op} is no word of PNNX" if node.dialect != _DIALECT else f"{node.op} lacks an operand"
             self._error("PNNX0303", message, node.origin)
-        line = notes.line_of(node.notes) if node.has_notes else None
-        attributes = dict(node.attributes)
-        keys = attributes.pop(_KEYS, None)
+        line = notes.line_of(node.note(notes.LINE))
+        attributes = node.attributes
+        keys = attributes.get(_KEYS) if attributes else None
+        if keys is not None:
+            attributes = {key: value for key, value in attributes.items() if key != _KEYS}
         stated = tuple(str(key) for key in keys) if isinstance(keys, tuple) else ()
         if not stated and line is not None and len(line.keys) == len(node.inputs):
             stated = line.keys
         word = line.type if line is not None else node.word
-        if line is None and not ({".", ":"} & set(word)):
+        if line is None and "." not in word and ":" not in word:
             word = f"pnnx.{word}"
         name = node.name or f"{word}_{len(self._names)}"
-        return _Row(word, name, node.operands, node.results, attributes, stated, line)
+        return _Row(word, name, node.operands, node.results, attributes, stated, line, _place(node))
+
+    def _ends(self) -> list[notes.Line]:
+        """The lines that outputs were read from, if there are as many outputs still."""
+        lines = notes.lines_of(self.graph.notes.get(notes.LINE)) if self.graph.has_notes else []
+        return lines if sum(line.count for line in lines) == len(self.graph.outputs) else []
 
     def _outputs(self) -> list[_Row]:
-        found = self.graph.notes.get(notes.LINE) if self.graph.has_notes else None
-        lines = notes.lines_of(found)
+        lines = self._ends()
         values = self.graph.outputs
-        if sum(line.count for line in lines) != len(values):
-            if not values:
-                return []
+        if not lines:
             return [_Row("pnnx.Output", f"pnnx_output_{index}", [value], (), {}) for index, value in enumerate(values)]
         rows: list[_Row] = []
         for line in lines:
             taken, values = values[: line.count], values[line.count :]
-            rows.append(_Row(line.type, line.name, taken, (), _stated(line), line.keys, line))
+            rows.append(_Row(line.type, line.name, taken, (), _stated(line), line.keys, line, line.start))
         return rows
 
     def _line(self, row: _Row) -> str:
         name = row.name
         if row.line is None:
-            name = unique("_".join(row.name.split()), self._names, self._counters)
+            name = "_".join(row.name.split())
+            if name in self._names:
+                name = unique(name, self._names, self._counters)
         self._names.add(name)
-        if row.outputs:
+        if row.outputs and self.owners is not None:
             self.owners[row.outputs[0]] = name
         values = [*row.inputs, *row.outputs]
-        operands = [self._operands[value] for value in values]
+        operands = self._called(values)
         words = [f"{row.type:<24} {name:<24} {len(row.inputs)} {len(row.outputs)}", *operands]
         if row.attributes:
             words += self._attributes(name, row)
-        words += [f"${key}={operand}" for key, operand in zip(row.keys, operands, strict=False) if key]
+        if row.keys:
+            words += [f"${key}={operand}" for key, operand in zip(row.keys, operands, strict=False) if key]
         for value, operand in zip(values, operands, strict=True):
-            shape = self._shapes.get(value)
-            if shape is None:
-                before = len(self.findings)
-                shape = self._shape(value)
-                if len(self.findings) == before:
-                    self._shapes[value] = shape
+            shape = self._stated_shape(value)
             if shape:
                 words.append(f"#{operand}={shape}")
         return " ".join(words)
+
+    def _stated_shape(self, value: Value) -> str:
+        """`_shape`, remembered of a note and a fact; that of a scalar depends on who gives it."""
+        fact = value.fact
+        key = value.note(notes.SHAPE), id(fact)
+        known = self._shapes.get(key)
+        if known is not None:
+            return known[1]
+        before = len(self.findings)
+        shape = self._shape(value)
+        if len(self.findings) == before and isinstance(fact, TensorFact) and fact.shape and fact.is_static:
+            self._shapes[key] = fact, shape
+        return shape
 
     def _attributes(self, name: str, row: _Row) -> list[str]:
         # Numbers that are equal need not have one text, but what has one text is the same.
@@ -237,7 +289,7 @@ class _Writer:
         return [f"{key}={self._tensor(name, TensorFact(storage.dtype, storage.shape))}"]
 
     def _shape(self, value: Value) -> str:
-        note = value.notes.get(notes.SHAPE) if value.has_notes else None
+        note = value.note(notes.SHAPE)
         fact = value.fact
         if isinstance(note, str) and (not isinstance(fact, TensorFact) or self._agrees(note, fact)):
             return note
@@ -263,6 +315,22 @@ class _Writer:
 
     def _error(self, code: str, message: str, span: Span | None) -> None:
         self.findings.append(Diagnostic(code, message, span or Span(self.source), "choose another format"))
+
+
+def _encoded(lines: Sequence[str]) -> bytes:
+    return "".join([f"{line}\n" for line in lines]).encode("utf-8", "backslashreplace")
+
+
+def _place(owner: Node | Value) -> int:
+    """Where the line began that a node, input or constant was read from; -1 if it was not read."""
+    line = notes.line_of(owner.note(notes.LINE))
+    if line is None or line.start >= 0:
+        return -1 if line is None else line.start
+    origin = owner.unasked_origin
+    if isinstance(origin, tuple):
+        places, index = origin
+        return places.start(index) if isinstance(places, Places) else -1
+    return -1 if origin is None or origin.start is None else origin.start
 
 
 def _stated(line: notes.Line | None) -> dict[str, Attribute]:
