@@ -9,6 +9,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.expression.expression import Expression
 from graphport.expression.functions import NUMPY_FUNCTIONS, Function, Signature, function_table
+from tests import deep
 from tests.expression.arrays import f32, f64, i32
 
 
@@ -44,8 +45,8 @@ def test_data_of_a_deep_expression_can_be_written():
     assert len(json.loads(json.dumps(data))["tree"]) == depth + 1
 
 
-def test_a_hundred_thousand_levels_are_computed():
-    depth = 100_000
+def test_deep_expressions_are_computed():
+    depth = 5 * deep.LEVELS
     expression = Expression("add(" * depth + "@0" + ",1)" * depth)
     assert expression(f64([0.5])) == depth + 0.5
 

@@ -6,6 +6,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import List, Literal, call, reference
+from tests import deep
 
 
 def findings_of(text, **options):
@@ -119,7 +120,7 @@ def test_a_long_text_in_a_warning_is_cut():
     ],
 )
 def test_depth_does_not_matter(head, core, tail):
-    depth = 20_000
+    depth = deep.LEVELS
     text = head * depth + core + tail * depth
     parsed = parse(text, ARITIES)
     assert str(parsed.tree) == text

@@ -10,6 +10,7 @@ from graphport.expression.expression import Expression
 from graphport.expression.functions import NUMPY_FUNCTIONS
 from graphport.expression.syntax import drawing
 from graphport.expression.tokens import TokenKind
+from tests import deep
 from tests.expression.arrays import f32, f64
 
 SEVEN = "add(add(mul(@0,@1),mul(@2,add(add(add(@0,@2),@3),@4))),@5)"
@@ -158,7 +159,7 @@ class TestSyntaxAnalysis:
             assert stop >= end - len("add")
 
     def test_the_depth_does_not_matter(self):
-        depth = 20_000
+        depth = deep.LEVELS
         e = Expression("add(@0," * depth + "@0" + ")" * depth)
         assert e(f64([1.0])) == depth + 1
 

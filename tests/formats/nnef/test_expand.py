@@ -13,6 +13,7 @@ from graphport.formats.nnef.expand import expand
 from graphport.formats.nnef.limits import Limits
 from graphport.formats.nnef.operation import Tensor
 from graphport.formats.nnef.syntax import Edition
+from tests import deep
 from tests.every import every
 from tests.formats.nnef.documents import (
     BOTH,
@@ -561,12 +562,11 @@ def test_limits_are_settings():
 
 
 def test_what_is_large_but_honest_passes():
-    assert len(evaluated(final("y = " + "x" + " + x" * 50_000 + ";", before=OPERATORS)).operations) == 50_001
-    assert items("[" + "1 + " * 50_000 + "1]") == [50_001]
-    assert (
-        len(evaluated(final("y = " + "relu(" * 10_000 + "x" + ")" * 10_000 + ";", before=OPERATORS)).operations)
-        == 10_001
-    )
+    levels, links = deep.LEVELS, 3 * deep.LEVELS
+    assert len(evaluated(final("y = " + "x" + " + x" * links + ";", before=OPERATORS)).operations) == links + 1
+    assert items("[" + "1 + " * links + "1]") == [links + 1]
+    nested = final("y = " + "relu(" * levels + "x" + ")" * levels + ";", before=OPERATORS)
+    assert len(evaluated(nested).operations) == levels + 1
     text = fragment("y = f(relu(x), n = n - 1) if n > 0 else x;", parameters="x: tensor<scalar>, n: integer")
     assert len(evaluated(final("y = f(x, n = 5000);", before=text)).operations) == 5_001
 

@@ -4,6 +4,7 @@ import pytest
 
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.syntax import Binary, Edition, Expression, Unary
+from tests import deep
 from tests.formats.nnef.documents import final, provisional, tree
 
 
@@ -94,9 +95,10 @@ def test_the_provisional_edition_compares_where_the_final_one_calls():
 
 
 def test_deep_nesting_takes_memory_not_the_stack():
-    assert value("(" * 20_000 + "x" + ")" * 20_000) == value("x")
-    assert to_text(value("-" * 20_000 + "x")) == "-" * 20_000 + "x"
-    chain = value("x" + " + x" * 100_000)
-    assert to_text(chain).count("+") == 100_000
-    assert to_text(value("f(" * 20_000 + "x" + ")" * 20_000)).count("f(") == 20_000
-    assert to_text(value("x if true else " * 20_000 + "x")).count("else") == 20_000
+    levels = deep.LEVELS
+    assert value("(" * levels + "x" + ")" * levels) == value("x")
+    assert to_text(value("-" * levels + "x")) == "-" * levels + "x"
+    chain = value("x" + " + x" * 5 * levels)
+    assert to_text(chain).count("+") == 5 * levels
+    assert to_text(value("f(" * levels + "x" + ")" * levels)).count("f(") == levels
+    assert to_text(value("x if true else " * levels + "x")).count("else") == levels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphport.formats.nnef.limits import Limits
+from tests import deep
 from tests.every import every
 from tests.formats.nnef.documents import checked, codes, final, fragment, probed, provisional, read
 
@@ -240,9 +241,10 @@ def test_iterators_are_names_of_their_comprehension_only():
 
 
 def test_deep_expressions_are_typed():
-    assert found(probed("[" + "1 + " * 50_000 + "1]")) == []
-    assert found(body("r = " + "relu(" * 20_000 + "x" + ")" * 20_000 + ";")) == []
-    assert found(body("r = " + "1 if c else " * 20_000 + "1;")) == []
+    levels = deep.LEVELS
+    assert found(probed("[" + "1 + " * 3 * levels + "1]")) == []
+    assert found(body("r = " + "relu(" * levels + "x" + ")" * levels + ";")) == []
+    assert found(body("r = " + "1 if c else " * levels + "1;")) == []
 
 
 def test_the_depth_of_types_is_a_setting():

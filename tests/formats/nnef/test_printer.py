@@ -7,6 +7,7 @@ from graphport.core.diagnostics import Source
 from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.syntax import Binary, Edition, Name, Number, Select, Subscript, Tuple, Unary
+from tests import deep
 from tests.formats.nnef.documents import tree
 from tests.formats.nnef.trees import EDITIONS, documents, expressions
 
@@ -67,7 +68,7 @@ def test_a_provisional_document_prints_without_semicolons():
 
 def test_deep_trees_print():
     expression = Name("a")
-    for _ in range(50_000):
+    for _ in range(2 * deep.LEVELS):
         expression = Binary("+", expression, Unary("-", Name("b")))
-    assert to_text(expression) == "a" + " + -b" * 50_000
-    assert len(to_text(Tuple((expression, expression)))) > 100_000
+    assert to_text(expression) == "a" + " + -b" * 2 * deep.LEVELS
+    assert len(to_text(Tuple((expression, expression)))) > 4 * deep.LEVELS

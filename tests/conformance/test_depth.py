@@ -1,0 +1,33 @@
+"""What is nested five times as deep as the other tests try it, and chains five times as long."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import deep
+from tests.every import every
+from tests.expression import test_expression, test_parse, test_tutorial
+from tests.formats.nnef import test_expand, test_expressions, test_inference, test_printer
+
+pytestmark = pytest.mark.conformance(always=True)
+
+TESTS = [
+    test_expression.test_deep_expressions_are_computed,
+    test_tutorial.TestSyntaxAnalysis().test_the_depth_does_not_matter,
+    test_expressions.test_deep_nesting_takes_memory_not_the_stack,
+    test_expand.test_what_is_large_but_honest_passes,
+    test_inference.test_deep_expressions_are_typed,
+    test_printer.test_deep_trees_print,
+]
+
+
+@every("test", TESTS, ids=lambda test: test.__name__)
+def test_what_is_deeper_takes_memory_not_the_stack(test, monkeypatch):
+    monkeypatch.setattr(deep, "LEVELS", 5 * deep.LEVELS)
+    test()
+
+
+@every(("head", "core", "tail"), [("neg(", "@0", ")"), ("add(", "@0", ",1)"), ("add(1,", "@0", ")"), ("[", "@0", "]")])
+def test_expressions_that_are_deeper_are_parsed(head, core, tail, monkeypatch):
+    monkeypatch.setattr(deep, "LEVELS", 5 * deep.LEVELS)
+    test_parse.test_depth_does_not_matter(head, core, tail)
