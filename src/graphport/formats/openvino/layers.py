@@ -64,6 +64,7 @@ class _Network:
         self._header = found if isinstance(found, Header) and is_noted else None
         stated = found.element.attributes.get("version") if isinstance(found, Header) else None
         self._forgets_names = version == "10" and stated not in (None, "10")
+        self._renumbers = True
         self._names: set[str] = set()
         self._ports: dict[Value, tuple[str, str]] = {}
         self._numbers: dict[int, tuple[object, list[str], list[str]]] = {}
@@ -79,17 +80,22 @@ class _Network:
         items = self._items()
         if header is not None:
             items.sort(key=itemgetter(0))
-        taken = {_number(element) for _, element, _ in items if element is not None}
-        keeps_ids = header is not None and len(taken) == len(items)
-        written: list[tuple[str, Element, Any]] = []
+        numbers = [None if noted is None else _number(noted) for _, noted, _ in items]
+        keeps_ids = header is not None and None not in numbers and len(set(numbers)) == len(items)
+        self._renumbers = not keeps_ids
+        written: list[tuple[str, Sequence[str], Any]] = []
         for position, (_, noted, item) in enumerate(items):
-            number = _number(noted) if keeps_ids and noted is not None else str(position)
-            written.append((number, self._layer(number, noted, item), item))
-        layers.children = [made for _, made, _ in written]
+            number = cast("str", numbers[position]) if keeps_ids else str(position)
+            made = self._layer(number, noted, item)
+            layers.children.append(made)
+            _, inputs, outputs = self._ports_of(made)
+            self._remember(number, outputs, item)
+            written.append((number, inputs, item))
         # Files may have layers in any order: every port is known before an edge is made.
         edges: list[Ends] = []
-        for number, made, item in written:
-            self._add_edges(edges, number, made, item)
+        for number, ports, item in written:
+            if ports:
+                self._add_edges(edges, number, ports, item)
         return self._around(header, layers, self._ordered(edges, header))
 
     def _around(self, header: Header | None, layers: Element, edges: Element) -> Element:
@@ -139,18 +145,18 @@ class _Network:
     # Layers
 
     def _layer(self, number: str, noted: Element | None, item: Any) -> Element:
-        if type(item) is int:
-            return self._known(noted, number, item) if noted is not None else self._result(number, item)
+        if noted is None:
+            if type(item) is int:
+                return self._result(number, item)
+            return self._node(number, item) if type(item) is Node else self._source(number, item)
+        made = noted
         if type(item) is Node:
-            made = (
-                self._node(number, item) if noted is None else self._known(self._node_again(noted, item), number, item)
-            )
-            self._remember(number, made, item.outputs)
-            return made
-        value: Value = item
-        made = self._source(number, value) if noted is None else self._known(self._updated(noted, value), number, value)
-        self._remember(number, made, [value])
-        return made
+            made = self._node_again(noted, item)
+        elif type(item) is not int:
+            made = self._updated(noted, item)
+        if self._renumbers:
+            made = self._renumbered(made, number)
+        return self._nameless(made, item) if self._forgets_names else made
 
     def _source(self, number: str, value: Value) -> Element:
         if value in self._graph.constants:
@@ -158,8 +164,12 @@ class _Network:
         data = {"shape": write_shape(_fact(value).shape), "element_type": _type_name(value)}
         return self._made(number, value.name, "Parameter", "opset1", data, (), [value])
 
-    def _remember(self, number: str, layer: Element, values: Sequence[Value | None]) -> None:
-        for port, value in zip(self._ports_of(layer)[2], values, strict=False):
+    def _remember(self, number: str, ports: Sequence[str], item: Any) -> None:
+        """Take note of the ports at which the results of a layer are found."""
+        if type(item) is int or not ports:
+            return
+        values = item.outputs if type(item) is Node else (item,)
+        for port, value in zip(ports, values, strict=False):
             if value is not None:
                 self._ports[value] = number, port
 
@@ -172,10 +182,6 @@ class _Network:
             outputs = [[_id(port) for port in child.children] for child in children if child.tag == "output"]
             known = self._numbers[id(children)] = children, inputs, outputs[-1] if outputs else []
         return known
-
-    def _known(self, layer: Element, number: str, item: Any) -> Element:
-        numbered = self._renumbered(layer, number)
-        return self._nameless(numbered, item) if self._forgets_names else numbered
 
     def _nameless(self, layer: Element, item: Any) -> Element:
         """The layer as files of version 10 have it: tensors have no names, inputs and outputs those of their layers."""
@@ -203,7 +209,8 @@ class _Network:
     def _node_again(self, noted: Element, node: Node) -> Element:
         if node.has_bodies:
             return self._changed(noted, node)
-        key = id(noted.children), node.word, *as_key(node.attributes)
+        attributes = node.attributes
+        key = (id(noted.children), node.word, *(as_key(attributes) if attributes else ()))
         try:
             if key in self._unchanged:
                 return noted
@@ -323,7 +330,7 @@ class _Network:
 
     # Edges
 
-    def _add_edges(self, edges: list[Ends], number: str, layer: Element, item: Any) -> None:
+    def _add_edges(self, edges: list[Ends], number: str, inputs: Sequence[str], item: Any) -> None:
         """Add those that end at a layer."""
         if type(item) is Node:
             operands = item.inputs
@@ -332,7 +339,7 @@ class _Network:
         else:
             return
         ports = self._ports
-        for port, value in zip(self._ports_of(layer)[1], operands, strict=False):
+        for port, value in zip(inputs, operands, strict=False):
             if value is not None:
                 edges.append((*ports[value], number, port))
 
@@ -347,7 +354,7 @@ class _Network:
 
 
 def _note(owner: Value | Node) -> Element | None:
-    found = owner.notes.get(KEY) if owner.has_notes else None
+    found = owner.note(KEY)
     return found if isinstance(found, Element) else None
 
 

@@ -88,7 +88,7 @@ def can_stay(graph: Graph, *, ir_opset: int | None = None, **_: Any) -> bool:
 
 
 def _is_newer(node: Node, newest: int | None) -> bool:
-    operator = operators.by_word(node.word)
+    operator = None if newest is None else operators.by_word(node.word)
     return newest is not None and operator is not None and operator.first > newest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -151,6 +151,11 @@ def _rendered(roots: Sequence[Element], depth: int, known: _Known) -> Iterator[s
         if element.ends or element.dims:
             yield from _lines(element, indent)
         closing = f"{indent}</{element.tag}>\n"
+        if type(children[-1] if children else None) is Layer and {Layer}.issuperset(map(type, children)):
+            for layer in cast("list[Layer]", children):
+                yield _layer(layer, depth + 1, known)
+            yield closing
+            continue
         if element.tag == "layer":
             key = id(children), depth, bool(element.names)
             if element.names or key in known:
