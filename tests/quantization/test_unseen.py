@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
+from graphport.quantization import interval, unseen
 from graphport.quantization.calibrate import calibrate
 from graphport.quantization.interval import ratio_interval, unseen_part
 from graphport.quantization.observe import Statistics
-from graphport.quantization.unseen import unseen_errors
+from graphport.quantization.unseen import unseen_errors, unseen_errors_of_heavy_tails
 
 SEEN, HELD = 192, 64
 DRAWS = {"normal": lambda r, *shape: np.abs(r.normal(size=shape)), "exponential": lambda r, *shape: r.exponential(size=shape)}  # fmt: skip
+HEAVY = {
+    "lognormal": lambda r, *shape: r.lognormal(size=shape),
+    "weibull": lambda r, *shape: r.weibull(0.5, size=shape),
+    "student of 3": lambda r, *shape: r.standard_t(3, size=shape),
+    "student of 4": lambda r, *shape: np.abs(r.standard_t(4, size=shape)),
+}
 
 
 def _state(x):
@@ -26,7 +33,7 @@ def _draws(kind, channels, count, seed):
     """Samples that were seen, others, and many more; each channel as wide as the others, as far as was seen."""
     r = np.random.default_rng(seed)
     for _ in range(count):
-        parts = [DRAWS[kind](r, n, channels) for n in (SEEN, HELD, 3000)]
+        parts = [(DRAWS | HEAVY)[kind](r, n, channels) for n in (SEEN, HELD, 3000)]
         yield [part / parts[0].max(axis=0) ** 0.8 for part in parts]
 
 
@@ -62,6 +69,42 @@ def test_the_range_of_noise_holds_where_few_samples_make_most_of_it(kind, channe
         alone.append(true <= ratio_interval(signals, noises)[1])
     assert np.mean(held) >= 0.93
     assert np.mean(alone) < 0.9
+
+
+@pytest.mark.parametrize("kind", list(HEAVY))
+@pytest.mark.parametrize("channels", [1, 16, 128])
+def test_the_range_of_noise_holds_for_heavy_tails(kind, channels, monkeypatch):
+    """In nine of ten draws or more, with the ranges that are chosen; told as for tails that fall off sooner, in half."""
+
+    told, before = [], []
+    for x, back, new in _draws(kind, channels, 40, 17):
+        state = _state(x)
+        grid = calibrate(state, DType.UINT8, "auto")
+        signals, noises = np.sum(back**2, axis=1), _noise(back, grid)
+        true = np.sum(_noise(new, grid)) / np.sum(new**2)
+        for found, function in ((told, unseen_errors_of_heavy_tails), (before, lambda *_: 0.0)):
+            monkeypatch.setattr(interval, "unseen_errors_of_heavy_tails", function)
+            part = unseen_part({"h": grid}, {"h": state}, noises.sum() / signals.sum())
+            found.append(true <= ratio_interval(signals, noises, part)[1])
+    assert np.mean(told) >= (0.75 if channels == 16 else 0.9)
+    assert np.mean(before) <= 0.7
+
+
+def test_tails_that_end_are_not_heavy():
+    """Where channels are clipped, nothing goes beyond what was seen."""
+    x = np.clip(np.random.default_rng(3).normal(size=(40, 6)) * 5, 0, 6)
+    state = _state(np.concatenate([x, np.full((2, 6), 6.0)]))
+    assert unseen_errors_of_heavy_tails(state, calibrate(state, DType.UINT8, "min-max")) == 0
+
+
+@pytest.mark.parametrize("kind", [*DRAWS, *HEAVY])
+def test_ranges_do_not_depend_on_what_is_told_of_heavy_tails(kind, monkeypatch):
+    states = [_state(x) for x, *_ in _draws(kind, 16, 3, 5)]
+    before = [calibrate(state, DType.UINT8, "auto") for state in states]
+    monkeypatch.setattr(unseen, "unseen_errors_of_heavy_tails", lambda *_: 1e9)
+    monkeypatch.setattr(interval, "unseen_errors_of_heavy_tails", lambda *_: 1e9)
+    after = [calibrate(state, DType.UINT8, "auto") for state in states]
+    assert [grid.high for grid in after] == [grid.high for grid in before]
 
 
 @pytest.mark.parametrize("kind", list(DRAWS))

@@ -14,6 +14,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _TAIL = 32
 """Of the whole tensor's largest numbers, those whose mean distance from the next one tells how its tail falls off."""
+_LEAST_POWER = 2.2
 
 
 def unseen_errors(state: Statistics, grid: Grid) -> Array:
@@ -39,6 +40,45 @@ def unseen_errors(state: Statistics, grid: Grid) -> Array:
         below = widths * _mean_distance(-lows, -state.other_lows, widths)
     found = _beyond(highs, above, grid.high) + _beyond(-lows, below, -grid.low)
     return found / (state.samples + 1)
+
+
+def unseen_errors_of_heavy_tails(state: Statistics, grid: Grid) -> float:
+    """The same where tails fall off like a power, summed over channels: then few samples lose most of all.
+
+    With such a tail the logarithm of the largest number beside the next one is exponential; its mean, over channels or
+    over the largest numbers of all, is the reciprocal of the power, which is taken to be `_LEAST_POWER` at least, as
+    squares have no mean below 2. Tails that fall off sooner seem to have a power, too: this is more than they lose.
+
+    Source: B. M. Hill, A simple general approach to inference about the tail of a distribution (1975).
+    """
+    if grid.dtype.is_floating or np.ndim(grid.scale) or not state.lows.size:
+        return 0.0
+    lows, highs, tails = state.lows.astype(np.float64), state.highs.astype(np.float64), state.tails
+    above = _lost_beyond(highs, state.other_highs, tails.largest, grid.high)
+    below = _lost_beyond(-lows, -state.other_lows, -tails.least[::-1], -grid.low)
+    return (above + below) / (state.samples + 1)
+
+
+def _lost_beyond(first: Array, second: Array, largest: Array, end: float) -> float:
+    """The expected square of how far numbers beyond `first` are beyond `end`, where their tail is that of a power.
+
+    With such a number r times `first` the distribution of r is Pareto's.
+    """
+    few = largest[-_TAIL - 1 :].astype(np.float64)
+    if len(first) == 1:
+        ratios = few[1:] / few[0] if len(few) > 1 and few[0] > 0 else np.ones(1)
+    else:
+        is_known = np.isfinite(second) & (first > 0) & (second > 0)
+        ratios = first[is_known] / second[is_known]
+    spread = float(np.log(ratios).mean()) if ratios.size else 0.0
+    if spread <= 0:
+        return 0.0
+    power, positive = max(1 / spread, _LEAST_POWER), first[first > 0]
+    reach = end / positive
+    mean, square = power / (power - 1), power / (power - 2)
+    over = end**2 * np.maximum(reach, 1.0) ** -power * 2 / ((power - 1) * (power - 2))
+    within = positive**2 * square - 2 * positive * end * mean + end**2
+    return float(np.sum(np.where(reach >= 1, over, within)))
 
 
 def _mean_distance(first: Array, second: Array, widths: Array) -> float:
