@@ -7,13 +7,13 @@ import struct
 from array import array
 from dataclasses import dataclass, field
 from sys import intern
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.formats.ncnn.layers import BINARY_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from graphport.core.diagnostics import Source
 
@@ -25,11 +25,19 @@ _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _MOST_FINDINGS = 100
 _LONGEST_NUMBER = 40
+_PIECE = 1 << 16
+
+
+Row: TypeAlias = "tuple[list[str], int]"
+"""The words of a line, and where the first one begins in the text."""
 
 
 @dataclass(slots=True)
 class Layer:
-    """One layer as it stands in the file; `start` and `stop` are its place in a text."""
+    """One layer as it stands in the file; `start` and `stop` are its place in a text.
+
+    What a node notes of its layer are type and parameters: the rest it has itself.
+    """
 
     type: str
     name: str
@@ -82,12 +90,25 @@ class Places:
 
     __slots__ = ("_names", "_source", "_starts", "_stops")
 
-    def __init__(self, source: Source, layers: Sequence[Layer]) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
-        is_text = all(layer.start is not None for layer in layers)
-        self._names = () if is_text else tuple(layer.name for layer in layers)
-        self._starts = array("q", [layer.start or 0 for layer in layers])
-        self._stops = array("q", [layer.stop or 0 for layer in layers])
+        self._names: list[str] = []
+        """Of layers that are in no text."""
+        self._starts = array("q")
+        self._stops = array("q")
+
+    def add(self, start: int, stop: int) -> None:
+        """Take note of where one more layer stands."""
+        self._starts.append(start)
+        self._stops.append(stop)
+
+    def add_named(self, name: str) -> None:
+        """Take note of one more layer, of a list that is no text."""
+        self._names.append(name)
+
+    def start(self, index: int) -> int:
+        """Where layer `index` begins in the text; -1 where there is none."""
+        return -1 if self._names else self._starts[index]
 
     def span(self, index: int) -> Span:
         """The place of layer `index`."""
@@ -105,8 +126,22 @@ def parse_text(text: str, findings: Findings) -> list[Layer]:
     Raises:
         DiagnosticError: NCNN0001 it does not begin as one, NCNN0002 its counts are not those of its lines.
     """
-    rows = _rows(text)
-    nothing: tuple[list[str], int] = [], 0
+    rows = rows_of(text)
+    count = parse_head(rows, findings)
+    known = Known({}, {})
+    layers = [layer for row in rows if (layer := parse_layer(*row, known, findings)) is not None]
+    if not findings.found:
+        check_count(count, len(layers), findings)
+    return layers
+
+
+def parse_head(rows: Iterator[Row], findings: Findings) -> int:
+    """The number of layers that a text announces.
+
+    Raises:
+        DiagnosticError: NCNN0001 and NCNN0002, as `parse_text`.
+    """
+    nothing: Row = [], 0
     if next(rows, nothing)[0] != [str(MAGIC)]:
         findings.error("NCNN0001", f"the file does not begin with {MAGIC}", None)
         findings.settle()
@@ -114,25 +149,31 @@ def parse_text(text: str, findings: Findings) -> list[Layer]:
     if len(counts) != 2 or not all(_COUNT.fullmatch(count) for count in counts):
         findings.error("NCNN0002", "the second line is not the number of layers and of blobs", None)
         findings.settle()
-    known = _Known({}, {})
-    layers = [layer for row in rows if (layer := _layer(*row, known, findings)) is not None]
-    if not findings.found and int(counts[0]) != len(layers):
-        message = f"the file announces {counts[0]} layers and has {len(layers)}"
+    return int(counts[0])
+
+
+def check_count(count: int, layers: int, findings: Findings) -> None:
+    """Hold the number of layers that a text announces against those that it has."""
+    if count != layers:
+        message = f"the file announces {count} layers and has {layers}"
         findings.error("NCNN0002", message, None, "it may have been cut off")
-    return layers
 
 
-def _rows(text: str) -> Iterator[tuple[list[str], int]]:
+def rows_of(text: str) -> Iterator[Row]:
     """The words of each line that has any, and where the first one begins."""
     start = 0
-    for line in text.split("\n"):
-        words = line.split()
-        if words:
-            yield words, start + line.index(words[0])
-        start += len(line) + 1
+    while start < len(text):
+        # A few lines at once: all of them would take as much as the text again.
+        stop = text.find("\n", start + _PIECE)
+        piece = text[start:] if stop < 0 else text[start:stop]
+        for line in piece.split("\n"):
+            words = line.split()
+            if words:
+                yield words, start + line.index(words[0])
+            start += len(line) + 1
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     """What parameters are that stood in another line."""
 
     words: dict[str, tuple[str, Any]]
@@ -141,8 +182,8 @@ class _Known(NamedTuple):
     """All of a line by key, values and words: layers that say the same have the same ones."""
 
 
-def _layer(words: list[str], start: int, known: _Known, findings: Findings) -> Layer | None:
-    """The layer of a line."""
+def parse_layer(words: list[str], start: int, known: Known, findings: Findings) -> Layer | None:
+    """The layer of a line; `None` after a finding."""
     stop = start + len(words[0])
     layer = Layer(intern(words[0]), words[1] if len(words) > 1 else "", [], [], {}, {}, start, stop)
     if len(words) < 4 or not all(_COUNT.fullmatch(word) for word in words[2:4]):

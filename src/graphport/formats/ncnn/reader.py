@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
@@ -14,18 +14,33 @@ from graphport.core.opening import belonging, contents
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import MappedFile
 from graphport.formats.ncnn import layers
-from graphport.formats.ncnn.param import MAGIC, Findings, Layer, Places, parse_binary, parse_text
+from graphport.formats.ncnn.param import (
+    MAGIC,
+    Findings,
+    Known,
+    Layer,
+    Places,
+    check_count,
+    parse_binary,
+    parse_head,
+    parse_layer,
+    rows_of,
+)
 from graphport.formats.ncnn.recognition import BINARY, TEXT
 from graphport.formats.ncnn.weights import WeightReader
+from graphport.ir.attributes import PlainAttributes
+from graphport.ir.carried import SharedNotes
 from graphport.ir.graph import Graph, Value
 from graphport.ops.dialects.ncnn.annotations import LINE, shape_of, type_of
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact
-    from graphport.ir.graph import Notes
 
 DIALECT = "ncnn"
 _HINTS = "30"
+_FEW = {str(number): number for number in range(10)}
+_MOST_FORMS = 1 << 12
+"""Lines that are remembered."""
 
 
 def versions(graph: Graph) -> dict[str, str]:
@@ -49,13 +64,26 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
     is_binary = content[:4] == MAGIC.to_bytes(4, "little")
     text = None if is_binary else content.decode("utf-8", "backslashreplace")
     findings = Findings(Source(str(path), text))
+    base = place.name.removesuffix(BINARY if is_binary else TEXT)
+    name = base.removesuffix(".ncnn") or "main"
+    reader = _Reader(name, findings, belonging(place.with_name(f"{base}.bin"), place))
     with paused_collection():
-        found = parse_binary(content, findings) if text is None else parse_text(text, findings)
-        findings.settle()
-        base = place.name.removesuffix(BINARY if is_binary else TEXT)
-        name = base.removesuffix(".ncnn") or "main"
-        graph = _Reader(name, findings, belonging(place.with_name(f"{base}.bin"), place)).graph(found)
+        if text is None:
+            reader.binary(content)
+        else:
+            del content
+            reader.text(text)
+        graph = reader.finished()
     return graph, findings.settle()
+
+
+class _Form(NamedTuple):
+    """What nodes are whose lines differ in names alone, and of which there is nothing to say."""
+
+    word: str
+    parameters: PlainAttributes
+    notes: SharedNotes
+    facts: tuple[Fact, ...]
 
 
 class _Reader:
@@ -66,20 +94,73 @@ class _Reader:
         self.known: dict[str, Value] = {}
         self._reader: WeightReader | None = None
         self._is_missing = False
-        self.places = Places(findings.source, ())
+        self.places = Places(findings.source)
+        self._forms: dict[tuple[str, ...], _Form] = {}
 
-    def graph(self, found: list[Layer]) -> Graph:
+    def text(self, text: str) -> None:
+        """Read all layers of a text.
+
+        Raises:
+            DiagnosticError: as `parse_text`; what is wrong with the graph is among the findings.
+        """
+        wrong = Findings(self.findings.source)
+        rows = rows_of(text)
+        announced = parse_head(rows, wrong)
+        known = Known({}, {})
+        count = 0
+        for words, start in rows:
+            self.places.add(start, start + len(words[0]))
+            if wrong.found or not self._again(count, words):
+                layer = parse_layer(words, start, known, wrong)
+                if layer is not None and not wrong.found:
+                    self._layer(count, layer, words)
+            count += 1
+        if not wrong.found:
+            check_count(announced, count, wrong)
+        wrong.settle()
+
+    def binary(self, content: bytes) -> None:
+        """Read all layers of a binary list.
+
+        Raises:
+            DiagnosticError: as `parse_binary`; what is wrong with the graph is among the findings.
+        """
+        for number, layer in enumerate(parse_binary(content, Findings(self.findings.source))):
+            self.places.add_named(layer.name)
+            self._layer(number, layer, None)
+
+    def finished(self) -> Graph:
         """The graph of all layers."""
-        self.places = Places(self.findings.source, found)
-        for number, layer in enumerate(found):
-            self._layer(number, layer)
         self.made.set_outputs([value for value in self.known.values() if not value.uses and not value.is_input])
         if self._reader is not None and self._reader.rest and not self.findings.found:
             message = f"{self._reader.rest} bytes of {self.weights.name} belong to no layer"
             self.findings.warning("NCNN0103", message, None, "layers of unknown types may have weights")
         return self.made
 
-    def _layer(self, number: int, layer: Layer) -> None:
+    def _again(self, number: int, words: list[str]) -> bool:
+        """Make the node of a line like one before; `False` where there was none, and nothing is done."""
+        if len(words) < 4:
+            return False
+        taken, given = _FEW.get(words[2]), _FEW.get(words[3])
+        if taken is None or given is None:
+            return False
+        middle = 4 + taken
+        first = middle + given
+        form = self._forms.get((*words[:1], *words[2:4], *words[first:]))
+        if form is None or first > len(words):
+            return False
+        known, names = self.known, words[middle:first]
+        operands = [known.get(name) for name in words[4:middle]]
+        if None in operands or len(set(names)) < given or not known.keys().isdisjoint(names):
+            return False
+        origin = self.places, number
+        results = [Value(name, fact, origin=origin) for name, fact in zip(names, form.facts, strict=True)]
+        known.update(zip(names, results, strict=True))
+        self.made.append_new(form.word, operands, results, form.parameters, DIALECT, words[1], origin, form.notes)
+        return True
+
+    def _layer(self, number: int, layer: Layer, words: list[str] | None) -> None:
+        count = len(self.findings.found)
         operands = [self._operand(name, layer) for name in layer.inputs]
         results = [self._result(index, name, number, layer) for index, name in enumerate(layer.outputs)]
         given = [value for value in operands if value is not None]
@@ -95,8 +176,14 @@ class _Reader:
         weights = self._weights(layer)
         attributes = {**layer.parameters, **weights} if weights else layer.parameters
         origin = self.places, number
-        notes: Notes = {LINE: layer}
+        # Nodes have their names and places themselves.
+        notes = SharedNotes({LINE: Layer(layer.type, "", [], [], layer.parameters, layer.texts)})
+        facts = tuple(value.fact for value in made)
         self.made.append_new(layer.type, given, made, attributes, DIALECT, layer.name, origin, notes)
+        if words is None or weights or len(self.findings.found) > count or len(self._forms) >= _MOST_FORMS:
+            return
+        key = (words[0], *words[2:4], *words[4 + len(given) + len(made) :])
+        self._forms[key] = _Form(layer.type, PlainAttributes(layer.parameters), notes, facts)
 
     def _operand(self, name: str, layer: Layer) -> Value | None:
         value = self.known.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +14,21 @@ from graphport.core.names import unique
 from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.ncnn.layers import Weight, weights_of
-from graphport.formats.ncnn.param import MAGIC, Layer
+from graphport.formats.ncnn.param import MAGIC, Layer, Places
 from graphport.formats.ncnn.precision import masked, parsed
 from graphport.formats.ncnn.reader import DIALECT
 from graphport.formats.ncnn.weights import NARROW, narrowed, write_weight
 from graphport.ops.dialects.ncnn.annotations import LINE, batch_of, stated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from graphport.ir.graph import Attribute, Graph, Node, Value
 
 _TEXT = ".param"
 _ARRAY = -23300
+_LINES = 512
+"""So many lines become one piece of the text."""
 _SHAPES = frozenset({"0", "1", "2", "11", "30"})
 """Parameters of an input that say its shape."""
 
@@ -72,7 +75,7 @@ def write(
     if precision:
         graph, kinds = masked(graph, parsed(precision, str(path)), str(path))
     writer = _Writer(graph, Source(str(path)))
-    rows = writer.rows()
+    pieces = writer.text()
     if writer.findings:
         raise DiagnosticError(*writer.findings)
     base = target.name.removesuffix(_TEXT)
@@ -82,7 +85,9 @@ def write(
             for weight, storage, layer in writer.weights:
                 dtype = NARROW.get(kinds.get(layer, weights) or "")
                 write_weight(stored, weight, storage if dtype is None else narrowed(weight, storage, dtype))
-            files.open(target).write("".join(f"{row}\n" for row in rows).encode())
+            file = files.open(target)
+            for piece in pieces:
+                file.write(piece)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("NCNN0304", message, Span(Source(str(path))))) from error
@@ -97,33 +102,56 @@ class _Writer:
         self._taken: set[str] = set()
         self._counters: dict[str, int] = {}
         self._layers: set[str] = set()
-        self._blobs: dict[Value, str] = {}
+        self._renamed: dict[Value, str] = {}
+        """Values whose blobs cannot be called as they are."""
         self._words: dict[tuple[str, str], list[str]] = {}
         """By the type of a layer and its parameters: these, as the text has them, of layers without weights."""
 
-    def rows(self) -> list[str]:
-        """The lines of the text; collects the weights on the way."""
-        for value in self.graph.values():
-            self._blobs[value] = self._fresh(value.name)
-        for value in self.graph.outputs:
+    def text(self) -> list[bytes]:
+        """The text in pieces; collects the weights on the way."""
+        graph = self.graph
+        for value in graph.values():
+            name = self._fresh(value.name)
+            if name != value.name:
+                self._renamed[value] = name
+        for value in graph.outputs:
             if value.is_constant:
                 message = f"the output {value.name} is a constant, and no blob has its numbers"
                 remedy = "take it out of the outputs"
                 self.findings.append(Diagnostic("NCNN0305", message, value.origin, remedy))
-        made = [(_place(value), self._input(value)) for value in self.graph.inputs]
-        returned = set(self.graph.outputs)
-        for node in self.graph:
-            place = _place(node)
-            made.append((place, self._node(node)))
-            for value in node.outputs:
-                if value is not None and not value.uses and value not in returned:
-                    made.append((place, self._end(self._blobs[value])))  # noqa: PERF401  most layers have none
-        if all(place >= 0 for place, _ in made):
-            # Nothing was added: the layers stand where they stood.
-            made.sort(key=lambda item: item[0])
-        lines = [line for _, line in made]
-        blobs = len(self.graph.inputs) + sum(len(node.results) for node in self.graph)
-        return [str(MAGIC), f"{len(lines)} {blobs}", *lines]
+        lines: list[str] = []
+        pieces: list[bytes] = []
+        count = 0
+        for line in self._lines():
+            lines.append(line)
+            count += 1
+            if len(lines) == _LINES:
+                pieces.append(_encoded(lines))
+                lines.clear()
+        pieces.append(_encoded(lines))
+        blobs = len(graph.inputs) + sum(len(node.results) for node in graph)
+        return [_encoded([str(MAGIC), f"{count} {blobs}"]), *pieces]
+
+    def _lines(self) -> Iterable[str]:
+        graph = self.graph
+        if not all(_place(owner) >= 0 for owner in (*graph.inputs, *graph)):
+            return chain(map(self._input, graph.inputs), chain.from_iterable(map(self._with_ends, graph)))
+        # Nothing was added: the layers stand where they stood.
+        made = [(_place(value), self._input(value)) for value in graph.inputs]
+        made += [(_place(node), line) for node in graph for line in self._with_ends(node)]
+        made.sort(key=lambda item: item[0])
+        return [line for _, line in made]
+
+    def _with_ends(self, node: Node) -> list[str]:
+        """The layer of a node, and one behind each of its results that nobody reads."""
+        ends = [value for value in node.outputs if value is not None and not value.uses]
+        return [self._node(node), *[self._end(self._blob(value)) for value in ends]]
+
+    def _blob(self, value: Value) -> str:
+        return self._renamed.get(value) or value.name
+
+    def _called(self, values: Sequence[Value]) -> list[str]:
+        return list(map(self._blob, values)) if self._renamed else [value.name for value in values]
 
     def _end(self, blob: str) -> str:
         """A layer that reads what nobody reads: ncnn takes that for an output of the model."""
@@ -131,13 +159,13 @@ class _Writer:
 
     def _fresh(self, name: str) -> str:
         plain = name if name.isidentifier() else "_".join(name.replace("=", "_").split()) or "_"
-        found = unique(plain, self._taken, self._counters)
+        found = unique(plain, self._taken, self._counters) if plain in self._taken else plain
         self._taken.add(found)
         return found
 
     def _input(self, value: Value) -> str:
-        layer = value.notes.get(LINE) if value.has_notes else None
-        blob = self._blobs[value]
+        layer = value.note(LINE)
+        blob = self._blob(value)
         if isinstance(layer, Layer):
             # A shape that was given since then is worth a word.
             lengths = [] if _SHAPES & layer.texts.keys() else _lengths(value)
@@ -148,14 +176,14 @@ class _Writer:
     def _node(self, node: Node) -> str:
         if node.dialect != DIALECT:
             self._error("NCNN0301", f"{node.op} is no layer of ncnn", node)
-        layer = node.notes.get(LINE) if node.has_notes else None
-        outputs = [self._blobs[value] for value in node.results]
+        layer = node.note(LINE)
+        outputs = self._called(node.results)
         words = self._parameters(node, layer if isinstance(layer, Layer) else None)
         name = node.name or (outputs[0] if outputs else node.word)
         if not isinstance(layer, Layer):
-            name = unique(name, self._layers, self._counters)
+            name = unique(name, self._layers, self._counters) if name in self._layers else name
         self._layers.add(name)
-        return self._row(node.word, name, [self._blobs[value] for value in node.operands], outputs, words)
+        return self._row(node.word, name, self._called(node.operands), outputs, words)
 
     def _parameters(self, node: Node, layer: Layer | None) -> list[str]:
         """The words behind the blobs; collects the weights on the way."""
@@ -169,7 +197,7 @@ class _Writer:
                 if not key.startswith("@")
             ]
         # Numbers that are equal need not have one text, but what has one text is the same.
-        form = node.word, repr(node.attributes)
+        form = node.word, repr(node.attributes) if node.attributes else ""
         words = self._words.get(form)
         if words is None:
             before = len(self.findings)
@@ -237,8 +265,20 @@ def _lengths(value: Value) -> list[str]:
 
 def _place(owner: Node | Value) -> int:
     """Where the layer stood in the file that it was read from; -1 if it was not read."""
-    layer = owner.notes.get(LINE) if owner.has_notes else None
-    return layer.start if isinstance(layer, Layer) and layer.start is not None else -1
+    layer = owner.note(LINE)
+    if not isinstance(layer, Layer):
+        return -1
+    if layer.start is not None:
+        return layer.start
+    origin = owner.unasked_origin
+    if isinstance(origin, tuple):
+        places, index = origin
+        return places.start(index) if isinstance(places, Places) else -1
+    return -1 if origin is None or origin.start is None else origin.start
+
+
+def _encoded(lines: Sequence[str]) -> bytes:
+    return "".join([f"{line}\n" for line in lines]).encode()
 
 
 def _has_text(number: float) -> bool:
