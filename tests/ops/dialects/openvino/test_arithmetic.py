@@ -1,5 +1,7 @@
 """Arithmetic in OpenVINO: its words mean what it computes, and saying a page in it keeps the meaning."""
 
+from itertools import product
+
 import numpy as np
 
 from graphport.core.dtypes import DType
@@ -55,6 +57,18 @@ def test_bytes_wrap_as_other_integers_do(name, dtype):
     others = RANDOM.permutation(every)
     operands = [every] if name in ("Neg", "Abs") else [every, others]
     assert check_page(registry.pages()[name], operands) is not None
+
+
+@at_once(
+    ("name", "dtype", "is_open"),
+    list(product(("Div", "Mod", "Max", "Min", "Einsum"), (np.int8, np.uint8, np.int16), (False, True))),
+)
+def test_small_integers_are_computed_as_whole_numbers(name, dtype, is_open):
+    every = np.arange(256, dtype=np.uint8).astype(dtype).reshape(64, 4)
+    others = RANDOM.permutation(every.ravel()).reshape(64, 4)
+    others[others == 0] = 7
+    flags = {"equation": "ij,kj->ik"} if name == "Einsum" else {}
+    assert check_page(registry.pages()[name], [every, others], symbolic=is_open, **flags) is not None
 
 
 @at_once("word", ["opset1.Exp", "opset1.Sin", "opset1.Erf", "opset4.Asinh", "opset1.Sigmoid", "opset1.Elu"])

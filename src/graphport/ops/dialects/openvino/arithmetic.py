@@ -38,7 +38,7 @@ from graphport.ops.pages.comparison import And, Equal, Less, Not, Where, Xor
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
@@ -74,35 +74,44 @@ _chained(Max, "opset1.Maximum")
 _chained(Min, "opset1.Minimum")
 
 
-def _wrapped(b: Builder, word: str, *operands: Value) -> Lifted:
+def wrapped(b: Builder, word: str, *operands: Value, **attributes: Attribute) -> Lifted:
     """Bytes computed in 32 bits, for OpenVINO 2026.4 saturates what ONNX lets wrap; `None` of other types."""
     fact = operands[0].fact
     dtype = fact.dtype if isinstance(fact, TensorFact) else None
     if dtype not in (DType.INT8, DType.UINT8):
         return None
-    wide = emit(b, word, *(emitted_cast(b, x, DType.INT32) for x in operands))
+    wide = emit(b, word, *(emitted_cast(b, x, DType.INT32) for x in operands), **attributes)
     facts = [TensorFact(dtype, wide.fact.shape if isinstance(wide.fact, TensorFact) else None)]
     return b.word("opset1.Convert", wide, facts=facts, destination_type=dtype)
 
 
 @Add.lift("openvino")
 def lift_add(b: Builder, x: Value, y: Value) -> Lifted:
-    return _wrapped(b, "opset1.Add", x, y)
+    return wrapped(b, "opset1.Add", x, y)
 
 
 @Sub.lift("openvino")
 def lift_sub(b: Builder, x: Value, y: Value) -> Lifted:
-    return _wrapped(b, "opset1.Subtract", x, y)
+    return wrapped(b, "opset1.Subtract", x, y)
 
 
 @Mul.lift("openvino")
 def lift_mul(b: Builder, x: Value, y: Value) -> Lifted:
-    return _wrapped(b, "opset1.Multiply", x, y)
+    return wrapped(b, "opset1.Multiply", x, y)
+
+
+@Div.lift("openvino")
+def lift_div(b: Builder, x: Value, y: Value) -> Lifted:
+    """OpenVINO 2026.4 rounds quotients of bytes where extents are open."""
+    if dtype_of(x).is_floating:
+        return b.word("opset1.Divide", x, y)
+    whole = {"m_pythondiv": False}
+    return wrapped(b, "opset1.Divide", x, y, **whole) or b.word("opset1.Divide", x, y, **whole)
 
 
 @Neg.lift("openvino")
 def lift_neg(b: Builder, x: Value) -> Lifted:
-    return _wrapped(b, "opset1.Negative", x)
+    return wrapped(b, "opset1.Negative", x)
 
 
 ROWS.lower("""
@@ -116,7 +125,7 @@ opset1.SquaredDifference(x, y) -> Mul(gap := Sub(x, y), gap)
 def lift_abs(b: Builder, x: Value) -> tuple[Value, ...]:
     """OpenVINO 2026.4 drops `Abs` of what constants and shapes decide, also where it is negative."""
     if not _is_decided(x):
-        return _wrapped(b, "opset1.Abs", x) or b.word("opset1.Abs", x)
+        return wrapped(b, "opset1.Abs", x) or b.word("opset1.Abs", x)
     return b.word("opset1.Maximum", x, emit(b, "opset1.Negative", x))
 
 
@@ -149,9 +158,6 @@ def lift_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
 
 ROWS.lift("""
 Reciprocal -> opset1.Divide(like(x, 1), x)
-Div
-    -> is_floating(a): opset1.Divide(a, b)
-    -> opset1.Divide(a, b, m_pythondiv=False)
 Mod
     -> fmod: opset1.Mod(a, b)
     -> opset1.FloorMod(a, b)

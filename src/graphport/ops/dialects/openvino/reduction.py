@@ -11,6 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lift, lower
 from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.openvino.arithmetic import wrapped
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.emitting import emitted_reshape, renamed
 from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
@@ -308,4 +309,5 @@ def einsum(b: Builder, *inputs: Value, equation: str) -> Value:
 
 @Einsum.lift("openvino")
 def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Lifted:
-    return b.word("opset7.Einsum", *inputs, equation=equation.replace(" ", ""))
+    said = equation.replace(" ", "")
+    return wrapped(b, "opset7.Einsum", *inputs, equation=said) or b.word("opset7.Einsum", *inputs, equation=said)
