@@ -41,6 +41,30 @@ def test_a_goal_is_met_by_the_lower_end_of_what_is_told_of_other_samples():
     assert Goals(snr=30.5).missed(points[1]) > 0
 
 
+@pytest.mark.parametrize(("goals", "expected"), [
+    (Goals(snr=60, latency=0.9), 3),
+    (Goals(snr=60, latency=4.5, is_absolute=True), 3),
+    (Goals(snr=39, latency=1.2), 4),
+    (Goals(snr=60), 4),
+    (Goals(bytes=80, latency=1.0), 1),
+])  # fmt: skip
+def test_a_goal_in_time_that_is_missed_gives_nothing_that_is_slower_than_the_source(goals, expected):
+    """However near it is; what meets the goals may be slower, as may what was asked for without a time."""
+    assert goals.chosen(POINTS).point == expected
+
+
+@pytest.mark.parametrize("goals", [Goals(latency=0.5), Goals(snr=60, latency=0.5), Goals(latency=1e-3, is_absolute=True), Goals()])  # fmt: skip
+def test_where_all_are_slower_the_quickest_is_taken(goals):
+    slow = [_point(1, 20, 1.3), _point(2, 30, 1.2), _point(3, 70, 1.25)]
+    assert goals.chosen(slow).point == 2
+
+
+def test_the_knee_is_not_slower_than_the_source():
+    points = [_point(1, 20, 0.99), _point(2, 60, 1.01), _point(3, 61, 1.4)]
+    assert knee(points).point == 2
+    assert Goals().chosen(points).point == 1
+
+
 def test_the_point_that_is_wanted_is_on_the_front():
     many = [_point(n, 20 + n * n / 10, 0.4 + n / 50) for n in range(30)]
     for wanted in many:

@@ -94,7 +94,10 @@ class Goals:
         return found
 
     def chosen(self, points: Sequence[FrontPoint]) -> FrontPoint:
-        """The point to write: that which was named; of those that meet all goals the best; else the nearest."""
+        """The point to write: that which was named; of those that meet all goals the best; else the nearest.
+
+        What is slower than the source is not, where anything else is, unless it meets the goals or no goal is in time.
+        """
         if self.point is not None:
             found = next((each for each in points if each.point == self.point), None)
             if found is None:
@@ -103,10 +106,11 @@ class Goals:
                 raise DiagnosticError(Diagnostic("QUANT0025", message, None, remedy))
             return found
         if not self.are_any:
-            return knee(points, by_size=self.is_small)
+            return knee(points if self.is_small else _not_slower(points), by_size=self.is_small)
         meeting = [each for each in points if not self.missed(each)]
         if not meeting:
-            return min(points, key=self.missed)
+            # Who asks for time has no use for what takes more of it than the source does, however near that is.
+            return min(points if self.latency is None else _not_slower(points), key=self.missed)
         if self.latency is None and not self.is_small:
             # Nobody asked for time, and nobody wants to pay for rounding with it where that can be helped.
             meeting = [each for each in meeting if (each.latency or 0.0) <= 1] or meeting
@@ -114,6 +118,12 @@ class Goals:
         if self.latency is None and self.bytes is None and self.snr is not None:
             return min(meeting, key=lambda x: (x.latency or 0.0, -x.snr_db))
         return max(meeting, key=lambda x: x.snr_db)
+
+
+def _not_slower(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
+    """Those that take no longer than the source, as far as that is known; where all do, the quickest."""
+    found = [each for each in points if (each.latency or 0.0) <= 1]
+    return found or [min(points, key=lambda x: x.latency or 0.0)]
 
 
 def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
