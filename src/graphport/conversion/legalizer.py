@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.conversion.as_before import AsBefore
 from graphport.conversion.repetition import Repetition
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Undecided
@@ -16,6 +15,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OPSET, ShapeError, UnsupportedError
 from graphport.ops.dialects.onnx_future import DIALECT as LATER
+from graphport.ops.fact_cache import FactCache
 from graphport.ops.infer import Inference, absent_results, is_foreign
 from graphport.ops.pages.reshape import Identity
 
@@ -41,16 +41,17 @@ class Legalizer:
         # Words of which what they became is remembered, of some operands and attributes at least.
         self._repeated: set[tuple[str, str]] = set()
         self._opsets = graph.root.opsets
-        self._as_before = AsBefore(self.inference)
+        self._facts = FactCache(self.inference)
 
     def graph(self, graph: Graph, step: Stage | None = None) -> None:
         """Legalize the nodes in order, counted by `step`; a node's operands have final facts when it is reached."""
         # Bodies are asked in their own way, and so is what is computed to the last bit.
-        settle = None if self.exact or graph.parent is not None else self._as_before.settle
+        reuse = None if self.exact or graph.parent is not None else self._facts.reuse
         for node in graph:
             if step is not None:
                 step.done += 1
-            if settle is not None and node.dialect == "onnx" and settle(node):
+            if reuse is not None and node.dialect == "onnx" and reuse(node):
+                node.dialect = ""
                 continue
             if not node.dialect:
                 self._settle(node)
@@ -88,11 +89,11 @@ class Legalizer:
                 if later is not None:
                     self._lower(graph, node, later, version)
                 return
-            self._as_before.begin(node)
+            self._facts.begin(node)
             node.dialect = ""
             # Bodies are legalized knowing what they are given, which the fact of their node tells them.
             self.inference.settle(node, check_declared=self.check_declared)
-            self._as_before.end(node)
+            self._facts.learn(node)
             if node.has_bodies:
                 self._bodies(node)
             return
@@ -154,7 +155,7 @@ class Legalizer:
             )
             return
         if key is not None and not self.inference.required:
-            self.repetition.remember(key, node, _made_between(before, node), answer, moment)
+            self.repetition.remember(key, node, _new_nodes(before, node), answer, moment)
             self._repeated.add((node.dialect, node.word))
         if self.inference.required:
             self.inference.hold(node)
@@ -209,13 +210,13 @@ class Legalizer:
                 "LEG0001",
                 f"{node.op} stays as it is: {reason or 'there is no rule for it'}",
                 node.origin,
-                "only its own format can say it",
+                "only its own format supports it",
                 Severity.WARNING,
             )
         )
 
 
-def _made_between(before: Node | None, node: Node) -> list[Node]:
+def _new_nodes(before: Node | None, node: Node) -> list[Node]:
     """The nodes behind `before`, or the first one, and before `node`, in order."""
     found: list[Node] = []
     place = node.previous

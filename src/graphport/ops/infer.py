@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Symbolic, Undecided
-from graphport.core.facts import MOST_ELEMENTS, UNKNOWN, TensorFact, Unknown
+from graphport.core.facts import UNKNOWN, TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled
 from graphport.ir.attributes import as_key
 from graphport.ir.graph import Graph, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
+from graphport.ops.fact_cache import FactCache, literal
 from graphport.ops.operator_facts import MOST_REMEMBERED, OperatorFacts, frozen, signs
 from graphport.ops.renaming import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from graphport.core.dims import Contradiction
     from graphport.core.facts import Fact
@@ -86,12 +87,12 @@ class Inference(OperatorFacts):
         the claim stands.
         """
         self.meet(graph)
-        alike = _Alike(self)
+        known = FactCache(self)
         for node in graph:
-            if not alike.again(node):
-                alike.begin(node)
+            if not known.reuse(node):
+                known.begin(node)
                 self.settle(node, check_declared=check_declared)
-                alike.learn(node)
+                known.learn(node)
         if graph.parent is None:
             self.conclude(graph)
 
@@ -154,7 +155,7 @@ class Inference(OperatorFacts):
     def _word(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
         dialect, word, version = node.dialect, node.word, registry.version(node)
         absent = absent_results(node)
-        literals = () if registry.reads_facts_alone(dialect, word) else tuple(map(_literal, node.inputs))
+        literals = () if registry.reads_facts_alone(dialect, word) else tuple(map(literal, node.inputs))
         handed = (dialect, word, version, count, absent, literals, *map(id, operands), *as_key(node.attributes))
         same = self._handed.get(handed)
         if same is not None:
@@ -260,73 +261,6 @@ class Inference(OperatorFacts):
         )
 
 
-class _Alike:
-    """Facts of results that are found again at once, where a node before had the same operands, words and claims.
-
-    What depends on anything else is not remembered: new symbols, requirements, findings, bodies.
-    """
-
-    def __init__(self, inference: Inference) -> None:
-        self._inference = inference
-        self._extents = inference.words.extents
-        # With what the keys name by identity, so that nothing else gets it.
-        self._known: dict[Hashable, tuple[object, Fact]] = {}
-        self._key: Hashable = None
-        self._kept: object = None
-        self._before = self._moment()
-
-    def _moment(self) -> tuple[int, int, int]:
-        extents = self._extents
-        return len(self._inference.findings), extents.version, len(extents.declared)
-
-    def again(self, node: Node) -> bool:
-        """Set the fact of the only result of a node like one before; `False` if there was none, or there are more."""
-        self._key = None
-        outputs = node.outputs
-        if len(outputs) != 1 or node.has_bodies:
-            return False
-        (value,) = outputs
-        if value is None:
-            return False
-        word, dialect = node.word, node.dialect
-        key: list[Hashable] = [word, dialect, id(value.fact)]
-        for operand in node.inputs:
-            if operand is None:
-                key.append(None)
-                continue
-            key.append(id(operand.fact))
-            if operand.storage is not None and dialect and not registry.reads_facts_alone(dialect, word):
-                key.append((_literal(operand),))
-        if node.attributes:
-            key += as_key(node.attributes)
-        found = tuple(key)
-        try:
-            known = self._known.get(found)
-        except TypeError:
-            return False
-        if known is None:
-            self._key = found
-            return False
-        value.fact = known[1]
-        return True
-
-    def begin(self, node: Node) -> None:
-        """Take note of how things are before a node is settled of which `again` knows nothing."""
-        if self._key is not None:
-            self._before = self._moment()
-            self._kept = [node.output.fact, *[None if value is None else value.fact for value in node.inputs]]
-
-    def learn(self, node: Node) -> None:
-        """Remember what a node was settled to, if all nodes like it are."""
-        if self._key is None:
-            return
-        fact = node.output.fact
-        if self._moment() == self._before and isinstance(fact, TensorFact) and fact.is_plain:
-            if len(self._known) >= MOST_REMEMBERED:
-                self._known.clear()
-            self._known[self._key] = self._kept, fact
-
-
 def absent_results(node: Node) -> frozenset[int]:
     """Places of the results that a node does not have although it has later ones."""
     outputs = node.outputs
@@ -365,14 +299,3 @@ def _stand_in(value: Value | None) -> Value | None:
     stand_in = Value(value.name, value.fact, storage=value.storage if value.is_constant else None)
     stand_in.is_literal = value.is_literal
     return stand_in
-
-
-def _literal(value: Value | None) -> object:
-    """What a lowering may read of an operand besides its fact: a literal, or a small constant's numbers."""
-    if value is None or value.storage is None or not value.is_constant:
-        return None
-    if value.is_literal and value.storage.count == 1:
-        return value.storage.numpy().tobytes()
-    fact = value.fact
-    is_told = isinstance(fact, TensorFact) and (fact.elements is not None or fact.reals is not None)
-    return True if is_told or value.storage.count > MOST_ELEMENTS else value.storage

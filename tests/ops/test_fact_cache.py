@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import onnx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from graphport.conversion import as_before, legalize, legalizer
+from graphport.conversion import legalize, legalizer
 from graphport.formats.onnx import read as onnx_read
+from graphport.ops.fact_cache import FactCache
+from graphport.ops.infer import infer
 from tests.passes.cases import I64, F, info, model, node
 
 SIZES = [3, "N", "M"]
@@ -64,28 +67,30 @@ def chains(draw: st.DrawFn) -> onnx.ModelProto:
     return proto
 
 
-def read(proto: onnx.ModelProto) -> tuple[list[str], list[str]]:
-    """Facts of all values, and everything that is found."""
+def read(proto: onnx.ModelProto) -> list[tuple[list[str], list[str]]]:
+    """Facts of all values and everything that is found: of the graph as it is written, and of the canonical one."""
+    written = onnx_read(proto)
+    found = infer(written)
     graph, findings = legalize.legalize(onnx_read(proto))
-    facts = [f"{value.name}: {value.fact!r}" for value in graph.values()]
-    return facts, [str(finding) for finding in findings]
+    return [
+        ([f"{value.name}: {value.fact!r}" for value in each.values()], [str(finding) for finding in told])
+        for each, told in ((written, found), (graph, findings))
+    ]
 
 
 @given(chains())
 @settings(max_examples=60)
 def test_facts_and_findings_are_those_of_nodes_that_are_asked_for_each(proto):
     found = read(proto)
-    kept = as_before.AsBefore.settle
-    as_before.AsBefore.settle = lambda self, each: False
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FactCache, "reuse", lambda self, node: False)
         assert read(proto) == found
-    finally:
-        as_before.AsBefore.settle = kept
 
 
-def test_a_node_like_one_before_is_not_asked_for(monkeypatch):
+@pytest.mark.parametrize("ask", [infer, legalize.legalize], ids=["as it is written", "canonical"])
+def test_a_node_like_one_before_is_not_asked_for(monkeypatch, ask):
     nodes = [node("Relu", "x" if not n else f"v{n - 1}", f"v{n}") for n in range(20)]
-    proto = model(nodes, [info("x", ["N", 3])], [info("v19", ["N", 3])], opset=18)
+    graph = onnx_read(model(nodes, [info("x", ["N", 3])], [info("v19", ["N", 3])], opset=18))
     asked: list[str] = []
     settle = legalizer.Inference.settle
 
@@ -94,5 +99,18 @@ def test_a_node_like_one_before_is_not_asked_for(monkeypatch):
         settle(self, each, **options)
 
     monkeypatch.setattr(legalizer.Inference, "settle", counted)
-    assert len(legalize.legalize(onnx_read(proto))[0]) == len(nodes)
+    ask(graph)
     assert 1 <= len(asked) <= 3
+
+
+@pytest.mark.parametrize("starts", [[0, 0], [0, 1]], ids=["the same", "other"])
+def test_numbers_that_a_rule_reads_tell_nodes_apart(starts):
+    proto = model(
+        [node("Slice", f"x s{n} e", f"v{n}") for n in range(2)], [info("x", [4, 3])], [info("v1", None)], opset=10
+    )
+    for n, start in enumerate(starts):
+        proto.graph.initializer.append(helper.make_tensor(f"s{n}", I64, [1], [start]))
+    proto.graph.initializer.append(helper.make_tensor("e", I64, [1], [4]))
+    graph = onnx_read(proto)
+    infer(graph)
+    assert [node.output.fact.shape for node in graph] == [(4 - start, 3) for start in starts]
