@@ -60,7 +60,9 @@ class Recorder:
                 emitted.add(word)
 
     def wrapped(self, key: Key, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """`rule`, watched."""
+        """`rule`, watched, unless a test has made it for itself."""
+        if not _is_ours(rule):
+            return rule
 
         @functools.wraps(rule, updated=())
         def watched(*arguments: Any, **named: Any) -> Any:
@@ -78,6 +80,13 @@ class Recorder:
 
         vars(watched)["__signature__"] = inspect.signature(rule, follow_wrapped=False)
         return watched
+
+
+def _is_ours(rule: Any) -> bool:
+    """Whether the package has the rule. Tests register toys, some of them for words that there are."""
+    function = _function(rule)
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return module.partition(".")[0] == "graphport"
 
 
 def _nearest(key: Key, *tests: str) -> str:
@@ -120,16 +129,18 @@ def pytest_sessionfinish() -> None:
 def merged(folder: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What all processes saw: `{"lower": {dialect: {word: row}}, "lift": {dialect: {operator: row}}}`.
 
-    With `known`, such a document, what that says of rules that are still there counts as seen, too.
+    With `known`, such a document, what that says counts as seen, too; in any case only of rules that there are.
 
     A row has `emits`, `always` (those of them that every run emits) and `test`. Words of one function that no test has
     by itself have the row of one that has, with `like`.
     """
-    seen = {key: found for key, found in _rows(known or {}) if _is_there(*key)}
+    seen = dict(_rows(known or {}))
     for path in sorted(folder.glob("*.json")):
         for kind, dialect, word, some, every, test in json.loads(path.read_text(encoding="utf-8")):
             key, found = (kind, dialect, word), Seen(frozenset(some), frozenset(every), test)
             seen[key] = found.joined(key, seen[key]) if key in seen else found
+    # Rules that are gone, and words of dialects that only a test has.
+    seen = {key: found for key, found in seen.items() if _is_there(*key)}
     document: dict[str, Any] = {LOWER: {}, LIFT: {}}
     for kind, dialect, word in sorted({*seen, *_rules()}):
         key = (kind, dialect, word)
