@@ -6,11 +6,15 @@ A line is cloned that is one of `SHARED` or more in a row, with letters or digit
 letter in another place. Blank lines, comments, imports and docstrings are passed over, indentation does not count, and
 classes of operators (`ops/views`), which are made by a tool, are left out. Most of these lines are signatures, with a
 parameter in each: the figure without decorators and signatures is that of code.
+
+A name is unusual that has a word in it that an engineer would not search for, of those that the field has another one
+for. Those of variables are counted apart: a word in its plain sense does no harm there.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -21,6 +25,18 @@ LEAST = 3
 
 SHARED = 6
 """Lines in a row that have to stand in another place, too, to be cloned."""
+
+UNUSUAL = (
+    "say says said saying spell spells spelled spoken speak speaker unsaid painted sampled bag bags between beyond "
+    "places tilted soft filled brackets eighths halved means damage damaged turned apart blame told storeys spare "
+    "express"
+)
+"""Words for emit, lower, register, op_name, unsupported, conv_transpose, indices, corrupt, transposed and the like."""
+
+UNUSUAL_IN_QUANTIZATION = "work follow plain tails grid grids"
+
+ESTABLISHED = ("embedding_bag", "soft_nms", "soft_sigma")
+"""Operators and parameters that are called so by those who made them."""
 
 COUNT = """
 from graphport.ops import registry
@@ -62,6 +78,9 @@ def main() -> None:
     )
     print("cloned lines", _clones(root / "graphport", trees, has_headers=True))
     print("cloned lines but for signatures", _clones(root / "graphport", trees, has_headers=False))
+    for kind, names in _unusual(root / "graphport", trees).items():
+        print(f"unusual names of {kind}", len(names), *sorted(set(names)) if kind != "variables" else ())
+    print("texts with 'cannot say'", sum(_texts_with(tree, "cannot say") for tree in trees.values()))
     layers = [len(path.read_text(encoding="utf-8").splitlines()) for path in trees]
     print("modules above 500 lines", sum(count > 500 for count in layers))
 
@@ -109,6 +128,46 @@ def _code(path: Path, tree: ast.Module, *, has_headers: bool) -> list[str]:
 
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _unusual(package: Path, trees: dict[Path, ast.Module]) -> dict[str, list[str]]:
+    """Unusual names, by what is called so."""
+    found: dict[str, list[str]] = {kind: [] for kind in ("modules", "classes", "functions", "parameters", "variables")}
+    for path, tree in trees.items():
+        words = set(UNUSUAL.split())
+        if package / "quantization" in path.parents:
+            words |= set(UNUSUAL_IN_QUANTIZATION.split())
+        named = [("modules", path.stem), *(each for node in ast.walk(tree) for each in _names(node))]
+        for kind, name in named:
+            if words & set(_snake(name).split("_")):
+                found[kind].append(f"{path.stem}.{name}")
+    return found
+
+
+def _names(node: ast.AST) -> list[tuple[str, str]]:
+    """What a node of the tree gives a name to."""
+    if isinstance(node, ast.ClassDef):
+        return [("classes", node.name)]
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [("variables", node.id)]
+    if not isinstance(node, ast.FunctionDef):
+        return []
+    taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+    return [("functions", node.name), *(("parameters", each.arg) for each in taken if each is not None)]
+
+
+def _snake(name: str) -> str:
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    for term in ESTABLISHED:
+        snake = snake.replace(term, "")
+    return snake
+
+
+def _texts_with(tree: ast.Module, words: str) -> int:
+    """How many texts that are no docstrings have these words."""
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return sum(words in str(node.value) and id(node) not in docs for node in texts)
 
 
 def _liftings(tree: ast.Module) -> list[ast.FunctionDef]:
