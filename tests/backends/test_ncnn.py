@@ -359,7 +359,7 @@ def test_every_value_that_ncnn_has_is_returned(tmp_path):
     [
         pytest.param(
             lambda: model([node("Det", ["x"], ["y"])], [("x", [1, 3, 3])], [("y", [1])]),
-            "cannot say Det",
+            "unsupported operator Det",
             id="a word that ncnn has not",
         ),
     ],

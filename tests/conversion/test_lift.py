@@ -40,7 +40,7 @@ def test_all_that_cannot_be_said_is_told_at_once_with_counts():
     _, findings = lift(graph, "madeup")
     assert unsupported(graph, "madeup") == {"Hardmax": 2, "Relu": 1, "NonZero": 1, "com.example.Foo": 1}
     assert [finding.code for finding in findings] == ["LEG0002"] * 4
-    assert findings[0].message.startswith("madeup cannot say Hardmax (2)")
+    assert findings[0].message.startswith("madeup: unsupported operator Hardmax (2)")
     assert "graph.node[0]" in str(findings[0].span)
     assert findings[3].message.endswith("it is a word of com.example")
 
@@ -130,7 +130,7 @@ def test_what_a_part_cannot_be_said_for_is_told_of_the_whole(say):
     say("Div", lambda b, left, right: b.word("div", left, right, facts=[left.fact]))
     graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
     _, findings = lift(graph, "madeup")
-    message = "madeup cannot say Softsign (2): it is made of Abs, and there is no word for it"
+    message = "madeup: unsupported operator Softsign (2): it is made of Abs, and there is no word for it"
     assert [finding.message for finding in findings] == [message]
     assert unsupported(graph, "madeup") == {"Softsign": 2}
 
@@ -214,7 +214,8 @@ def test_what_many_fail_for_alike_is_told_once(say, count):
     counts = sorted(((name, 1 + (name == nodes[0].op_type)) for name in MANY[:count]), key=lambda each: -each[1])
     listed = ", ".join(f"{name} ({number})" for name, number in counts[:6])
     more = f" and {count - 6} more" if count > 6 else ""
-    assert finding.message == f"madeup cannot say {listed}{more}: nothing is said at night"
+    what = "unsupported operator" if count == 1 else "unsupported operators"
+    assert finding.message == f"madeup: {what} {listed}{more}: nothing is said at night"
     assert (finding.code, finding.help) == ("LEG0002", "wait for the day")
     assert "graph.node[0]" in str(finding.span)
 
@@ -226,9 +227,9 @@ def test_causes_are_told_before_reasons_and_each_by_itself(say):
     nodes = [node(name, ["x"], [f"y{place}"]) for place, name in enumerate(("Neg", "Abs", "Relu", "Neg", "Abs"))]
     _, findings = lift(graph_of(nodes, [(f"y{place}", [2, 3]) for place in range(5)]), "madeup")
     assert [finding.message for finding in findings] == [
-        "madeup cannot say Abs (2): two",
-        "madeup cannot say Relu (1): one",
-        "madeup cannot say Neg (2): it is late",
+        "madeup: unsupported operator Abs (2): two",
+        "madeup: unsupported operator Relu (1): one",
+        "madeup: unsupported operator Neg (2): it is late",
     ]
     assert ["graph.node[1]" in str(findings[0].span), "graph.node[0]" in str(findings[2].span)] == [True, True]
 
@@ -238,9 +239,9 @@ def test_what_is_left_to_its_readers_is_told_where_nothing_else_is(say):
     refusing(say, "Abs")
     nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
     _, findings = lift(graph_of(nodes, [("y", [2, 3])]), "madeup")
-    assert [finding.message for finding in findings] == ["madeup cannot say Abs (1): it is late"]
+    assert [finding.message for finding in findings] == ["madeup: unsupported operator Abs (1): it is late"]
     _, findings = lift(graph_of(nodes[:1], [("h", [2, 3])]), "madeup")
-    assert [finding.message for finding in findings] == ["madeup cannot say Relu (1): it is late"]
+    assert [finding.message for finding in findings] == ["madeup: unsupported operator Relu (1): it is late"]
 
 
 def test_where_a_model_may_be_cut_is_what_is_computed_before_it():
@@ -261,7 +262,7 @@ def test_what_nodes_are_refused_for_alike_is_told_once_whatever_values_are_calle
     nodes = [node("Relu", [f"x{i}" if i else "x"], [f"x{i + 1}"]) for i in range(5)]
     _, findings = lift(graph_of(nodes, [("x5", [2, 3])]), "madeup")
     assert [finding.message for finding in findings] == [
-        "madeup cannot say Relu (5): x is float32[2, 3], which is too little"
+        "madeup: unsupported operator Relu (5): x is float32[2, 3], which is too little"
     ]
 
 

@@ -14,19 +14,19 @@ from graphport.core.budget import (
     fresh,
     is_held,
     limit,
-    made_up,
+    reserve,
+    reserve_expanded,
     shown,
-    spelt_out,
 )
 
 
 def test_what_is_made_up_is_spent():
     with fresh() as budget:
         assert budget.entries == MOST_MADE
-        assert made_up(3, 4, 5) == 60
+        assert reserve(3, 4, 5) == 60
         assert budget.entries == MOST_MADE - 60
-        assert made_up(7, 0) == 0
-        assert made_up(7, -3) == 0
+        assert reserve(7, 0) == 0
+        assert reserve(7, -3) == 0
         assert budget.entries == MOST_MADE - 60
         with fresh() as inner:
             assert inner is budget
@@ -36,17 +36,17 @@ def test_what_is_made_up_is_spent():
 
 def test_without_a_budget_only_one_array_is_bounded():
     for _ in range(2 * MOST_MADE // MOST_AT_ONCE):
-        assert made_up(MOST_AT_ONCE) == MOST_AT_ONCE
+        assert reserve(MOST_AT_ONCE) == MOST_AT_ONCE
 
 
 def test_a_model_has_as_much_as_it_has():
     with fresh() as budget:
         for _ in range(MOST_MADE // MOST_AT_ONCE):
-            made_up(MOST_AT_ONCE)
+            reserve(MOST_AT_ONCE)
         assert budget.entries == 0
-        assert made_up(0) == 0
+        assert reserve(0) == 0
         with pytest.raises(OverBudgetError, match=f"{MOST_MADE} entries of tables were made up already; {SETTING}"):
-            made_up(1)
+            reserve(1)
     with fresh() as budget:
         assert budget.entries == MOST_MADE
 
@@ -62,21 +62,21 @@ def test_a_model_has_as_much_as_it_has():
 )
 def test_one_array_has_an_end(extents, words):
     with pytest.raises(OverBudgetError, match=words):
-        made_up(*extents, what="masks")
+        reserve(*extents, what="masks")
     with pytest.raises(OverBudgetError, match="at most"):
         bounded(extents)
 
 
 def test_an_array_of_nothing_whose_extents_are_addresses_is_nothing():
-    assert made_up(0, 1 << 59) == 0
+    assert reserve(0, 1 << 59) == 0
     with pytest.raises(OverBudgetError):
-        made_up(0, (1 << 59) + 1)
+        reserve(0, (1 << 59) + 1)
 
 
 def test_numbers_one_by_one_have_an_end():
-    assert spelt_out(MOST_MADE, "pairs") == MOST_MADE
+    assert reserve_expanded(MOST_MADE, "pairs") == MOST_MADE
     with pytest.raises(OverBudgetError, match=f"{MOST_MADE + 1} pairs, at most {MOST_MADE} are spelt out"):
-        spelt_out(MOST_MADE + 1, "pairs")
+        reserve_expanded(MOST_MADE + 1, "pairs")
 
 
 def test_the_setting_allows_more_and_less(monkeypatch):
@@ -84,11 +84,11 @@ def test_the_setting_allows_more_and_less(monkeypatch):
     with fresh() as budget:
         assert budget.entries == 80
     with pytest.raises(OverBudgetError):
-        spelt_out(81, "pairs")
+        reserve_expanded(81, "pairs")
     monkeypatch.setenv(SETTING, str(16 * MOST_AT_ONCE))
-    assert made_up(2 * MOST_AT_ONCE) == 2 * MOST_AT_ONCE
+    assert reserve(2 * MOST_AT_ONCE) == 2 * MOST_AT_ONCE
     with pytest.raises(OverBudgetError):
-        made_up(2 * MOST_AT_ONCE + 1)
+        reserve(2 * MOST_AT_ONCE + 1)
     for text in ("", "many", "-5", "1" * 19, "٣"):
         monkeypatch.setenv(SETTING, text)
         with fresh() as budget:
@@ -105,16 +105,16 @@ def test_bounds_of_readers_are_told_by_name(monkeypatch):
 def test_a_number_past_all_addresses_is_not_written_out():
     for count, told in (((1 << 63) - 1, str((1 << 63) - 1)), (1 << 63, "more than 2\\^63")):
         with pytest.raises(OverBudgetError, match=f"^{told} pairs, at most"):
-            spelt_out(count, "pairs")
+            reserve_expanded(count, "pairs")
 
 
 def test_an_eighth_of_what_is_allowed_is_made_up_at_once(monkeypatch):
     monkeypatch.setenv(SETTING, str(8 * MOST_AT_ONCE + 8))
-    assert made_up(MOST_AT_ONCE + 1) == MOST_AT_ONCE + 1
+    assert reserve(MOST_AT_ONCE + 1) == MOST_AT_ONCE + 1
     with pytest.raises(OverBudgetError):
-        made_up(MOST_AT_ONCE + 2)
+        reserve(MOST_AT_ONCE + 2)
     monkeypatch.setenv(SETTING, "1")
-    assert made_up(MOST_AT_ONCE) == MOST_AT_ONCE
+    assert reserve(MOST_AT_ONCE) == MOST_AT_ONCE
 
 
 def test_a_number_of_any_length_has_a_text():

@@ -102,23 +102,23 @@ def test_the_command_line_tells_its_own_mistakes_apart(tmp_path):
 
 
 def test_an_array_as_large_as_a_file_says_is_asked_for_first():
-    assert budget.made_up(3, 4) == 12
-    assert budget.made_up(3, -4) == 0
+    assert budget.reserve(3, 4) == 12
+    assert budget.reserve(3, -4) == 0
     with pytest.raises(
         budget.OverBudgetError, match=r"4611686018427387904 rows, at most 4194304 .* GRAPHPORT_MOST_MADE"
     ):
-        budget.made_up(1 << 31, 1 << 31, what="rows")
+        budget.reserve(1 << 31, 1 << 31, what="rows")
 
 
 def test_what_is_made_up_is_counted_for_one_command_and_can_be_allowed(monkeypatch):
     with budget.fresh(), budget.fresh():
         for _ in range(8):
-            budget.made_up(1 << 22)
+            budget.reserve(1 << 22)
         with pytest.raises(budget.OverBudgetError, match="33554432 entries"):
-            budget.made_up(1)
+            budget.reserve(1)
     monkeypatch.setenv(budget.SETTING, str(1 << 34))
     with budget.fresh():
-        assert budget.made_up(1 << 30) == 1 << 30
+        assert budget.reserve(1 << 30) == 1 << 30
 
 
 def test_extents_that_no_format_can_hold_are_told(tmp_path):

@@ -192,11 +192,11 @@ def test_all_of_a_small_file_is_digested_and_evenly_spread_pages_of_a_large_one(
         path = tmp_path / "weights.bin"
         path.write_bytes(bytes(size))
         file = MappedFile(path)
-        before = file._sampled()
+        before = file._sample_digest()
         with path.open("r+b") as written:
             written.seek(place)
             written.write(b"1")
-        return before, file._sampled()
+        return before, file._sample_digest()
 
     page, whole = 4096, 1 << 18
     for size in (1, page, page + 1, 100_000, whole + page - 1):
@@ -221,8 +221,8 @@ def test_a_file_is_digested_again_once_its_time_has_come(tmp_path, monkeypatch):
     path.write_bytes(bytes(10))
     now, looks = [0.0], []
     monkeypatch.setattr(storage.time, "monotonic", lambda: now[0])
-    plain = MappedFile._sampled
-    monkeypatch.setattr(MappedFile, "_sampled", lambda self: (looks.append(now[0]), plain(self))[1])
+    plain = MappedFile._sample_digest
+    monkeypatch.setattr(MappedFile, "_sample_digest", lambda self: (looks.append(now[0]), plain(self))[1])
     file = MappedFile(path)
     file.view(0, 1)
     for now[0] in (0.0, 0.04, 0.05, 0.09, 0.101, 0.2):
@@ -235,7 +235,7 @@ def test_a_file_that_may_not_be_read_has_no_digest_and_is_no_other_one(weights, 
     file = MappedFile(weights)
     file.view(0, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(MappedFile, "_sampled", lambda self: None)
+        patch.setattr(MappedFile, "_sample_digest", lambda self: None)
         assert bytes(file.view(1, 2)) == b"\1\2"
     assert bytes(file.view(1, 2)) == b"\1\2"
 
@@ -569,7 +569,7 @@ def test_a_file_that_may_not_be_opened_has_no_digest(weights, monkeypatch):
 
     file = MappedFile(weights)
     monkeypatch.setattr(storage, "open", refused, raising=False)
-    assert file._sampled() is None
+    assert file._sample_digest() is None
 
 
 def test_a_window_begins_where_a_mapping_may(tmp_path):

@@ -26,7 +26,7 @@ NO_BOUNDS_OF_FILES = {
     "formats.onnx.writer.MOST_BYTES": "what is written",
     "formats.nnef.tensors.MOST_BYTES": "the format's own",
     "formats.nnef.tensors.MOST_DIMS": "the format's own",
-    "formats.openvino.plain.MOST_KNOWN": "what is more is parsed anew",
+    "formats.openvino.xml_patterns.MOST_KNOWN": "what is more is parsed anew",
     "formats.openvino.shapes.MOST_DIMS": "what is longer is no shape",
     "formats.onnx.functions.MOST_GROWTH": "in the row of `MOST_NODES`",
     "formats.pnnx.param.MOST_FINDINGS": "further ones are counted",

@@ -82,7 +82,7 @@ def test_only_what_moves_is_explained(tmp_path):
     before = np.array([[8.0, 3.0, 100.0]], np.float32)
 
     def explained(*after):
-        return steps.between(side, draw, [difference("y", before, np.array([after], np.float32))])
+        return steps.rounding_ties(side, draw, [difference("y", before, np.array([after], np.float32))])
 
     assert explained(7, 3, 100) == {0}
     assert explained(8, 3, 103) == frozenset()  # three steps where one number may move by one

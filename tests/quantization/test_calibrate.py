@@ -8,7 +8,7 @@ import pytest
 from graphport.core.dtypes import DType
 from graphport.quantization.calibrate import METHODS, calibrate, divergences, ends, least_divergence, squared_error
 from graphport.quantization.observe import Statistics
-from graphport.quantization.parameters import activation_grid
+from graphport.quantization.parameters import activation_qparams
 from graphport.quantization.unseen import unseen_errors
 
 
@@ -79,9 +79,9 @@ def test_the_squared_error_is_that_of_the_numbers(kind):
     x = _numbers(kind)
     state = _state(x)
     for part in (0.3, 0.7, 1.0):
-        grid = activation_grid(state.low * part, state.high * part, DType.UINT8, is_symmetric=False)
-        true = np.sum((grid.nearest(x) - x).astype(np.float64) ** 2)
-        assert squared_error(state.histogram, grid) == pytest.approx(true, rel=0.05)
+        qparams = activation_qparams(state.low * part, state.high * part, DType.UINT8, is_symmetric=False)
+        true = np.sum((qparams.nearest(x) - x).astype(np.float64) ** 2)
+        assert squared_error(state.histogram, qparams) == pytest.approx(true, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +89,7 @@ def test_the_squared_error_is_that_of_the_numbers(kind):
 def test_the_least_error_is_nearly_that_of_exhaustive_search(kind, is_symmetric):
     x = _numbers(kind)
     state = _state(x)
-    grid = calibrate(state, DType.UINT8 if not is_symmetric else DType.INT8, "mse", is_symmetric=is_symmetric)
+    qparams = calibrate(state, DType.UINT8 if not is_symmetric else DType.INT8, "mse", is_symmetric=is_symmetric)
     parts = np.linspace(0.05, 1.0, 60)
 
     def error(candidate):
@@ -97,10 +97,10 @@ def test_the_least_error_is_nearly_that_of_exhaustive_search(kind, is_symmetric)
 
     lows = [0.0] if state.low >= 0 else state.low * parts
     every = [
-        activation_grid(float(low), state.high * float(part), grid.dtype, is_symmetric=is_symmetric)
+        activation_qparams(float(low), state.high * float(part), qparams.dtype, is_symmetric=is_symmetric)
         for low in lows for part in parts
     ]  # fmt: skip
-    assert error(grid) <= 1.06 * min(error(candidate) for candidate in every)
+    assert error(qparams) <= 1.06 * min(error(candidate) for candidate in every)
 
 
 @pytest.mark.parametrize("kind", ["normal", "rectified", "heavy"])
@@ -160,18 +160,18 @@ def test_divergence_is_that_of_the_formula():
 def test_auto_has_the_least_squared_error_of_the_methods(kind):
     """On the samples that were seen, and as is expected on others."""
     state = _state(_numbers(kind))
-    grids = {method: calibrate(state, DType.UINT8, method) for method in METHODS}
+    all_qparams = {method: calibrate(state, DType.UINT8, method) for method in METHODS}
     errors = {
-        method: squared_error(state.histogram, grid) + state.samples * unseen_errors(state, grid).sum()
-        for method, grid in grids.items()
+        method: squared_error(state.histogram, qparams) + state.samples * unseen_errors(state, qparams).sum()
+        for method, qparams in all_qparams.items()
     }
     assert errors["auto"] <= 1.0001 * min(errors.values())
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_holds_a_constant(method):
-    grid = calibrate(_state(np.full((4, 50), 2.5, np.float32)), DType.UINT8, method)
-    assert grid.nearest(np.asarray([2.5], np.float32)) == pytest.approx([2.5], rel=1e-2)
+    qparams = calibrate(_state(np.full((4, 50), 2.5, np.float32)), DType.UINT8, method)
+    assert qparams.nearest(np.asarray([2.5], np.float32)) == pytest.approx([2.5], rel=1e-2)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -181,8 +181,8 @@ def test_every_method_holds_zeros(method):
 
 def test_min_max_reaches_every_number():
     x = _numbers("heavy")
-    grid = calibrate(_state(x), DType.UINT8, "min-max")
-    assert np.abs(grid.nearest(x) - x).max() <= 1.01 * float(grid.scale)
+    qparams = calibrate(_state(x), DType.UINT8, "min-max")
+    assert np.abs(qparams.nearest(x) - x).max() <= 1.01 * float(qparams.scale)
 
 
 def test_the_moving_average_leaves_a_single_outlier_out():
@@ -195,14 +195,16 @@ def test_the_least_error_cuts_each_end_by_itself():
     """A few numbers far below zero are cut off, and the many above it keep their end."""
     x = np.random.default_rng(0).uniform(0, 10, size=(20, 500)).astype(np.float32)
     x[3, :2] = -5
-    grid = calibrate(_state(x), DType.UINT4, "mse")
-    assert grid.high > 9.5
-    assert grid.low > -2
+    qparams = calibrate(_state(x), DType.UINT4, "mse")
+    assert qparams.high > 9.5
+    assert qparams.low > -2
 
     def error(low, high):
         return float(
-            np.sum((activation_grid(low, high, DType.UINT4, is_symmetric=False).nearest(x) - x).astype(np.float64) ** 2)
+            np.sum(
+                (activation_qparams(low, high, DType.UINT4, is_symmetric=False).nearest(x) - x).astype(np.float64) ** 2
+            )
         )
 
     common = min(error(-5 * part, 10 * part) for part in np.linspace(0.2, 1, 81))
-    assert float(np.sum((grid.nearest(x) - x).astype(np.float64) ** 2)) < common
+    assert float(np.sum((qparams.nearest(x) - x).astype(np.float64) ** 2)) < common

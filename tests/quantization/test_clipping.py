@@ -56,9 +56,9 @@ def test_more_than_four_times_the_noise_of_the_whole_range_is_told(times, is_tol
     state = Statistics()
     state.add(np.linspace(-1, 1, 5000, dtype=np.float32).reshape(50, 100), samples=50)
     value = Graph("g").add_input("x", TensorFact(DType.FLOAT32, (50, 100)))
-    grid, whole = symmetric(1.1 * times, DType.INT16), symmetric(1.1, DType.INT16)
-    assert squared_error(state.histogram, grid) == pytest.approx(times**2 * squared_error(state.histogram, whole))
-    found = clipping("mse", {value: grid}, {value: state}, lambda _: whole)
+    qparams, whole = symmetric(1.1 * times, DType.INT16), symmetric(1.1, DType.INT16)
+    assert squared_error(state.histogram, qparams) == pytest.approx(times**2 * squared_error(state.histogram, whole))
+    found = clipping("mse", {value: qparams}, {value: state}, lambda _: whole)
     assert bool(found) is is_told
     if is_told:
         assert "off 1 of 1 values" in found[0].message

@@ -13,8 +13,8 @@ from graphport.quantization.estimate import nanoseconds
 from graphport.quantization.float_fallback import cheap_layers
 from graphport.quantization.insert_qdq import Quantization
 from graphport.quantization.observe import Statistics
-from graphport.quantization.parameters import activation_grid
-from graphport.quantization.placement import place
+from graphport.quantization.parameters import activation_qparams
+from graphport.quantization.placement import decide_placement
 from graphport.quantization.targets import target
 from graphport.quantization.targets.target import Rates
 from tests.models import model, node
@@ -45,7 +45,7 @@ def _chain():
 
 def _placed(graph, *floating):
     chosen = [item for item in graph if item.name in floating]
-    return place(graph, ORT, set(graph), chosen)
+    return decide_placement(graph, ORT, set(graph), chosen)
 
 
 WHOLE = {"windows": 1e7 + 256 * (100 + 9), "places": 1e7 + 512 * (10 + 4), "others": 1e7 + 512 * (10 + 4),
@@ -85,7 +85,7 @@ def _rounded(graph):
         state = Statistics()
         state.add(np.random.default_rng(number).uniform(-1, 1, 2000).astype(np.float32)[None], samples=1)
         states[value] = state
-        quantization.grids[value] = activation_grid(-9.0, 9.0, ORT.activation, is_symmetric=False)
+        quantization.all_qparams[value] = activation_qparams(-9.0, 9.0, ORT.activation, is_symmetric=False)
     return quantization, states
 
 
@@ -95,8 +95,12 @@ def test_what_stays_real_costs_little_time_and_holds_few_weights(part):
     quantization, states = _rounded(graph)
     placement = quantization.placement
     whole = nanoseconds(placement, placement, ORT.rates)
-    chosen = cheap_layers(quantization, states, part, lambda item: place(graph, ORT, set(graph), [item]), ORT.rates)
-    spent = [nanoseconds(placement, place(graph, ORT, set(graph), [item]), ORT.rates) - whole for item in chosen]
+    chosen = cheap_layers(
+        quantization, states, part, lambda item: decide_placement(graph, ORT, set(graph), [item]), ORT.rates
+    )
+    spent = [
+        nanoseconds(placement, decide_placement(graph, ORT, set(graph), [item]), ORT.rates) - whole for item in chosen
+    ]
     assert sum(max(each, 0.0) for each in spent) <= part * whole
     sizes = {item: prod(layer.shape) for item, layer in placement.layers.items()}
     assert sum(sizes[item] for item in chosen) <= part * sum(sizes.values())
@@ -119,7 +123,7 @@ def test_a_layer_of_few_products_is_dear_where_much_is_to_be_rounded_behind_it()
     quantization, states = _rounded(graph)
 
     def placed(item):
-        return place(graph, ORT, set(graph), [item])
+        return decide_placement(graph, ORT, set(graph), [item])
 
     by_products = cheap_layers(quantization, states, 0.2, placed)
     by_time = cheap_layers(quantization, states, 0.2, placed, replace(ORT.rates, conversion=0.8, layout=1.2))

@@ -13,8 +13,8 @@ from graphport.quantization import float_fallback, session
 from graphport.quantization.float_fallback import REASON, cheap_layers, fallback_share
 from graphport.quantization.insert_qdq import Quantization
 from graphport.quantization.observe import Statistics
-from graphport.quantization.parameters import activation_grid
-from graphport.quantization.placement import place, products
+from graphport.quantization.parameters import activation_qparams
+from graphport.quantization.placement import decide_placement, products
 from graphport.quantization.settings import Settings
 from graphport.quantization.targets import target
 from tests.models import model, node
@@ -108,14 +108,14 @@ def test_the_part_of_products(changes, part):
 def _quantization(found, noise):
     """Its values as numbers with ranges so wide that rounding makes noise as asked for, in the order of grids."""
     graph = found.graph
-    placement = place(graph, ORT, set(graph))
+    placement = decide_placement(graph, ORT, set(graph))
     quantization, states = Quantization(placement), {}
     for index, value in enumerate(placement.roots):
         x = np.random.default_rng(index).uniform(-1, 1, 2000).astype(np.float32)
         state = Statistics()
         state.add(x[None], samples=1)
         states[value] = state
-        quantization.grids[value] = activation_grid(
+        quantization.all_qparams[value] = activation_qparams(
             -noise[index % 3], noise[index % 3], ORT.activation, is_symmetric=False
         )
     return quantization, states
@@ -131,7 +131,7 @@ def test_those_are_chosen_that_cost_the_most_for_each_product(noise, part):
     counts = {item: products(layer) for item, layer in placement.layers.items()}
 
     def placed(*nodes):
-        return place(graph, ORT, set(graph), nodes)
+        return decide_placement(graph, ORT, set(graph), nodes)
 
     def gain(nodes):
         left = placed(*nodes).points
@@ -171,18 +171,18 @@ def test_what_counts_is_the_noise_of_each_product(wide, order):
     found = gp.from_onnx(model(nodes, inputs, [("y", ["N", 64, 8, 8])], weights))
     quantization, states = _quantization(found, (1.0, 1.0, 1.0))
     for value, bound in zip(found.graph.inputs, (wide, 9.0), strict=True):
-        quantization.grids[value] = activation_grid(-bound, bound, ORT.activation, is_symmetric=False)
+        quantization.all_qparams[value] = activation_qparams(-bound, bound, ORT.activation, is_symmetric=False)
 
     def placed(*floating):
-        return place(found.graph, ORT, set(found.graph), floating)
+        return decide_placement(found.graph, ORT, set(found.graph), floating)
 
     assert [item.name for item in cheap_layers(quantization, states, 0.1, placed)] == order
 
 
 def _noise(quantization, states, value):
-    grid, histogram = quantization.grids[value], states[value].histogram
+    qparams, histogram = quantization.all_qparams[value], states[value].histogram
     used = np.flatnonzero(histogram.counts)
-    error = np.sum(histogram.counts[used] * (grid.nearest(histogram.centers[used]) - histogram.centers[used]) ** 2)
+    error = np.sum(histogram.counts[used] * (qparams.nearest(histogram.centers[used]) - histogram.centers[used]) ** 2)
     return error / states[value].squares
 
 
@@ -224,11 +224,11 @@ def test_no_more_layers_are_placed_anew_than_stated(monkeypatch):
 def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch):
     def worse(self, best):
         found = float_fallback.floated(self, best, ["a"], REASON)
-        grids = {
-            value: activation_grid(-300.0, 300.0, ORT.activation, is_symmetric=False)
-            for value in found.quantization.grids
+        all_qparams = {
+            value: activation_qparams(-300.0, 300.0, ORT.activation, is_symmetric=False)
+            for value in found.quantization.all_qparams
         }
-        found.quantization.grids = grids
+        found.quantization.all_qparams = all_qparams
         return found
 
     monkeypatch.setattr(session.QuantizationSession, "_cheaper", worse)

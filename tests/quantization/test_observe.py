@@ -75,34 +75,34 @@ def test_statistics_know_ends_of_channels_and_squares():
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_tails_are_the_ends_of_all_numbers_in_order(count, pieces):
     x = np.round(np.random.default_rng(count).normal(size=count), 3).astype(np.float32)
-    tails = Extremes()
+    extremes = Extremes()
     for part in np.array_split(x, pieces):
         one = Extremes()
         one.add(part)
-        tails = tails.merge(one)
-    assert np.array_equal(tails.least, np.sort(x)[:KEPT])
-    assert np.array_equal(tails.largest, np.sort(x)[-KEPT:])
+        extremes = extremes.merge(one)
+    assert np.array_equal(extremes.least, np.sort(x)[:KEPT])
+    assert np.array_equal(extremes.largest, np.sort(x)[-KEPT:])
 
 
 def test_what_tails_did_not_keep_they_do_not_tell():
-    tails = Extremes()
-    tails.add(np.arange(4 * KEPT, dtype=np.float32))
-    assert tails.at(2.0 * KEPT, 4 * KEPT) is None
-    assert tails.at(1.25, 4 * KEPT) == 1.25
-    assert tails.at(4 * KEPT - 2.5, 4 * KEPT) == 4 * KEPT - 2.5
+    extremes = Extremes()
+    extremes.add(np.arange(4 * KEPT, dtype=np.float32))
+    assert extremes.at(2.0 * KEPT, 4 * KEPT) is None
+    assert extremes.at(1.25, 4 * KEPT) == 1.25
+    assert extremes.at(4 * KEPT - 2.5, 4 * KEPT) == 4 * KEPT - 2.5
 
 
 @pytest.mark.parametrize("count", [1, 2, KEPT, KEPT + 1, 2 * KEPT - 1, 2 * KEPT, 2 * KEPT + 1, 3 * KEPT])
 def test_tails_tell_all_places_up_to_the_last_one_kept_and_none_beyond(count):
     """The number n is at place n, so that places and numbers are the same; between two places both must be kept."""
-    tails = Extremes()
-    tails.add(np.arange(count, dtype=np.float32))
+    extremes = Extremes()
+    extremes.add(np.arange(count, dtype=np.float32))
     last, first = min(KEPT, count) - 1, max(count - KEPT, 0)
     for end in (0, last, first, count - 1):
         for place in (end - 1, end - 0.5, end, end + 0.5, end + 1):
             if 0 <= place <= count - 1:
                 is_kept = np.ceil(place) <= last or np.floor(place) >= first
-                assert tails.at(place, count) == (place if is_kept else None), place
+                assert extremes.at(place, count) == (place if is_kept else None), place
 
 
 def test_moving_averages_do_not_depend_on_batches():
@@ -124,8 +124,8 @@ def test_merged_statistics_are_those_of_all(cut):
     assert np.array_equal(merged.lows, whole.lows)
     assert np.array_equal(merged.highs, whole.highs)
     assert np.array_equal(merged.histogram.counts, whole.histogram.counts)
-    assert np.array_equal(merged.tails.least, whole.tails.least)
-    assert np.array_equal(merged.tails.largest, whole.tails.largest)
+    assert np.array_equal(merged.extremes.least, whole.extremes.least)
+    assert np.array_equal(merged.extremes.largest, whole.extremes.largest)
     assert merged.moving == pytest.approx(whole.moving)
     assert merged.squares == pytest.approx(whole.squares)
     assert (merged.samples, merged.elements) == (whole.samples, whole.elements)
@@ -138,7 +138,7 @@ def test_memory_does_not_grow_with_samples():
         state.add(batch, samples=2)
         sizes.append(state.histogram.counts.nbytes + state.lows.nbytes + state.highs.nbytes)
     assert len(set(sizes)) == 1
-    assert state.tails.least.size <= KEPT
+    assert state.extremes.least.size <= KEPT
 
 
 def test_an_empty_batch_changes_nothing():

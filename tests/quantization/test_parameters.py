@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
 from graphport.ops.registry import pages
-from graphport.quantization.parameters import Grid, activation_grid, asymmetric, limits, symmetric
+from graphport.quantization.parameters import QuantizationParameters, activation_qparams, asymmetric, limits, symmetric
 
 reals = st.floats(-1e6, 1e6, width=32)
 
@@ -27,69 +27,71 @@ def test_limits(dtype, is_symmetric, expected):
 
 @given(reals, reals, st.sampled_from([DType.UINT8, DType.INT8, DType.UINT16]))
 def test_zero_is_on_an_asymmetric_grid(a, b, dtype):
-    grid = asymmetric(min(a, b), max(a, b), dtype)
-    assert grid.nearest(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
+    qparams = asymmetric(min(a, b), max(a, b), dtype)
+    assert qparams.nearest(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
 
 
 @given(reals, reals)
 def test_an_asymmetric_grid_reaches_both_ends_to_within_a_step(a, b):
     low, high = min(a, b, 0), max(a, b, 0)
-    grid = asymmetric(low, high, DType.UINT8)
-    step = float(grid.scale)
-    assert grid.low <= low + step
-    assert grid.high >= high - step
+    qparams = asymmetric(low, high, DType.UINT8)
+    step = float(qparams.scale)
+    assert qparams.low <= low + step
+    assert qparams.high >= high - step
 
 
 @given(st.lists(reals, min_size=1, max_size=30), st.sampled_from([DType.UINT8, DType.INT8]))
 def test_numbers_inside_move_by_half_a_step_at_most(numbers, dtype):
     x = np.asarray(numbers, np.float32)
-    grid = asymmetric(float(x.min()), float(x.max()), dtype)
-    inside = (x >= grid.low) & (x <= grid.high)
-    gap = np.abs(grid.nearest(x) - x)[inside]
-    assert np.all(gap <= 0.5001 * grid.scale + 1e-6 * np.abs(x[inside]))
+    qparams = asymmetric(float(x.min()), float(x.max()), dtype)
+    inside = (x >= qparams.low) & (x <= qparams.high)
+    gap = np.abs(qparams.nearest(x) - x)[inside]
+    assert np.all(gap <= 0.5001 * qparams.scale + 1e-6 * np.abs(x[inside]))
 
 
 @given(st.lists(reals, min_size=1, max_size=30), st.booleans())
 def test_codes_are_those_of_the_page(numbers, is_symmetric):
     x = np.asarray(numbers, np.float32)
-    grid = activation_grid(float(x.min()), float(x.max()), DType.INT8, is_symmetric=is_symmetric)
-    page = pages()["QuantizeLinear"](x, grid.scale, grid.zero_point)
+    qparams = activation_qparams(float(x.min()), float(x.max()), DType.INT8, is_symmetric=is_symmetric)
+    page = pages()["QuantizeLinear"](x, qparams.scale, qparams.zero_point)
     # A symmetric grid leaves out the least code, which the page has.
-    assert np.array_equal(np.maximum(page, grid.least), grid.codes(x))
-    assert np.allclose(pages()["DequantizeLinear"](grid.codes(x), grid.scale, grid.zero_point), grid.nearest(x))
+    assert np.array_equal(np.maximum(page, qparams.least), qparams.codes(x))
+    assert np.allclose(
+        pages()["DequantizeLinear"](qparams.codes(x), qparams.scale, qparams.zero_point), qparams.nearest(x)
+    )
 
 
 def test_each_channel_has_a_scale_of_its_own():
-    grid = symmetric(np.asarray([127.0, 12.7]), DType.INT8, axis=1)
-    assert grid.codes(np.asarray([[127.0, 12.7], [1.0, 0.1]], np.float32)).tolist() == [[127, 127], [1, 1]]
+    qparams = symmetric(np.asarray([127.0, 12.7]), DType.INT8, axis=1)
+    assert qparams.codes(np.asarray([[127.0, 12.7], [1.0, 0.1]], np.float32)).tolist() == [[127, 127], [1, 1]]
 
 
 def test_blocks_share_a_scale():
     scale = np.asarray([[1.0, 2.0]], np.float32)
-    grid = Grid(DType.INT8, scale, np.zeros((1, 2), np.int8), -127, 127, axis=1, block=2)
-    assert grid.codes(np.asarray([[4, 4, 4]], np.float32)).tolist() == [[4, 4, 2]]
+    qparams = QuantizationParameters(DType.INT8, scale, np.zeros((1, 2), np.int8), -127, 127, axis=1, block=2)
+    assert qparams.codes(np.asarray([[4, 4, 4]], np.float32)).tolist() == [[4, 4, 2]]
 
 
 @pytest.mark.parametrize("bound", [0.3, 1.0, 1.5, 127.0])
 def test_scales_that_are_powers_of_two_still_hold_the_range(bound):
-    grid = symmetric(bound, DType.INT8, power_of_two=True)
-    assert np.log2(float(grid.scale)) == round(np.log2(float(grid.scale)))
-    assert grid.high >= bound * (1 - 1e-6)
+    qparams = symmetric(bound, DType.INT8, power_of_two=True)
+    assert np.log2(float(qparams.scale)) == round(np.log2(float(qparams.scale)))
+    assert qparams.high >= bound * (1 - 1e-6)
 
 
 @pytest.mark.parametrize(("dtype", "most"), [(DType.FLOAT8E4M3FN, 448.0), (DType.FLOAT8E5M2, 57344.0)])
 def test_narrow_floats_use_their_whole_range(dtype, most):
-    grid = symmetric(10.0, dtype)
-    codes = grid.codes(np.asarray([10.0, 1000.0], np.float32)).astype(np.float32)
+    qparams = symmetric(10.0, dtype)
+    codes = qparams.codes(np.asarray([10.0, 1000.0], np.float32)).astype(np.float32)
     assert codes.tolist() == [most, most]
-    assert (grid.low, grid.high) == pytest.approx((-10.0, 10.0))
+    assert (qparams.low, qparams.high) == pytest.approx((-10.0, 10.0))
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT8E5M2])
 def test_what_is_infinite_steps_away_is_clipped_and_nothing_is_printed(dtype):
-    grid = symmetric(1e-30, dtype)
-    found = grid.nearest(np.asarray([-3e38, 0.0, 3e38], np.float32))
-    np.testing.assert_allclose(found, [grid.low, 0.0, grid.high])
+    qparams = symmetric(1e-30, dtype)
+    found = qparams.nearest(np.asarray([-3e38, 0.0, 3e38], np.float32))
+    np.testing.assert_allclose(found, [qparams.low, 0.0, qparams.high])
 
 
 def test_a_tensor_of_zeros_has_a_grid():
@@ -97,6 +99,6 @@ def test_a_tensor_of_zeros_has_a_grid():
 
 
 def test_an_unsigned_symmetric_grid_has_zero_in_its_middle():
-    grid = symmetric(np.asarray([1.0]), DType.UINT8)
-    assert grid.zero_point.tolist() == [128]
-    assert grid.codes(np.asarray([0.0, -1.0, 1.0], np.float32)).tolist() == [128, 1, 255]
+    qparams = symmetric(np.asarray([1.0]), DType.UINT8)
+    assert qparams.zero_point.tolist() == [128]
+    assert qparams.codes(np.asarray([0.0, -1.0, 1.0], np.float32)).tolist() == [128, 1, 255]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.quantization.placement import place
+from graphport.quantization.placement import decide_placement
 from graphport.quantization.targets import target
 from tests.models import model, node
 from tests.quantization import nets
@@ -19,7 +19,7 @@ ORT = target("onnxruntime")
 def _placed(found, name="onnxruntime", floating=()):
     graph = found.graph
     chosen = {item for item in graph if item.name in floating}
-    return place(graph, target(name), set(graph), chosen)
+    return decide_placement(graph, target(name), set(graph), chosen)
 
 
 def _names(values):
@@ -116,7 +116,7 @@ def test_concatenated_values_share_a_grid_where_the_target_wants_it():
         node("Conv", ["c", "v"], ["y"]),
     ]
     found = gp.from_onnx(model(nodes, [("x", [1, 2, 3, 3])], [("y", [1, 2, 3, 3])], constants))
-    sharing = place(found.graph, replace(ORT, shared=frozenset({"Concat"})), set(found.graph))
+    sharing = decide_placement(found.graph, replace(ORT, shared=frozenset({"Concat"})), set(found.graph))
     shared = {value.name: root.name for value, root in sharing.points.items()}
     assert shared["a"] == shared["b"] == shared["c"]
     own = {value.name: root.name for value, root in _placed(found).points.items()}

@@ -11,7 +11,7 @@ import pytest
 import graphport as gp
 from graphport.quantization.choices import Choices
 from graphport.quantization.estimate import conversion_time, kernel_time, nanoseconds
-from graphport.quantization.placement import place
+from graphport.quantization.placement import decide_placement
 from graphport.quantization.problem import Problem
 from graphport.quantization.quickest import SLOWER, quickest
 from graphport.quantization.settings import Settings
@@ -24,7 +24,7 @@ ORT = target("onnxruntime")
 
 
 def _placed(graph, *floating):
-    return place(graph, ORT, set(graph), [item for item in graph if item.output.name in floating])
+    return decide_placement(graph, ORT, set(graph), [item for item in graph if item.output.name in floating])
 
 
 def _named(found, **settings):

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.formats.archive import Documents
-from graphport.quantization.record import grids
+from graphport.quantization.record import all_qparams
 from tests.models import model, node, perceptron, write_onnx
 from tests.quantization.nets import residual, samples
 
@@ -149,4 +149,4 @@ def test_a_scale_that_is_computed_is_named():
     nodes = [node("Abs", ["t"], ["s"]), node("QuantizeLinear", ["x", "s"], ["q"])]
     nodes.append(node("DequantizeLinear", ["q", "s"], ["y"]))
     graph = gp.from_onnx(model(nodes, [("x", [4]), ("t", [])], [("y", [4])], {})).graph
-    assert grids(graph) == [{"value": "x", "type": "uint8", "scale": "s", "zero_point": 0, "axis": 1}]
+    assert all_qparams(graph) == [{"value": "x", "type": "uint8", "scale": "s", "zero_point": 0, "axis": 1}]

@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.quantization import round as rounding
 from graphport.quantization.layer import layer_of
 from graphport.quantization.round import Codes, Rows
-from graphport.quantization.weights import PAIR, has_pairs, nearest, pair_sums, weight_grid
+from graphport.quantization.weights import PAIR, has_pairs, nearest, pair_sums, weight_qparams
 from tests.models import model, node
 from tests.quantization import nets
 
@@ -198,12 +198,12 @@ def test_rows_times_the_matrix_are_the_convolution(attributes):
 def test_weights_keep_to_the_codes_that_they_may_use(name, reach):
     layer = _layer(name)
     weight = layer.numbers() * 3
-    grid = weight_grid(layer, weight, DType.INT8, per_channel=True, reach=reach)
-    codes = nearest(grid, layer, weight, reach=reach).astype(np.int32)
+    qparams = weight_qparams(layer, weight, DType.INT8, per_channel=True, reach=reach)
+    codes = nearest(qparams, layer, weight, reach=reach).astype(np.int32)
     assert np.abs(codes).max() <= (63 if reach == "reduced" else 127)
     if reach == "pairs":
         assert pair_sums(layer.matrix(codes)).max() <= PAIR
-    assert np.abs(grid.values(codes) - weight).max() <= 1.01 * grid.scale.max()
+    assert np.abs(qparams.values(codes) - weight).max() <= 1.01 * qparams.scale.max()
 
 
 def test_depthwise_kernels_have_no_pairs():
@@ -216,10 +216,10 @@ def test_blocks_of_a_weight_have_scales_of_their_own():
     layer = _layer("head")
     weight = layer.numbers().copy()
     weight[:, 4:] *= 100
-    grid = weight_grid(layer, weight, DType.INT4, per_channel=True, block=4)
-    assert grid.scale.shape == (5, 2)
-    gap = np.abs(grid.nearest(weight) - weight)
-    assert np.all(gap <= 0.5001 * np.repeat(grid.scale, 4, axis=1))
+    qparams = weight_qparams(layer, weight, DType.INT4, per_channel=True, block=4)
+    assert qparams.scale.shape == (5, 2)
+    gap = np.abs(qparams.nearest(weight) - weight)
+    assert np.all(gap <= 0.5001 * np.repeat(qparams.scale, 4, axis=1))
 
 
 @pytest.mark.parametrize("op, attributes, is_layer", [

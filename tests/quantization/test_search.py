@@ -9,11 +9,11 @@ import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.quantization.insert_qdq import Quantization
 from graphport.quantization.layer import layer_of
-from graphport.quantization.parameters import activation_grid, asymmetric, symmetric
-from graphport.quantization.placement import place
+from graphport.quantization.parameters import activation_qparams, asymmetric, symmetric
+from graphport.quantization.placement import decide_placement
 from graphport.quantization.search import channel_gains, range_search
 from graphport.quantization.targets import target
-from graphport.quantization.weights import weight_grid
+from graphport.quantization.weights import weight_qparams
 from tests.models import model, node
 
 PARTS = (0.5, 0.6, 0.7, 0.8, 0.87, 0.93, 1.0, 1.07)
@@ -58,8 +58,8 @@ def test_the_gain_of_a_channel_is_the_noise_that_readers_make_of_one_of_it(name)
 def _searched(found, x, present):
     graph = found.graph
     value = next(item.output for item in graph if item.op == "Relu")
-    quantization = Quantization(place(graph, target("onnxruntime"), set(graph)))
-    quantization.grids[value] = present
+    quantization = Quantization(decide_placement(graph, target("onnxruntime"), set(graph)))
+    quantization.all_qparams[value] = present
     return value, range_search(quantization, is_symmetric=False)(value, [x], [x])
 
 
@@ -75,19 +75,19 @@ def test_the_range_is_the_one_of_the_least_noise_at_the_readers(name, seed):
     shape = (16, 6, 5, 5) if name != "product" else (16, 7, 6)
     spread = r.uniform(0.1, 3, 6).reshape((1, 6, 1, 1) if name != "product" else (1, 1, 6))
     x = (np.maximum(r.standard_t(4, size=shape), 0) * spread).astype(np.float32)
-    present = activation_grid(0.0, float(x.max()), DType.UINT8, is_symmetric=False)
+    present = activation_qparams(0.0, float(x.max()), DType.UINT8, is_symmetric=False)
     _, chosen = _searched(found, x, present)
     axis, gains = channel_gains(next(item.output for item in found.graph if item.op == "Relu"))
     weights = gains.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
 
-    def noise(grid):
-        return float(np.sum(weights * (grid.nearest(x) - x).astype(np.float64) ** 2))
+    def noise(qparams):
+        return float(np.sum(weights * (qparams.nearest(x) - x).astype(np.float64) ** 2))
 
-    tried = [activation_grid(0.0, present.high * part, DType.UINT8, is_symmetric=False) for part in PARTS]
+    tried = [activation_qparams(0.0, present.high * part, DType.UINT8, is_symmetric=False) for part in PARTS]
     assert noise(chosen) == pytest.approx(min(map(noise, tried)), rel=1e-5)
 
-    def true(grid):
-        expected, given = gp.run(found, {"x": x}), gp.run(found, {"x": grid.nearest(x)})
+    def true(qparams):
+        expected, given = gp.run(found, {"x": x}), gp.run(found, {"x": qparams.nearest(x)})
         return sum(float(np.sum((expected[name] - given[name]).astype(np.float64) ** 2)) for name in expected)
 
     # Numbers that are cut off lie together, so that their errors add up: the noise that counts is not far off.
@@ -108,7 +108,7 @@ def test_channels_count_as_much_as_readers_amplify_them():
         )  # fmt: skip
         x = np.random.default_rng(0).uniform(0, 1, (4, 6, 5, 5)).astype(np.float32)
         x[0, 0, 0, 0] = 1.6
-        ranges[weight] = _searched(found, x, activation_grid(0.0, 1.6, DType.UINT8, is_symmetric=False))[1].high
+        ranges[weight] = _searched(found, x, activation_qparams(0.0, 1.6, DType.UINT8, is_symmetric=False))[1].high
     assert ranges[0.01] < 1.2
     assert ranges[100.0] > 1.59
 
@@ -118,8 +118,8 @@ def test_what_went_wrong_before_counts():
     found, _ = READERS["convolution"]()
     value = next(item.output for item in found.graph if item.op == "Relu")
     real = np.full((4, 6, 5, 5), 0.87, np.float32)
-    quantization = Quantization(place(found.graph, target("onnxruntime"), set(found.graph)))
-    quantization.grids[value] = activation_grid(0.0, 1.0, DType.UINT8, is_symmetric=False)
+    quantization = Quantization(decide_placement(found.graph, target("onnxruntime"), set(found.graph)))
+    quantization.all_qparams[value] = activation_qparams(0.0, 1.0, DType.UINT8, is_symmetric=False)
     chosen = range_search(quantization, is_symmetric=False)(value, [real], [real + 0.125])
     assert chosen.high == pytest.approx(0.87, abs=1e-3)
 
@@ -128,8 +128,8 @@ def test_other_ranges_are_tried_too():
     found, _ = READERS["convolution"]()
     x = np.random.default_rng(0).uniform(0, 1, (4, 6, 5, 5)).astype(np.float32)
     value = next(item.output for item in found.graph if item.op == "Relu")
-    quantization = Quantization(place(found.graph, target("onnxruntime"), set(found.graph)))
-    quantization.grids[value] = asymmetric(0.0, 50.0, DType.UINT8)
+    quantization = Quantization(decide_placement(found.graph, target("onnxruntime"), set(found.graph)))
+    quantization.all_qparams[value] = asymmetric(0.0, 50.0, DType.UINT8)
     exact = asymmetric(0.0, 1.0, DType.UINT8)
     chosen = range_search(quantization, is_symmetric=False, others=lambda _: [exact])(value, [x], [x])
     assert chosen is exact
@@ -141,14 +141,14 @@ def test_the_scale_of_four_bits_is_nearly_that_of_the_least_squared_error(seed):
     found, weights = _read_by((4, 6, 3, 3))
     layer = next(made for made in map(layer_of, found.graph) if made is not None)
     w = (np.random.default_rng(seed).standard_t(4, size=(4, 6, 3, 3))).astype(np.float32)
-    grid = weight_grid(layer, w, DType.INT4, per_channel=True)
+    qparams = weight_qparams(layer, w, DType.INT4, per_channel=True)
     for channel in range(4):
         bound = float(np.abs(w[channel]).max())
         tried = (
             float(np.sum((symmetric(bound * part, DType.INT4).nearest(w[channel]) - w[channel]) ** 2))
             for part in np.linspace(0.3, 1, 400)
         )
-        mine = symmetric(float(grid.scale[channel]) * 7, DType.INT4)
+        mine = symmetric(float(qparams.scale[channel]) * 7, DType.INT4)
         plain = float(np.sum((symmetric(bound, DType.INT4).nearest(w[channel]) - w[channel]) ** 2))
         error = float(np.sum((mine.nearest(w[channel]) - w[channel]) ** 2))
         assert error <= plain

@@ -14,7 +14,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization import shards
 from graphport.quantization.fingerprint import Fingerprint, model_digests
 from graphport.quantization.observe import Statistics
-from graphport.quantization.statistics_file import Seen, observed_with, refuse_place, remember, remembered
+from graphport.quantization.statistics_file import Seen, observed_with, refuse_path, remember, remembered
 from tests.models import model, node
 from tests.quantization import nets
 
@@ -53,8 +53,8 @@ def test_statistics_are_remembered(tmp_path):
             assert getattr(again, part) == getattr(state, part)
         assert again.histogram.exponent == state.histogram.exponent
         for x, y in [(again.lows, state.lows), (again.highs, state.highs), (again.other_lows, state.other_lows),
-                     (again.other_highs, state.other_highs), (again.tails.least, state.tails.least),
-                     (again.tails.largest, state.tails.largest), (again.histogram.counts, state.histogram.counts)]:  # fmt: skip
+                     (again.other_highs, state.other_highs), (again.extremes.least, state.extremes.least),
+                     (again.extremes.largest, state.extremes.largest), (again.histogram.counts, state.histogram.counts)]:  # fmt: skip
             assert np.array_equal(x, y)
             assert x.dtype == y.dtype
 
@@ -313,4 +313,4 @@ def test_statistics_of_something_else_are_refused(tmp_path, change, words):
 @pytest.mark.parametrize(("name", "words"), [("nowhere/s.npz", "there is no folder"), ("", "it is a folder")])
 def test_a_place_where_nothing_can_be_kept_is_told(tmp_path, name, words):
     with pytest.raises(DiagnosticError, match=f"QUANT0016.*{words}"):
-        refuse_place(tmp_path / name)
+        refuse_path(tmp_path / name)

@@ -98,19 +98,19 @@ def test_codes_come_back_from_the_file_as_they_went():
     def rounded(node):
         asked.append(node)
         weight = layer_of(node).numbers()
-        grid = symmetric(np.abs(weight).max(axis=0), DType.INT8, axis=1)
-        return Weight(grid, grid.codes(weight), None)
+        qparams = symmetric(np.abs(weight).max(axis=0), DType.INT8, axis=1)
+        return Weight(qparams, qparams.codes(weight), None)
 
     weights = SpilledWeights(nodes, rounded)
     assert not asked
     assert list(weights) == list(nodes)
     for node in nodes:
         expected = rounded(node)
-        for x, y in ((weights[node].codes, expected.codes), (weights[node].grid.scale, expected.grid.scale)):
+        for x, y in ((weights[node].codes, expected.codes), (weights[node].qparams.scale, expected.qparams.scale)):
             assert x.dtype == y.dtype
             assert np.array_equal(x, y)
             assert not x.flags.owndata
-    other = Weight(weights[nodes[0]].grid, weights[nodes[0]].codes * 0, None)
+    other = Weight(weights[nodes[0]].qparams, weights[nodes[0]].codes * 0, None)
     weights[nodes[0]] = other
     assert not weights[nodes[0]].codes.any()
     assert asked == [node for node in nodes for _ in range(2)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.quantization.placement import Placement, place
+from graphport.quantization.placement import Placement, decide_placement
 from graphport.quantization.targets import target
 from tests.models import model, node
 from tests.quantization import nets
@@ -20,7 +20,7 @@ def _operators(quantized):
 
 def _placed(found, summed) -> Placement:
     graph = gp.prepare(found, verify=False)[0].graph
-    return place(graph, onnxruntime, set(graph), summed=summed)
+    return decide_placement(graph, onnxruntime, set(graph), summed=summed)
 
 
 def _names(placement):

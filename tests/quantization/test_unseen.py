@@ -37,8 +37,8 @@ def _draws(kind, channels, count, seed):
         yield [part / parts[0].max(axis=0) ** 0.8 for part in parts]
 
 
-def _noise(x, grid):
-    return np.sum((grid.nearest(x) - x) ** 2, axis=1)
+def _noise(x, qparams):
+    return np.sum((qparams.nearest(x) - x) ** 2, axis=1)
 
 
 @pytest.mark.parametrize("kind", list(DRAWS))
@@ -48,9 +48,9 @@ def test_what_new_samples_lose_beyond_a_range_is_told_from_it(kind, channels):
     told, lost = [], []
     for x, _, new in _draws(kind, channels, 60, 7):
         state = _state(x)
-        grid = calibrate(state, DType.UINT8, "min-max")
-        told.append(unseen_errors(state, grid).sum())
-        lost.append(np.mean(np.sum(np.maximum(new - grid.high, 0) ** 2, axis=1)))
+        qparams = calibrate(state, DType.UINT8, "min-max")
+        told.append(unseen_errors(state, qparams).sum())
+        lost.append(np.mean(np.sum(np.maximum(new - qparams.high, 0) ** 2, axis=1)))
     assert 1 / 3 < np.mean(told) / np.mean(lost) < 3
 
 
@@ -61,10 +61,10 @@ def test_the_range_of_noise_holds_where_few_samples_make_most_of_it(kind, channe
     held, alone = [], []
     for x, back, new in _draws(kind, channels, 60, 11):
         state = _state(x)
-        grid = calibrate(state, DType.UINT8, "min-max")
-        signals, noises = np.sum(back**2, axis=1), _noise(back, grid)
-        true = np.sum(_noise(new, grid)) / np.sum(new**2)
-        part = unseen_part({"h": grid}, {"h": state}, noises.sum() / signals.sum())
+        qparams = calibrate(state, DType.UINT8, "min-max")
+        signals, noises = np.sum(back**2, axis=1), _noise(back, qparams)
+        true = np.sum(_noise(new, qparams)) / np.sum(new**2)
+        part = unseen_part({"h": qparams}, {"h": state}, noises.sum() / signals.sum())
         held.append(true <= ratio_interval(signals, noises, part)[1])
         alone.append(true <= ratio_interval(signals, noises)[1])
     assert np.mean(held) >= 0.93
@@ -79,12 +79,12 @@ def test_the_range_of_noise_holds_for_heavy_tails(kind, channels, monkeypatch):
     told, before = [], []
     for x, back, new in _draws(kind, channels, 40, 17):
         state = _state(x)
-        grid = calibrate(state, DType.UINT8, "auto")
-        signals, noises = np.sum(back**2, axis=1), _noise(back, grid)
-        true = np.sum(_noise(new, grid)) / np.sum(new**2)
+        qparams = calibrate(state, DType.UINT8, "auto")
+        signals, noises = np.sum(back**2, axis=1), _noise(back, qparams)
+        true = np.sum(_noise(new, qparams)) / np.sum(new**2)
         for found, function in ((told, unseen_errors_of_heavy_tails), (before, lambda *_: 0.0)):
             monkeypatch.setattr(interval, "unseen_errors_of_heavy_tails", function)
-            part = unseen_part({"h": grid}, {"h": state}, noises.sum() / signals.sum())
+            part = unseen_part({"h": qparams}, {"h": state}, noises.sum() / signals.sum())
             found.append(true <= ratio_interval(signals, noises, part)[1])
     assert np.mean(told) >= (0.75 if channels == 16 else 0.9)
     assert np.mean(before) <= 0.7
@@ -104,7 +104,7 @@ def test_ranges_do_not_depend_on_what_is_told_of_heavy_tails(kind, monkeypatch):
     monkeypatch.setattr(unseen, "unseen_errors_of_heavy_tails", lambda *_: 1e9)
     monkeypatch.setattr(interval, "unseen_errors_of_heavy_tails", lambda *_: 1e9)
     after = [calibrate(state, DType.UINT8, "auto") for state in states]
-    assert [grid.high for grid in after] == [grid.high for grid in before]
+    assert [qparams.high for qparams in after] == [qparams.high for qparams in before]
 
 
 @pytest.mark.parametrize("kind", list(DRAWS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphport.api.work import with_example
+from graphport.api.macs import with_example
 from graphport.conversion.coverage import coverage
 from graphport.conversion.inspection import Inspection
 from graphport.conversion.inspection import inspect as inspect_graph

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphport.api.compare import compared_values
+from graphport.api.macs import with_example
 from graphport.api.model import QuantizedModel
 from graphport.api.run import first_run, run
-from graphport.api.work import with_example
 from graphport.backends.inputs import checked, random_inputs
 from graphport.comparison.correspondence import correspondence
 from graphport.comparison.limits import Limits
@@ -169,7 +169,7 @@ def _decisions(passes: Iterable[Outcome], sides: list[Described]) -> list[dict[s
     ]
 
 
-def _quantization(models: list[Model], sides: list[Described], told: Findings) -> dict[str, Any]:
+def _quantization(models: list[Model], sides: list[Described], findings: Findings) -> dict[str, Any]:
     """The grids of the last model, how they were found, and what stayed real; nothing where nothing is quantized."""
     last, side = models[-1], sides[-1]
     record = quantization_record(side.graph, last.report if isinstance(last, QuantizedModel) else None)
@@ -179,9 +179,9 @@ def _quantization(models: list[Model], sides: list[Described], told: Findings) -
         known = documents.quantization or {}
         told_before: dict[str, Any] = record.get("report") or known.get("report") or {}
         names = [{value.name: number for value, number in side.values.items()} for side in sides]
-        grids = [{**row, **_numbered(row["value"], names)} for row in record["grids"]]
-        found["quantization"] = {**told_before, "grids": grids, "latency": told.latency}
-    decided = documents.dispatch if told.dispatch is None else dispatch_record(told.dispatch)
+        all_qparams = [{**row, **_numbered(row["value"], names)} for row in record["grids"]]
+        found["quantization"] = {**told_before, "grids": all_qparams, "latency": findings.latency}
+    decided = documents.dispatch if findings.dispatch is None else dispatch_record(findings.dispatch)
     if decided:
         nodes = [{label(node).partition(" ")[2]: number for node, number in side.nodes.items()} for side in sides]
         found["dispatch"] = [

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.foreign import as_read, foreign
+from graphport.api.macs import beside
 from graphport.api.model import Model
 from graphport.api.save import Stated, stated_for
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
-from graphport.api.work import beside
 from graphport.api.written import Checking, write_proven
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize

@@ -45,7 +45,7 @@ class Place:
         with stage(f"writing {self.target.name}", weights, "bytes", self._written):
             findings = kind.write(graph, self.path, **options)
         if self.is_beside:
-            kind.refuse_place(self.target, self.path)
+            kind.refuse_path(self.target, self.path)
         return findings
 
     def _written(self) -> int:

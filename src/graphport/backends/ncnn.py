@@ -20,7 +20,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
 from graphport.ir import rewrite
-from graphport.ops.dialects.ncnn.annotations import place_of, shape_of, stated
+from graphport.ops.dialects.ncnn.annotations import missing_axis, shape_of, stated
 from graphport.ops.items import meeting
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _is_length(value: Value) -> bool:
     return isinstance(value.fact, TensorFact) and value.fact.elements is not None
 
 
-def _joined(blobs: Sequence[Any], value: Value, told: Mapping[str, Any]) -> Any:
+def _joined(blobs: Sequence[Any], value: Value, declared: Mapping[str, Any]) -> Any:
     """The results of the items of a batch as one array of the declared type and rank.
 
     Raises:
@@ -166,8 +166,8 @@ def _joined(blobs: Sequence[Any], value: Value, told: Mapping[str, Any]) -> Any:
     fact = value.fact
     dims = [dim for dim in fact.shape or () if isinstance(dim, int)] if isinstance(fact, TensorFact) else []
     is_known = isinstance(fact, TensorFact) and fact.shape is not None and len(dims) == len(fact.shape)
-    place = place_of(told)
-    items = [np.asarray(blob).reshape(dims if is_known else shape_of(told, np.shape(blob))) for blob in blobs]
+    place = missing_axis(declared)
+    items = [np.asarray(blob).reshape(dims if is_known else shape_of(declared, np.shape(blob))) for blob in blobs]
     if len(items) > 1 and not 0 <= place < items[0].ndim:
         message = f"{value.name} has no axis for the items of a batch, and a blob is one of them"
         raise DiagnosticError(Diagnostic("RUN0005", message, None, "choose another backend"))

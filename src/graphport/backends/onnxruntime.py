@@ -176,7 +176,7 @@ def kernel_times(graph: Graph, inputs: Mapping[str, Any], *, runs: int = 12) -> 
     return [Kernel(name, about[name][0], median, about[name][1]) for name, median in medians.items()]
 
 
-def _session(graph: Graph, extra_outputs: Sequence[str], told: _Options, profile: str | None = None) -> Any:
+def _session(graph: Graph, extra_outputs: Sequence[str], settings: _Options, profile: str | None = None) -> Any:
     import onnxruntime
 
     if extra_outputs:
@@ -189,21 +189,21 @@ def _session(graph: Graph, extra_outputs: Sequence[str], told: _Options, profile
     runtime: Any = onnxruntime  # what it gets from its native module is unknown to a type checker
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    options.intra_op_num_threads = told.threads
-    options.enable_cpu_mem_arena = not told.once
-    if told.once or not told.spins:
+    options.intra_op_num_threads = settings.threads
+    options.enable_cpu_mem_arena = not settings.once
+    if settings.once or not settings.spins:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile
-    if not told.quick:
+    if not settings.quick:
         # By itself it rounds the other operand of products with compressed weights to eight bits: 4e-3 of the result.
         options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         # On x86 without dot products of bytes its kernels add two products in 16 bits, which overflow.
         options.add_session_config_entry("session.x64quantprecision", "1")
         graph = _with_zero_points(graph)
     graph = _with_short_windows(graph)
-    if not told.optimize or _has_sequences_below(graph):
+    if not settings.optimize or _has_sequences_below(graph):
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return _loaded(runtime, graph, options)
 

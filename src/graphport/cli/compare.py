@@ -270,15 +270,15 @@ def _tell(result: Comparison, sort: str, limit: int | None, *, every_value: bool
     click.echo("equal within tolerance" if result.passed else "the outputs differ")
 
 
-def _sorted(told: list[Difference], sort: str) -> list[Difference]:
+def _sorted(differences: list[Difference], sort: str) -> list[Difference]:
     """The worst first, where it is not names or the order of computation that is asked for."""
     if sort == "name":
-        return sorted(told, key=lambda each: each.name)
+        return sorted(differences, key=lambda each: each.name)
     if sort == "max-abs":
-        return sorted(told, key=lambda each: -math.inf if each.max_abs is None else -each.max_abs)
+        return sorted(differences, key=lambda each: -math.inf if each.max_abs is None else -each.max_abs)
     if sort == "snr":
-        return sorted(told, key=lambda each: -math.inf if each.snr_db is None else each.snr_db)
-    return told
+        return sorted(differences, key=lambda each: -math.inf if each.snr_db is None else each.snr_db)
+    return differences
 
 
 def _tell_found(

@@ -23,7 +23,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.shapes import fact_as_json
-from graphport.cli.sizes import at, number, work
+from graphport.cli.sizes import at, number, total_macs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,7 +125,7 @@ def _work(op: str, found: Inspection) -> str:
 
 def _total(found: Inspection) -> tuple[str, str, str]:
     sizes = "" if found.example is None else f"{at(found.example.sizes)}: "
-    return "all", str(sum(found.operators.values())), f"{sizes}{work(found)}"
+    return "all", str(sum(found.operators.values())), f"{sizes}{total_macs(found)}"
 
 
 def _size(count: int) -> str:

@@ -166,13 +166,13 @@ def verb(
     from graphport.api.written import Checking, save_proven
     from graphport.cli.destination import refuse_destination
     from graphport.quantization.sizes import first_run
-    from graphport.quantization.statistics_file import refuse_place
+    from graphport.quantization.statistics_file import refuse_path
 
     samples = samples_of(calibration, options)
     settings = {} if settings_file is None else _settings(settings_file)
     checking, asked = Checking(**verification(options)), packaged(options)
     if resume is not None:
-        refuse_place(resume)
+        refuse_path(resume)
     model = graphport.load(src, shapes=bound(shapes), edition=edition, **asked)
     options["target"] = _target(options, settings, dst, format)
     refuse_destination(model.graph, dst, format, options["target"])

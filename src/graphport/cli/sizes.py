@@ -25,7 +25,7 @@ def print_beside(before: Inspection, after: Inspection) -> None:
     rows += [
         ("parameters", f"{before.parameters:,}", f"{after.parameters:,}"),
         ("bytes of weights", f"{before.weight_bytes:,}", f"{after.weight_bytes:,}"),
-        (f"multiply-accumulates{_sizes(before)}", work(before), work(after)),
+        (f"multiply-accumulates{_sizes(before)}", total_macs(before), total_macs(after)),
     ]
     print_table(("", "before", "after"), rows)
 
@@ -40,7 +40,7 @@ def _sizes(found: Inspection) -> str:
     return "" if found.example is None else f" {at(found.example.sizes)}"
 
 
-def work(found: Inspection) -> str:
+def total_macs(found: Inspection) -> str:
     """All multiply-accumulates of one run, and how many nodes they are not known of."""
     known = number(found.macs if found.example is None else found.example.macs, found)
     open_ones = sum(found.macs_unknown.values())

@@ -85,7 +85,8 @@ def _of_causes(
         more = f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else ""
         one = next(iter(nodes.values()))
         is_waiting = any((op, cause) in waiting for op, _ in counts)
-        message = f"{dialect or 'onnx'} cannot say {listed}{more}: {cause}"
+        what = "unsupported operator" if len(counts) == 1 else "unsupported operators"
+        message = f"{dialect or 'onnx'}: {what} {listed}{more}: {cause}"
         help_ = _remedy(one, dialect, binding if is_waiting else "")
         findings.append(Diagnostic("LEG0002", message, one.node.origin, help_))
     return findings
@@ -100,7 +101,7 @@ def _of_nodes(
     return [
         Diagnostic(
             "LEG0002",
-            f"{dialect or 'onnx'} cannot say {each.op} ({count}): {each.reason}",
+            f"{dialect or 'onnx'}: unsupported operator {each.op} ({count}): {each.reason}",
             each.node.origin,
             _remedy(each, dialect, binding if (each.op, each.reason) in waiting else ""),
         )
@@ -130,7 +131,7 @@ def _elsewhere(node: Node) -> str:
 
 
 def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:
-    """How many nodes of each operator `dialect` cannot say, where some stand for several, by their first result."""
+    """How many nodes of each operator `dialect` does not support, where some stand for several, by first result."""
     _, failed = _lifted(graph, dialect)
     counts: Counter[str] = Counter()
     for whole in {each.whole: None for each in failed}:
@@ -139,7 +140,7 @@ def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_
 
 
 def _may_wait_for_extents(node: Node, dialect: str) -> bool:
-    """Whether a node that cannot be said may be once inputs have numbers for extents.
+    """Whether a node that is not supported may be once inputs have numbers for extents.
 
     What computes numbers from extents alone is constant then, and a word that there is takes what it did not take.
     """
@@ -196,7 +197,7 @@ class _Ways:
 
 
 class _Unsupported(NamedTuple):
-    """A node that a dialect cannot say, the node of the graph that it is, or is made in place of, and why."""
+    """A node that a dialect does not support, the node of the graph that it is, or is made in place of, and why."""
 
     node: Node
     whole: Node

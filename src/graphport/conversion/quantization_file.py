@@ -37,7 +37,7 @@ _NEARLY_WHOLE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class _Grid:
+class _LinearParameters:
     """What QuantizeLinear and DequantizeLinear say: integers from `least` to `most` in steps of `scale`."""
 
     dtype: DType
@@ -73,32 +73,32 @@ def expand_quantization(graph: Graph) -> None:
 
 def _dequantize(graph: Graph, value: Value, stored: Decoded) -> None:
     """Let a variable be computed from its codes, where one node can; else it stays what is decoded when it is read."""
-    grid = _stored_grid(stored)
-    if grid is None:
+    linear = _stored_parameters(stored)
+    if linear is None:
         return
     codes = graph.add_constant(value.name, TensorFact.of(stored.codes), stored.codes, origin=value.origin)
     result = Value(graph.fresh(value.name), value.fact, origin=value.origin)
-    node = Node("DequantizeLinear", [codes, *_parameters(graph, value.name, grid)], [result], _axis(grid))
+    node = Node("DequantizeLinear", [codes, *_parameters(graph, value.name, linear)], [result], _axis(linear))
     graph.insert_after(value.producer, node)
     rewrite.swap_names(value, result)
     value.replace_uses(result)
     graph.remove_constant(value)
 
 
-def _stored_grid(stored: Decoded) -> _Grid | None:
+def _stored_parameters(stored: Decoded) -> _LinearParameters | None:
     dtype, decoding = stored.codes.dtype, stored.decoding
     if not isinstance(decoding, Affine) or (dtype not in _CODES and dtype is not DType.INT32):
         return None
-    grid = _grid(decoding, dtype, *_range(dtype))
+    linear = _linear_parameters(decoding, dtype, *_range(dtype))
     # The widest codes have no zero point.
-    return None if grid is not None and dtype is DType.INT32 and grid.zero_point.any() else grid
+    return None if linear is not None and dtype is DType.INT32 and linear.zero_point.any() else linear
 
 
 def _quantize(graph: Graph, value: Value, quantization: Quantization, edition: Edition) -> None:
     result = Value(graph.fresh(value.name), value.fact, origin=value.origin)
     readers = list(value.uses)
     place = value
-    for node in _steps(graph, value, _grid_of(quantization), result) or [
+    for node in _steps(graph, value, _linear_parameters_of(quantization), result) or [
         _word(graph, value, quantization, edition, result)
     ]:
         graph.insert_after(place.producer, node)
@@ -110,24 +110,24 @@ def _quantize(graph: Graph, value: Value, quantization: Quantization, edition: E
         rewrite.swap_names(value, result)
 
 
-def _steps(graph: Graph, value: Value, grid: _Grid | None, result: Value) -> list[Node]:
+def _steps(graph: Graph, value: Value, linear: _LinearParameters | None, result: Value) -> list[Node]:
     """Canonical nodes from `value` to `result`; none where they cannot say it."""
-    if grid is None:
+    if linear is None:
         return []
     nodes: list[Node] = []
     x = value
-    if (grid.least, grid.most) != _range(grid.dtype):
+    if (linear.least, linear.most) != _range(linear.dtype):
         # There is one code less than the type has: the step below the least one is cut off before.
-        floor = ((grid.least - grid.zero_point) * grid.scale).astype(np.float32)
-        if grid.axis is not None:
+        floor = ((linear.least - linear.zero_point) * linear.scale).astype(np.float32)
+        if linear.axis is not None:
             shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
             if shape is None:
                 return []
-            floor = floor.reshape(-1, *[1] * (len(shape) - grid.axis - 1))
+            floor = floor.reshape(-1, *[1] * (len(shape) - linear.axis - 1))
         x = Value(graph.fresh(value.name), value.fact)
         nodes.append(Node("Max", [value, _constant(graph, value.name, floor)], [x], origin=value.origin))
     codes = Value(graph.fresh(value.name))
-    parameters, axis = _parameters(graph, value.name, grid), _axis(grid)
+    parameters, axis = _parameters(graph, value.name, linear), _axis(linear)
     nodes.append(Node("QuantizeLinear", [x, *parameters], [codes], axis, origin=value.origin))
     nodes.append(Node("DequantizeLinear", [codes, *parameters], [result], axis, origin=value.origin))
     return nodes
@@ -155,20 +155,20 @@ def _word(graph: Graph, value: Value, quantization: Quantization, edition: Editi
     return Node(word, operands, [result], attributes, dialect="nnef", origin=value.origin)
 
 
-def _parameters(graph: Graph, name: str, grid: _Grid) -> list[Value]:
-    scale = _constant(graph, f"{name}_scale", grid.scale.astype(np.float32).reshape(_rank(grid)))
-    if grid.dtype is DType.INT32:
+def _parameters(graph: Graph, name: str, linear: _LinearParameters) -> list[Value]:
+    scale = _constant(graph, f"{name}_scale", linear.scale.astype(np.float32).reshape(_rank(linear)))
+    if linear.dtype is DType.INT32:
         return [scale]
-    shift = grid.zero_point.astype(grid.dtype.numpy).reshape(_rank(grid))
-    return [scale, _constant(graph, f"{name}_zero_point", shift, grid.dtype)]
+    shift = linear.zero_point.astype(linear.dtype.numpy).reshape(_rank(linear))
+    return [scale, _constant(graph, f"{name}_zero_point", shift, linear.dtype)]
 
 
-def _rank(grid: _Grid) -> tuple[int, ...]:
-    return () if grid.axis is None else (-1,)
+def _rank(linear: _LinearParameters) -> tuple[int, ...]:
+    return () if linear.axis is None else (-1,)
 
 
-def _axis(grid: _Grid) -> dict[str, Stated]:
-    return {} if grid.axis is None else {"axis": grid.axis}
+def _axis(linear: _LinearParameters) -> dict[str, Stated]:
+    return {} if linear.axis is None else {"axis": linear.axis}
 
 
 def _constant(graph: Graph, name: str, numbers: Array, dtype: DType | None = None) -> Value:
@@ -181,7 +181,7 @@ def _range(dtype: DType) -> tuple[int, int]:
     return (0, 2**width - 1) if dtype.kind == "u" else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
 
 
-def _grid_of(quantization: Quantization) -> _Grid | None:
+def _linear_parameters_of(quantization: Quantization) -> _LinearParameters | None:
     """The integers that a quantization makes, where it is one of whole steps around a whole zero point."""
     decoding, given = decoding_of(quantization), quantization.arguments
     bits, signed, symmetric = (int(cast("int", given.get(name, 0))) for name in ("bits", "signed", "symmetric"))
@@ -189,10 +189,10 @@ def _grid_of(quantization: Quantization) -> _Grid | None:
     if not isinstance(decoding, Affine) or dtype is None:
         return None
     least, most = _range(dtype)
-    return _grid(decoding, dtype, least + (signed and symmetric), most)
+    return _linear_parameters(decoding, dtype, least + (signed and symmetric), most)
 
 
-def _grid(decoding: Affine, dtype: DType, least: int, most: int) -> _Grid | None:
+def _linear_parameters(decoding: Affine, dtype: DType, least: int, most: int) -> _LinearParameters | None:
     scale, shift = np.broadcast_arrays(*_aligned(decoding.scale, decoding.zero_point))
     whole = np.rint(shift)
     long = [axis for axis, length in enumerate(scale.shape) if length > 1]
@@ -201,7 +201,7 @@ def _grid(decoding: Affine, dtype: DType, least: int, most: int) -> _Grid | None
         return None
     if np.any(whole < low) or np.any(whole > high):
         return None
-    return _Grid(dtype, scale.reshape(-1), whole.reshape(-1), long[0] if long else None, least, most)
+    return _LinearParameters(dtype, scale.reshape(-1), whole.reshape(-1), long[0] if long else None, least, most)
 
 
 def _aligned(a: Array, b: Array) -> tuple[Array, Array]:

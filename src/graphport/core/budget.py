@@ -67,7 +67,7 @@ def most_made() -> int:
     return _decimal(os.environ.get(SETTING, ""), MOST_MADE)
 
 
-def made_up(*extents: int, what: str = "entries of a table") -> int:
+def reserve(*extents: int, what: str = "entries of a table") -> int:
     """The number of entries of an array with these extents, which are spent.
 
     Raises:
@@ -89,7 +89,7 @@ def made_up(*extents: int, what: str = "entries of a table") -> int:
     return count
 
 
-def spelt_out(count: int, what: str) -> int:
+def reserve_expanded(count: int, what: str) -> int:
     """`count`, of numbers that a file says in one and that are to be written one by one.
 
     Raises:
@@ -102,9 +102,9 @@ def spelt_out(count: int, what: str) -> int:
 
 
 def bounded(extents: Iterable[int], what: str = "entries of a table") -> tuple[int, ...]:
-    """`extents`, of an array that `made_up` allows."""
+    """`extents`, of an array that `reserve` allows."""
     found = tuple(extents)
-    made_up(*found, what=what)
+    reserve(*found, what=what)
     return found
 
 

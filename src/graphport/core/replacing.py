@@ -164,7 +164,7 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
         left = _read_note(note)
         if left is not None:
             _settle(note, left)
-        _keep_apart([target for _, target in moves])
+        _refuse_overlap([target for _, target in moves])
         if len(moves) > 1 or moves[0][1].is_dir() or not _replaced(*moves[0]):
             with _naming(moves[-1][1]):
                 _write_note(note, moves)
@@ -185,7 +185,7 @@ def _replaced(source: Path, target: Path) -> bool:
     return True
 
 
-def _keep_apart(targets: Sequence[Path]) -> None:
+def _refuse_overlap(targets: Sequence[Path]) -> None:
     """Refuse to put weights of a new graph where those of another one may be: `a.xml` and `a.param` have an `a.bin`."""
     *weights, graph = targets
     taken = next((each for each in weights if each.exists() and not each.name.startswith(graph.name)), None)

@@ -18,7 +18,7 @@ from zlib import crc32
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.opening import regular
 from graphport.core.system import open_movable
@@ -155,7 +155,7 @@ class MappedFile:
         self.size = status.st_size
         self._identity = _identity(status)
         self._changed_at = _last_change(status)
-        self._digest = self._sampled()
+        self._digest = self._sample_digest()
         self._due = time.monotonic() + _PATIENCE
         self._map: Pages | Windows | None = None
         self._is_steady = False
@@ -232,7 +232,7 @@ class MappedFile:
                 raise OSError(self._changed())
             if found == self._identity and time.monotonic() >= self._due:
                 self._due = time.monotonic() + _PATIENCE
-                found_digest = self._sampled()
+                found_digest = self._sample_digest()
                 if None not in (found_digest, self._digest) and found_digest != self._digest:
                     raise OSError(self._changed())
         except FileNotFoundError:
@@ -254,7 +254,7 @@ class MappedFile:
         self._changed_at = now
         return False
 
-    def _sampled(self) -> int | None:
+    def _sample_digest(self) -> int | None:
         """A digest of the file that now has the name, of some pages if it is large.
 
         `None` where it may not be read (any more).
@@ -387,7 +387,7 @@ class FileStorage(Storage):
     def numpy(self) -> np.ndarray[Any, Any]:
         if not self.count:
             # Other axes of a file that says so many that there is no number may be past all addresses.
-            made_up(*self.shape)
+            reserve(*self.shape)
         raw = np.frombuffer(self.file.view(self.start, self.nbytes), np.uint8)
         if self.dtype.bits < 8:
             array = unpack(raw, self.dtype, self.shape, self.packing)

@@ -181,8 +181,8 @@ def _gaps(text: str) -> Iterator[range]:
     yield range(start, len(text))
 
 
-def _scan(string: str, text: Text, places: list[int] | None = None) -> Iterator[tuple[Token, Diagnostic | None]]:
-    """Every token of `string`, and what is wrong with it; `places` says where its code points lie in `text`."""
+def _scan(string: str, text: Text, offsets: list[int] | None = None) -> Iterator[tuple[Token, Diagnostic | None]]:
+    """Every token of `string`, and what is wrong with it; `offsets` says where its code points lie in `text`."""
     for found in _SCANNER.finditer(string):
         word, (start, end) = found.group(), found.span()
         mark = _MARKS.get(word)
@@ -198,11 +198,11 @@ def _scan(string: str, text: Text, places: list[int] | None = None) -> Iterator[
         if kind == "run" and _NAME.fullmatch(word) and word not in _WORDS:
             yield Token(TokenKind.NAME, word, start, end), None
             continue
-        span = text.span(start, end) if places is None else text.span(places[start], places[end - 1] + 1)
+        span = text.span(start, end) if offsets is None else text.span(offsets[start], offsets[end - 1] + 1)
         if kind == "reference":
             yield Token(TokenKind.REFERENCE, word, start, end), _reference_fault(word, span)
         elif kind == "run":
-            yield _run(word, start, span, lenient=places is not None)
+            yield _run(word, start, span, lenient=offsets is not None)
         else:
             message = f"character {word!r} begins no word of an expression"
             yield Token(TokenKind.NAME, word, start, end), Diagnostic("EXPR0002", message, span, _remedy(word))

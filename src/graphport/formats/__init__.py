@@ -115,13 +115,13 @@ class Format(NamedTuple):
         home = getattr(self.module, "home", None)
         return path if home is None else home(path)
 
-    def refuse_place(self, path: Path, written: Path) -> None:
+    def refuse_path(self, path: Path, written: Path) -> None:
         """Refuse to move a model that was written elsewhere to `path`, for what lies there.
 
         Raises:
             DiagnosticError: what `write` would raise at `path`.
         """
-        refuse = getattr(self.module, "refuse_place", None)
+        refuse = getattr(self.module, "refuse_path", None)
         if refuse is not None:
             refuse(path, written)
 

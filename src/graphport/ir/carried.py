@@ -17,7 +17,7 @@ class SharedNotes(dict[str, object]):
     __slots__ = ()
 
 
-class Places(Protocol):
+class Spans(Protocol):
     """Knows the places of many nodes, and says them when somebody asks."""
 
     def span(self, index: int) -> Span:
@@ -63,7 +63,7 @@ class Placed(Noted):
 
     __slots__ = ("_origin",)
 
-    _origin: Span | tuple[Places, int] | None
+    _origin: Span | tuple[Spans, int] | None
 
     @property
     def origin(self) -> Span | None:
@@ -75,10 +75,10 @@ class Placed(Noted):
         return origin
 
     @origin.setter
-    def origin(self, origin: Span | tuple[Places, int] | None) -> None:
+    def origin(self, origin: Span | tuple[Spans, int] | None) -> None:
         self._origin = origin
 
     @property
-    def unasked_origin(self) -> Span | tuple[Places, int] | None:
+    def unasked_origin(self) -> Span | tuple[Spans, int] | None:
         """`origin` for what is to have the same one, not computed if nobody has asked."""
         return self._origin

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from graphport.core.diagnostics import Span
     from graphport.core.storage import Storage
-    from graphport.ir.carried import Places
+    from graphport.ir.carried import Spans
 
 __all__ = ["Attribute", "Graph", "Node", "Notes", "Use", "Value", "walk"]
 
@@ -75,7 +75,7 @@ class Value(Placed):
         fact: Fact = UNKNOWN,
         *,
         storage: Storage | None = None,
-        origin: Span | tuple[Places, int] | None = None,
+        origin: Span | tuple[Spans, int] | None = None,
         notes: Notes | None = None,
     ) -> None:
         self.name = name
@@ -195,7 +195,7 @@ class Node(Placed):
         *,
         dialect: str = "",
         name: str = "",
-        origin: Span | tuple[Places, int] | None = None,
+        origin: Span | tuple[Spans, int] | None = None,
         notes: Notes | None = None,
     ) -> None:
         """A node outside of any graph.
@@ -257,7 +257,7 @@ class Node(Placed):
         attributes: Mapping[str, Attribute],
         dialect: str,
         name: str,
-        origin: Span | tuple[Places, int] | None,
+        origin: Span | tuple[Spans, int] | None,
         notes: Notes | None,
     ) -> Node:
         """A node in `graph` between two others, or where there is none; `taken` are the names in it.
@@ -525,7 +525,7 @@ class Graph(Body, Ports[Node, Value]):
         fact: Fact,
         storage: Storage | None = None,
         *,
-        origin: Span | tuple[Places, int] | None = None,
+        origin: Span | tuple[Spans, int] | None = None,
     ) -> Value:
         """A new value that is the same in every run; without `storage` its numbers are not at hand."""
         return self.adopt_constant(Value(self.fresh(name), fact, storage=storage, origin=origin))
@@ -633,7 +633,7 @@ class Graph(Body, Ports[Node, Value]):
         attributes: Mapping[str, Attribute],
         dialect: str,
         name: str = "",
-        origin: Span | tuple[Places, int] | None = None,
+        origin: Span | tuple[Spans, int] | None = None,
         notes: Notes | None = None,
         before: Node | None = None,
     ) -> Node:

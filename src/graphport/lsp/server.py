@@ -153,15 +153,15 @@ class Server(LanguageServer):
             self.workspace_inlay_hint_refresh(None)
 
 
-def _moved(told: types.Diagnostic, down: int) -> types.Diagnostic:
+def _moved(finding: types.Diagnostic, down: int) -> types.Diagnostic:
     """A finding so many lines further down."""
     if not down:
-        return told
-    start, end = told.range.start, told.range.end
+        return finding
+    start, end = finding.range.start, finding.range.end
     place = types.Range(
         types.Position(start.line + down, start.character), types.Position(end.line + down, end.character)
     )
-    moved = copy(told)
+    moved = copy(finding)
     moved.range = place
     return moved
 

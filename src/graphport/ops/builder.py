@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
-    from graphport.ir.carried import Places
+    from graphport.ir.carried import Spans
     from graphport.ir.graph import Attribute, Graph
     from graphport.ops.declare import Page
     from graphport.ops.operator_facts import OperatorFacts
@@ -39,7 +39,7 @@ class Builder:
         count: int = 1,
         absent: frozenset[int] = frozenset(),
         version: int | None = None,
-        origin: Span | tuple[Places, int] | None = None,
+        origin: Span | tuple[Spans, int] | None = None,
         stem: str = "value",
     ) -> None:
         """A builder.

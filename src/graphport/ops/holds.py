@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     Range = tuple[Dim, Dim | tuple[Dim, ...]]
 
 
-def place_along_axis(data: TensorFact, *_: object, axis: int = 0, **__: object) -> Range:
+def index_along_axis(data: TensorFact, *_: object, axis: int = 0, **__: object) -> Range:
     """A place along `axis` of the first operand."""
     return 0, data.dims[axis_index(axis, data.rank)]
 
 
-def place_in_axes(data: TensorFact, indices: TensorFact, *_: object, batch_dims: int = 0, **__: object) -> Range:
+def index_in_axes(data: TensorFact, indices: TensorFact, *_: object, batch_dims: int = 0, **__: object) -> Range:
     """A place along any of the axes that vectors of places name."""
     count = indices.dims[-1]
     axes = data.dims[batch_dims:] if not isinstance(count, int) else data.dims[batch_dims : batch_dims + count]
     return 0, axes
 
 
-def place_in_depth(_: TensorFact, depth: TensorFact, *__: object, **___: object) -> Range:
+def index_in_depth(_: TensorFact, depth: TensorFact, *__: object, **___: object) -> Range:
     """A place below a count that is the second operand."""
     return 0, (depth.elements or (1,))[0]
 
 
-def place_of_entry(x: TensorFact, table: TensorFact, *_: object, **__: object) -> Range:
+def row_of_table(x: TensorFact, table: TensorFact, *_: object, **__: object) -> Range:
     """A row of the table that is the second operand."""
     del x
     return 0, table.dims[0]
@@ -57,7 +57,7 @@ def keys_of_sample(q: TensorFact, k: TensorFact, *_: object, **__: object) -> Ra
     return 1, _after(k.dims[-2])
 
 
-def place_of_update(cache: TensorFact, update: TensorFact, *_: object, axis: int = -2, **__: object) -> Range:
+def index_of_update(cache: TensorFact, update: TensorFact, *_: object, axis: int = -2, **__: object) -> Range:
     """A place along `axis` of a cache from which on an update fits."""
     return 0, _after(cache.dims[axis] - update.dims[axis])
 

@@ -19,7 +19,7 @@ from graphport.ops.operator_facts import MOST_REMEMBERED, OperatorFacts, frozen,
 from graphport.ops.renaming import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from graphport.core.dims import Contradiction
     from graphport.core.facts import Fact

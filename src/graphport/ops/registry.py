@@ -285,17 +285,17 @@ def also_in(dialect: str, page: Page) -> str | None:
     return next((record(other).asked_for for other in above if _lifting_rules(other, page)), None)
 
 
-def _written_out(other: str, page: Page, was_told: bool, builder: Builder, node: Node) -> Any:
+def _written_out(other: str, page: Page, has_reason: bool, builder: Builder, node: Node) -> Any:
     """What the rules of another dialect make of a node, if that is canonical operators alone.
 
-    Why they refuse it is told unless another reason `was_told`.
+    Why they refuse it is told unless another reason `has_reason`.
     """
     builder.dialect = ""
     for rule in _lifting_rules(other, page):
         try:
             answer = _by_function(page, rule, builder, node)
         except pattern.UnsupportedError:
-            if not was_told:
+            if not has_reason:
                 raise
             continue
         if answer is not None:

@@ -26,7 +26,7 @@ def takes_all(node: Node) -> bool:
         return False
     match node.op:
         case "GatherND":
-            return not node.attributes.get("batch_dims") and _places_all(indices, data)
+            return not node.attributes.get("batch_dims") and _covers_all(indices, data)
         case "GatherElements":
             return _numbers_all(indices, data, _axis(node, data))
         case _:
@@ -41,7 +41,7 @@ def writes_all(node: Node) -> bool:
     if node.attributes.get("reduction", "none") != "none":
         return False
     if node.op == "ScatterND":
-        return _places_all(node.operand(1), data)
+        return _covers_all(node.operand(1), data)
     return _numbers_all(node.operand(1), data, _axis(node, data))
 
 
@@ -50,7 +50,7 @@ def _axis(node: Node, dims: Sequence[Dim]) -> int:
     return axis % len(dims) if isinstance(axis, int) else 0
 
 
-def _places_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
+def _covers_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
     """Whether rows of indices name all entries along the first axes of `dims`, in order."""
     shape = shape_of(indices)
     depth = shape[-1] if shape else None

@@ -37,7 +37,7 @@ def drop_negations(graph: Graph, journal: Journal) -> None:
 
 def _drop(node: Node) -> str | None:
     if node.op == "Where":
-        return _turned(node)
+        return _swap_branches(node)
     value = node.operand(0)
     compared = None if value is None else value.producer
     opposite = None if compared is None else _OPPOSITES.get(compared.op)
@@ -52,7 +52,7 @@ def _drop(node: Node) -> str | None:
     return put(node, opposite, list(compared.inputs), {})
 
 
-def _turned(node: Node) -> str | None:
+def _swap_branches(node: Node) -> str | None:
     condition, *values = node.inputs
     is_turned = False
     while (negation := producer(condition, "Not")) is not None:

@@ -72,7 +72,7 @@ def _retarget(graph: Graph, node: Node, before: Mapping[Value, object], changes:
         ]
         if parts:
             step = _Step(axis, parts[0], changes[parts[0]], copies=not node.attributes.get("allowzero"))
-            _follow(told, (old.shape, made.shape), step)
+            _update_target(told, (old.shape, made.shape), step)
     if told != numbers:
         storage = storage_of(told, target.storage.dtype)
         node.set_input(1, graph.add_constant(target.name, TensorFact.of(storage), storage, origin=target.origin))
@@ -116,25 +116,25 @@ class _Step(NamedTuple):
     copies: bool
 
 
-def _follow(told: list[int], shapes: tuple[Sequence[Dim], Sequence[Dim]], step: _Step) -> None:
+def _update_target(target: list[int], shapes: tuple[Sequence[Dim], Sequence[Dim]], step: _Step) -> None:
     """Let a target in which an axis has its old length have the new one."""
     old, made = shapes
     lengths = [each for each in made if isinstance(each, int)]
-    if len(lengths) != len(told) or any(isinstance(each, Symbolic) for each in old[: step.axis]):
+    if len(lengths) != len(target) or any(isinstance(each, Symbolic) for each in old[: step.axis]):
         return
     front = prod(each for each in old[: step.axis] if isinstance(each, int))
-    places = [k for k in range(len(told)) if prod(lengths[:k]) == front and lengths[k] % step.was == 0]
+    places = [k for k in range(len(target)) if prod(lengths[:k]) == front and lengths[k] % step.was == 0]
     if not places:
         return
     place = step.axis if step.axis in places else places[0]
-    if told[place] == -1 or (step.copies and told[place] == 0 and place == step.axis):
+    if target[place] == -1 or (step.copies and target[place] == 0 and place == step.axis):
         return
     if isinstance(step.now, int):
-        told[place] = lengths[place] // step.was * step.now
+        target[place] = lengths[place] // step.was * step.now
     elif step.copies and place == step.axis and lengths[place] == old[place]:
-        told[place] = 0
+        target[place] = 0
     else:
-        if -1 in told:
-            other = told.index(-1)
-            told[other] = lengths[other]
-        told[place] = -1
+        if -1 in target:
+            other = target.index(-1)
+            target[other] = lengths[other]
+        target[place] = -1

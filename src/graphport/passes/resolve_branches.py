@@ -80,14 +80,14 @@ def _is_possible(node: Node, body: object) -> bool:
         if reader is None or not facts:
             break
         try:
-            _follow(reader, facts, inference)
+            _align_branch(reader, facts, inference)
         except ShapeError:
             return False
         reader = reader.next
     return True
 
 
-def _follow(reader: Node, facts: dict[Value, Fact], inference: Inference) -> None:
+def _align_branch(reader: Node, facts: dict[Value, Fact], inference: Inference) -> None:
     page = None if reader.dialect else registry.pages().get(reader.word)
     if page is None or any(True for _ in reader.bodies()) or not any(value in facts for value in reader.operands):
         return

@@ -15,7 +15,7 @@ from graphport.core.dims import Symbolic, evaluate, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.states import is_flag, waiting
-from graphport.proof.ranges import held, is_place
+from graphport.proof.ranges import held, is_coordinate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -195,7 +195,7 @@ def _numbers(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
         return texts[random.integers(0, len(texts), shape)]
     if dtype.is_integer:
         return _integers(kind, random, shape, held(value, sizes)).astype(dtype.numpy)
-    if kind == "edges" and is_place(value):
+    if kind == "edges" and is_coordinate(value):
         how = how._replace(kind="normal")
     if dtype.kind == "c":
         return (_reals(how, shape, dtype) + 1j * _reals(how, shape, dtype)).astype(dtype.numpy)

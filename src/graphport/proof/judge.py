@@ -324,7 +324,7 @@ def _hold(
     found = ties.without(found, ties.of_integers(draw, found), draw, case.notes)
     wrong = [each for each in found if not each.passed]
     if wrong and draw.kind == "edges":
-        tied = ties.found_by_place(case.a.graph)
+        tied = ties.fed_by_indices(case.a.graph)
         places = [position for position, each in enumerate(found) if not each.passed]
         blurred = frozenset[int]() if is_last else _blurred(case, a, draw, outputs, found)
         if not is_last and all(found[at].reason is Reason.UNLIKE or at in tied or at in blurred for at in places):

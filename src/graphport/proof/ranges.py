@@ -78,7 +78,7 @@ def held(value: Value, sizes: Mapping[str, int]) -> Held:
     return plain._replace(is_divisor=divides)
 
 
-def is_place(value: Value) -> bool:
+def is_coordinate(value: Value) -> bool:
     """Whether real numbers of an input are places, scales or counts, which not all numbers can be."""
     for node in value.users:
         page = registry.pages().get(node.op)

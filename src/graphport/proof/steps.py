@@ -35,7 +35,7 @@ _LEAST = 40.0
 """Decibels that they keep in any case."""
 
 
-def between(side: Side, draw: Draw, found: Sequence[Difference]) -> frozenset[int]:
+def rounding_ties(side: Side, draw: Draw, found: Sequence[Difference]) -> frozenset[int]:
     """The outputs, by position, whose difference is what numbers in the middle of two steps make of it.
 
     The model of `side` is computed twice, with each number that it rounds moved up and moved down by its last places:
@@ -52,7 +52,7 @@ def between(side: Side, draw: Draw, found: Sequence[Difference]) -> frozenset[in
 
 def without(found: list[Difference], side: Side, draw: Draw, notes: list[str]) -> list[Difference]:
     """Without such differences, which the notes tell."""
-    tied = between(side, draw, found)
+    tied = rounding_ties(side, draw, found)
     told = [f"{found[at].name} by {found[at].max_abs:.3g} ({found[at].snr_db:.1f} dB)" for at in sorted(tied)]
     if told:
         notes.append(f"{draw.label}: what is in the middle of two steps is rounded to either: {', '.join(told)}")

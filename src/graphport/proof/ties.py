@@ -16,7 +16,7 @@ _FOUND = {"ArgMax": 0, "ArgMin": 0, "MaxPool": 1, "NonMaxSuppression": 0, "TopK"
 """By operator, which result says where something was found."""
 
 
-def found_by_place(graph: Graph) -> frozenset[int]:
+def fed_by_indices(graph: Graph) -> frozenset[int]:
     """The outputs, by position, that places of largest or smallest numbers go into; bodies count as a whole."""
     places: set[Value] = set()
     for node in graph:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.quantization.insert_qdq import Quantization
     from graphport.quantization.layerwise import LayerNoise
     from graphport.quantization.observe import Statistics
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 _OUTLYING = 16.0
 """Times the root of the mean square, from which on the ends of a range are outliers."""
@@ -38,7 +38,7 @@ def layer_reports(
     for node, layer in (placement.layers | quantization.alone).items():
         root = None if node in quantization.alone else placement.points.get(layer.input)
         state = None if root is None else states.get(root)
-        grid = None if node in quantization.alone else quantization.grid_of(layer.input)
+        qparams = None if node in quantization.alone else quantization.qparams_of(layer.input)
         weight = quantization.weights.get(node)
         known = noise.get(node)
         chosen = accumulated.get(node.output, None if known is None else known.chosen)
@@ -50,10 +50,10 @@ def layer_reports(
                 own_db=None if known is None else decibels(known.own),
                 accumulated_db=None if chosen is None else decibels(chosen),
                 means="" if known is None else known.means,
-                reasons=() if state is None or grid is None else reasons(state, grid),
-                input_range=None if grid is None else (grid.low, grid.high),
+                reasons=() if state is None or qparams is None else reasons(state, qparams),
+                input_range=None if qparams is None else (qparams.low, qparams.high),
                 input_seen=None if state is None else (state.low, state.high),
-                weight_bytes=0 if weight is None else weight.grid.dtype.size(weight.codes.size),
+                weight_bytes=0 if weight is None else weight.qparams.dtype.size(weight.codes.size),
             )
         )
     found += [
@@ -63,10 +63,10 @@ def layer_reports(
     return tuple(found)
 
 
-def reasons(state: Statistics, grid: Grid) -> tuple[str, ...]:
+def reasons(state: Statistics, qparams: QuantizationParameters) -> tuple[str, ...]:
     """What makes rounding a value noisy, in words."""
     found: list[str] = []
-    low, high = grid.low, grid.high
+    low, high = qparams.low, qparams.high
     largest = max(high, -low, 1e-30)
     effective = (state.squares / max(state.elements, 1)) ** 0.5
     if largest > _OUTLYING * max(effective, 1e-30):
@@ -80,7 +80,7 @@ def reasons(state: Statistics, grid: Grid) -> tuple[str, ...]:
             )
     histogram = state.histogram
     # What lies less than half a step beyond the range is rounded like any other number.
-    reach = max(histogram.width, float(grid.scale) / 2)
+    reach = max(histogram.width, float(qparams.scale) / 2)
     outside = (histogram.centers < low - reach) | (histogram.centers > high + reach)
     clipped = float(histogram.counts[outside].sum()) / max(float(histogram.counts.sum()), 1.0)
     if clipped > _CLIPPED:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from graphport.quantization.parameters import TINY, activation_grid, limits
+from graphport.quantization.parameters import TINY, activation_qparams, limits
 from graphport.quantization.unseen import unseen_errors
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dtypes import DType
     from graphport.quantization.observe import Histogram, Statistics
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -45,26 +45,28 @@ def calibrate(
     percentile: float = PERCENTILE,
     power_of_two: bool = False,
     within: tuple[float, float] = (-np.inf, np.inf),
-) -> Grid:
+) -> QuantizationParameters:
     """The grid of a value that was seen as `state`.
 
     `auto` takes the method whose grid has the least squared error over the histogram and on samples that were not seen,
     and makes room for these where that lessens it, but not beyond the numbers that the value can have, `within`.
     """
     names = _AUTOMATIC if method == "auto" else (method,)
-    grids = grids_of(state, dtype, names, is_symmetric=is_symmetric, percentile=percentile, power_of_two=power_of_two)
+    all_qparams = candidate_qparams(
+        state, dtype, names, is_symmetric=is_symmetric, percentile=percentile, power_of_two=power_of_two
+    )
     if method != "auto":
-        return grids[0]
+        return all_qparams[0]
 
-    def error(grid: Grid) -> float:
-        return squared_error(state.histogram, grid) + state.samples * float(unseen_errors(state, grid).sum())
+    def error(qparams: QuantizationParameters) -> float:
+        return squared_error(state.histogram, qparams) + state.samples * float(unseen_errors(state, qparams).sum())
 
-    best = min(grids, key=error)
+    best = min(all_qparams, key=error)
     if dtype.is_floating:
         return best
     least, most = min(within[0], best.low), max(within[1], best.high)
     wider = [
-        activation_grid(
+        activation_qparams(
             max(best.low * part, least),
             min(best.high * part, most),
             dtype,
@@ -76,7 +78,7 @@ def calibrate(
     return min([best, *wider], key=error)
 
 
-def grids_of(
+def candidate_qparams(
     state: Statistics,
     dtype: DType,
     methods: Iterable[Method] = _AUTOMATIC,
@@ -84,10 +86,10 @@ def grids_of(
     is_symmetric: bool,
     percentile: float,
     power_of_two: bool,
-) -> list[Grid]:
+) -> list[QuantizationParameters]:
     """The grid of each method."""
     return [
-        activation_grid(
+        activation_qparams(
             *ends(state, dtype, name, is_symmetric=is_symmetric, percentile=percentile),
             dtype,
             is_symmetric=is_symmetric,
@@ -118,14 +120,14 @@ def ends(
 def percentiles(state: Statistics, percent: float) -> tuple[float, float]:
     """The numbers below which `100 - percent` and `percent` per cent of all lie.
 
-    They are those of `numpy.percentile` where they are among the `tails.KEPT` numbers at an end. Elsewhere they are
+    They are those of `numpy.percentile` where they are among the `extremes.KEPT` numbers at an end. Elsewhere they are
     exact to within a bin of the histogram: a 2048th of the largest magnitude.
     """
     last = state.elements - 1
     if last < 0:
         return 0.0, 0.0
     wanted = (100 - percent) / 100, percent / 100
-    low, high = (state.tails.at(last * part, state.elements) for part in wanted)
+    low, high = (state.extremes.at(last * part, state.elements) for part in wanted)
     return (
         max(_counted(state.histogram, wanted[0]), state.low) if low is None else low,
         min(_counted(state.histogram, wanted[1]), state.high) if high is None else high,
@@ -140,21 +142,21 @@ def _counted(histogram: Histogram, part: float) -> float:
     return _inside(histogram.centers - histogram.width / 2, histogram, below, place, wanted)
 
 
-def _inside(edges: Array, histogram: Histogram, below: Array, place: int, wanted: float) -> float:
-    place = min(place, len(edges) - 1)
-    count = histogram.counts[place]
-    part = 1.0 if not count else (wanted - (below[place] - count)) / count
-    return float(edges[place] + histogram.width * part)
+def _inside(edges: Array, histogram: Histogram, below: Array, index: int, wanted: float) -> float:
+    index = min(index, len(edges) - 1)
+    count = histogram.counts[index]
+    part = 1.0 if not count else (wanted - (below[index] - count)) / count
+    return float(edges[index] + histogram.width * part)
 
 
-def squared_error(histogram: Histogram, grid: Grid) -> float:
+def squared_error(histogram: Histogram, qparams: QuantizationParameters) -> float:
     """The sum of squared differences between the numbers that were seen and the nearest ones on the grid."""
     used = np.flatnonzero(histogram.counts)
     centers, counts = histogram.centers[used], histogram.counts[used]
-    if grid.dtype.is_floating:
-        return float(np.sum(counts * (grid.nearest(centers) - centers) ** 2))
-    ends = np.asarray([[grid.low, grid.high]])
-    return float(_squared_errors(centers, counts, histogram.width, ends, np.asarray([float(grid.scale)]))[0])
+    if qparams.dtype.is_floating:
+        return float(np.sum(counts * (qparams.nearest(centers) - centers) ** 2))
+    ends = np.asarray([[qparams.low, qparams.high]])
+    return float(_squared_errors(centers, counts, histogram.width, ends, np.asarray([float(qparams.scale)]))[0])
 
 
 def _squared_errors(centers: Array, counts: Array, width: float, ends: Array, scales: Array) -> Array:

@@ -32,9 +32,9 @@ class Candidate:
     floating: tuple[str, ...] = ()
 
 
-def root_with_grid(value: Value, grids: Mapping[Value, object]) -> Value | None:
+def root_with_qparams(value: Value, all_qparams: Mapping[Value, object]) -> Value | None:
     """The value, above `value` over nodes that only move numbers, that has a grid."""
-    while value not in grids:
+    while value not in all_qparams:
         if value.producer is None or not moves(value.producer):
             return None
         value = value.producer.operands[0]

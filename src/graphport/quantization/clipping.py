@@ -13,30 +13,33 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.quantization.observe import Statistics
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 _TIMES = 4.0
 """How many times the noise of the whole range is told: 6 dB."""
 
 
 def clipping(
-    method: str, grids: Mapping[Value, Grid], states: Mapping[Value, Statistics], whole: Callable[[Statistics], Grid]
+    method: str,
+    all_qparams: Mapping[Value, QuantizationParameters],
+    states: Mapping[Value, Statistics],
+    whole: Callable[[Statistics], QuantizationParameters],
 ) -> list[Diagnostic]:
     """A warning if `method` makes values noisier than the grids of their `whole` ranges, which cut nothing off."""
     losses: dict[str, float] = {}
-    for value, grid in grids.items():
+    for value, qparams in all_qparams.items():
         state = states.get(value)
         if state is None or not state.elements:
             continue
-        own, other = squared_error(state.histogram, grid), squared_error(state.histogram, whole(state))
+        own, other = squared_error(state.histogram, qparams), squared_error(state.histogram, whole(state))
         if own > _TIMES * other > 0:
             losses[value.name] = 10 * log10(own / other)
     if not losses:
         return []
     worst = max(losses, key=losses.__getitem__)
     message = (
-        f"the method {method} cuts so much off {len(losses)} of {len(grids)} values that they are noisier than with "
-        f"their whole ranges, by up to {losses[worst]:.1f} dB ({worst!r})"
+        f"the method {method} cuts so much off {len(losses)} of {len(all_qparams)} values that they are noisier than "
+        f"with their whole ranges, by up to {losses[worst]:.1f} dB ({worst!r})"
     )
     return [Diagnostic("QUANT0019", message, None, "leave the method to 'auto' (--method auto)", Severity.WARNING)]
 

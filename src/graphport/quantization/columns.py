@@ -113,14 +113,14 @@ class FileColumn:
             with _opened(path, entry) as file:
                 shape, is_fortran, dtype = _header(file)
         except CORRUPT as error:
-            raise damaged(path, error) from error
+            raise corrupt_error(path, error) from error
         return cls(path, entry, shape, dtype, is_fortran)
 
     def rows(self) -> Iterator[Array]:
         try:
             yield from self._rows()
         except CORRUPT as error:
-            raise damaged(self.path, error) from error
+            raise corrupt_error(self.path, error) from error
 
     def _rows(self) -> Iterator[Array]:
         with _opened(self.path, self.entry) as file:
@@ -237,10 +237,10 @@ def entries_of(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             return [entry.filename for entry in archive.infolist() if entry.filename.endswith(".npy")]
     except CORRUPT as error:
-        raise damaged(path, error) from error
+        raise corrupt_error(path, error) from error
 
 
-def damaged(path: Path, error: Exception) -> DiagnosticError:
+def corrupt_error(path: Path, error: Exception) -> DiagnosticError:
     """What to say of a file that cannot be read."""
     message = f"the calibration data in {path} cannot be read: {error}"
     return DiagnosticError(

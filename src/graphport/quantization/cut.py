@@ -66,16 +66,16 @@ class Cut:
                     pending.append(head)
         return levels
 
-    def _pushed(self, room: list[float], levels: list[int], places: list[int]) -> bool:
+    def _pushed(self, room: list[float], levels: list[int], cursors: list[int]) -> bool:
         """Whether more went along one path that leads on in every step."""
         path: list[int] = []
         item = _SOURCE
         while item != _SINK:
-            while places[item] < len(self.edges[item]):
-                edge = self.edges[item][places[item]]
+            while cursors[item] < len(self.edges[item]):
+                edge = self.edges[item][cursors[item]]
                 if room[edge] > _LEAST and levels[self.heads[edge]] == levels[item] + 1:
                     break
-                places[item] += 1
+                cursors[item] += 1
             else:
                 if not path:
                     return False

@@ -161,7 +161,7 @@ class _Dispatcher:
             case Method.POINTWISE:
                 found = [node for node in self.graph if self.is_weighted(node)]
             case Method.BETWEEN_CONVOLUTIONS:
-                found = self._between()
+                found = self._on_convolution_paths()
             case Method.CLOSURE:
                 found = self._connected()
         return {node for node in found if self.is_quantizable(node)}
@@ -169,7 +169,7 @@ class _Dispatcher:
     def _reached(self, relay: Callable[[Node], bool]) -> list[Node]:
         return nodes_on_paths(self.graph, self.is_weighted, None, relay=relay, step=_gives_reals)
 
-    def _between(self) -> list[Node]:
+    def _on_convolution_paths(self) -> list[Node]:
         return nodes_on_paths(
             self.graph,
             self._is_convolution,

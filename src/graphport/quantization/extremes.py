@@ -41,12 +41,12 @@ class Extremes:
         """The ends of the numbers of both."""
         return Extremes(_least([self.least, other.least]), _largest([self.largest, other.largest]))
 
-    def at(self, place: float, count: int) -> float | None:
-        """The number at `place` of all `count` numbers in order, counted from 0; `None` if it was not kept.
+    def at(self, rank: float, count: int) -> float | None:
+        """The number at `rank` of all `count` numbers in order, counted from 0; `None` if it was not kept.
 
         Between two places it lies between their numbers, as `numpy.percentile` has it.
         """
-        before, part = int(place), place - int(place)
+        before, part = int(rank), rank - int(rank)
         after = before + (part > 0)
         if after < self.least.size:
             ends = self.least[before], self.least[after]

@@ -14,7 +14,7 @@ from math import inf, prod
 from typing import TYPE_CHECKING, Protocol
 
 from graphport.quantization.calibrate import squared_error
-from graphport.quantization.candidate import Candidate, root_with_grid
+from graphport.quantization.candidate import Candidate, root_with_qparams
 from graphport.quantization.dispatch import Method
 from graphport.quantization.estimate import elements, nanoseconds
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphport.quantization.choices import Choices
     from graphport.quantization.insert_qdq import Quantization
     from graphport.quantization.observe import Statistics
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
     from graphport.quantization.placement import Placement
     from graphport.quantization.settings import Settings
     from graphport.quantization.targets.target import Rates, Target
@@ -54,7 +54,7 @@ class Placer(Protocol):
         """Bytes of values of a sample, by name, where the graph does not tell them."""
         ...
 
-    def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
+    def decide_placement(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
         """Where `graph` is quantized if the layers of these names are not."""
         ...
 
@@ -131,8 +131,8 @@ def _touched(node: Node, placement: Placement, costs: Mapping[Value, float]) -> 
 def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) -> dict[Value, float]:
     """For each value that decides a grid the noise to signal of its rounding."""
     return {
-        value: squared_error(states[value].histogram, grid) / max(states[value].squares, 1e-30)
-        for value, grid in quantization.grids.items()
+        value: squared_error(states[value].histogram, qparams) / max(states[value].squares, 1e-30)
+        for value, qparams in quantization.all_qparams.items()
         if value in states
     }
 
@@ -140,23 +140,25 @@ def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) ->
 def floated(session: Placer, best: Candidate, more: Iterable[str], reason: str) -> Candidate:
     """`best` with more layers in floating point, named by their results; what was decided of the others stays."""
     more = [*more]
-    placement = session.place(best.graph, (*best.floating, *more))
+    placement = session.decide_placement(best.graph, (*best.floating, *more))
     for node in placement.floating:
         known = reason if node.output.name in more else best.quantization.placement.floating.get(node)
         placement.floating[node] = known or placement.floating[node]
-    grids: dict[Value, Grid] = {}
+    all_qparams: dict[Value, QuantizationParameters] = {}
     states: dict[Value, Statistics] = {}
     for value in placement.roots:
         # The value that decided for several may be gone.
-        root = best.quantization.placement.points.get(value) or root_with_grid(value, best.quantization.grids)
-        if root in best.quantization.grids:
-            grids[value] = best.quantization.grids[root]
+        root = best.quantization.placement.points.get(value) or root_with_qparams(value, best.quantization.all_qparams)
+        if root in best.quantization.all_qparams:
+            all_qparams[value] = best.quantization.all_qparams[root]
         if root in best.states:
             states[value] = best.states[root]
     alone = {node: layer for node, layer in best.quantization.alone.items() if node not in placement.layers}
     kept = (*placement.layers, *alone)
     weights = {node: weight for node, weight in best.quantization.weights.items() if node in kept}
-    quantization = replace(best.quantization, placement=placement, grids=grids, weights=weights, alone=alone)
+    quantization = replace(
+        best.quantization, placement=placement, all_qparams=all_qparams, weights=weights, alone=alone
+    )
     quantization.halves, quantization.tables = dict(quantization.halves), dict(quantization.tables)
     return Candidate(best.graph, quantization, states, None, best.follower, (*best.floating, *more))
 
@@ -169,7 +171,7 @@ def with_cheap_layers(session: Placer, best: Candidate) -> list[Candidate]:
         return []
 
     def placed(node: Node) -> Placement:
-        return session.place(best.graph, (*best.floating, node.output.name))
+        return session.decide_placement(best.graph, (*best.floating, node.output.name))
 
     asked = set(settings.quantize_nodes)
     cheap = [

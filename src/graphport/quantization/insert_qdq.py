@@ -14,7 +14,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.dialects.tflite.binding import in_fifteen_bits
 from graphport.passes.substitution import add_constant
-from graphport.quantization.parameters import Grid, activation_grid, limits
+from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
 from graphport.quantization.placement import data_operands, moves
 from graphport.quantization.sums import emit_sums
 
@@ -33,7 +33,7 @@ _LONGEST = 2.0**31 - 1
 class Weight:
     """A layer's constants, quantized: codes on a grid, and the real bias that goes with them."""
 
-    grid: Grid
+    qparams: QuantizationParameters
     codes: Array
     bias: Array | None
 
@@ -50,7 +50,7 @@ class Quantization:
     """
 
     placement: Placement
-    grids: dict[Value, Grid] = field(default_factory=dict["Value", Grid])
+    all_qparams: dict[Value, QuantizationParameters] = field(default_factory=dict["Value", QuantizationParameters])
     weights: MutableMapping[Node, Weight] = field(default_factory=dict["Node", Weight])
     bias_bits: int = 32
     is_narrow: bool = False
@@ -61,10 +61,10 @@ class Quantization:
     tables: dict[Node, Weight] = field(default_factory=dict["Node", Weight])
     short_factors: frozenset[DType] = frozenset()
 
-    def grid_of(self, value: Value) -> Grid | None:
+    def qparams_of(self, value: Value) -> QuantizationParameters | None:
         """The grid that `value` is rounded to."""
         root = self.placement.points.get(value)
-        return None if root is None else self.grids.get(root)
+        return None if root is None else self.all_qparams.get(root)
 
 
 def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
@@ -83,25 +83,25 @@ def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
         emit_halves(twin, nodes[node], dtype)
     for node, weight in quantization.tables.items():
         name = nodes[node].operands[0].name
-        nodes[node].set_input(0, constant(twin, nodes[node], weight.codes, weight.grid, name))
+        nodes[node].set_input(0, constant(twin, nodes[node], weight.codes, weight.qparams, name))
     for layer in (*quantization.placement.layers.values(), *quantization.alone.values()):
         _emit_layer(twin, layer, nodes, values, quantization)
     for node in quantization.placement.pointwise:
         _emit_numbers(twin, nodes[node], node, quantization)
     for value in quantization.placement.points:
-        grid = quantization.grid_of(value)
-        if grid is not None:
-            _emit_point(twin, value, values[value], grid, nodes, quantization)
+        qparams = quantization.qparams_of(value)
+        if qparams is not None:
+            _emit_point(twin, value, values[value], qparams, nodes, quantization)
     for node in quantization.placement.summing:
         weight = quantization.weights.get(node)
         if weight is not None:
-            emit_sums(twin, nodes[node], weight.grid, weight.codes, weight.bias)
+            emit_sums(twin, nodes[node], weight.qparams, weight.codes, weight.bias)
     pointwise = quantization.placement.pointwise
     for node, other in nodes.items():
         weight = quantization.weights.get(node)
         reads_real = weight is None or node in quantization.alone
         is_real = reads_real and node.op in quantization.guarded and node not in pointwise and not moves(node)
-        is_narrow = weight is not None and bool(quantization.guarded) and weight.grid.dtype.is_floating
+        is_narrow = weight is not None and bool(quantization.guarded) and weight.qparams.dtype.is_floating
         if (is_real or is_narrow) and _reads_rounded(other):
             _cut(twin, other, None)
     if quantization.guarded:
@@ -144,16 +144,21 @@ def _values(graph: Graph) -> list[Value]:
 
 
 def _emit_point(
-    graph: Graph, original: Value, value: Value, grid: Grid, nodes: dict[Node, Node], quantization: Quantization
+    graph: Graph,
+    original: Value,
+    value: Value,
+    qparams: QuantizationParameters,
+    nodes: dict[Node, Node],
+    quantization: Quantization,
 ) -> None:
     node, placement = value.producer, quantization.placement
-    codes = Value(graph.fresh(f"{value.name}_codes"), TensorFact(grid.dtype, _shape(value)))
+    codes = Value(graph.fresh(f"{value.name}_codes"), TensorFact(qparams.dtype, _shape(value)))
     rounded = Value(graph.fresh(f"{value.name}_rounded"), value.fact)
-    scale, zero_point = _parameters(graph, grid, value.name)
-    attributes = _axis(grid)
+    scale, zero_point = _parameters(graph, qparams, value.name)
+    attributes = _axis(qparams)
     quantize = Node("QuantizeLinear", [value, scale, zero_point], [codes], attributes)
     # Runtimes take a pair for one of integers, and then do not load it.
-    is_apart = bool(quantization.guarded) and grid.dtype.is_floating
+    is_apart = bool(quantization.guarded) and qparams.dtype.is_floating
     decoded = Value(graph.fresh(f"{value.name}_decoded"), value.fact) if is_apart else rounded
     dequantize = Node("DequantizeLinear", [codes, scale, zero_point], [decoded], attributes)
     graph.insert_after(node, quantize)
@@ -164,9 +169,9 @@ def _emit_point(
         rewrite.replace(value, rounded, keep=[quantize])
     else:
         _hand_over(value, rounded, [nodes[reader] for reader in placement.readers.get(original, ())])
-    is_cut = quantization.is_narrow and grid.dtype.is_integer and grid.least > limits(grid.dtype)[0]
+    is_cut = quantization.is_narrow and qparams.dtype.is_integer and qparams.least > limits(qparams.dtype)[0]
     if is_cut or is_apart:
-        _cut(graph, quantize, grid.low if is_cut else None)
+        _cut(graph, quantize, qparams.low if is_cut else None)
 
 
 def _hand_over(value: Value, rounded: Value, readers: list[Node]) -> None:
@@ -201,7 +206,7 @@ def _emit_layer(
     if quantization.short_factors and layer.kind != "product" and layer.node not in quantization.alone:
         weight = _as_multiplied(layer, weight, quantization)
     name = values[layer.weight].name
-    node.set_input(1, constant(graph, node, weight.codes, weight.grid, name))
+    node.set_input(1, constant(graph, node, weight.codes, weight.qparams, name))
     if weight.bias is None:
         return
     adder = node if layer.adds is None else nodes[layer.adds]
@@ -211,32 +216,34 @@ def _emit_layer(
     bias = weight.bias.astype(np.float32)
     if layer.bias is not None and layer.bias.storage is not None:
         bias = bias.reshape(layer.bias.storage.shape)
-    source = None if layer.node in quantization.alone else quantization.grid_of(layer.input)
-    grid = None if layer.adds is not None or source is None else bias_grid(weight, source, quantization.bias_bits)
+    source = None if layer.node in quantization.alone else quantization.qparams_of(layer.input)
+    qparams = None if layer.adds is not None or source is None else bias_qparams(weight, source, quantization.bias_bits)
     bias_name = f"{name}_bias" if layer.bias is None else values[layer.bias].name
-    if grid is None or layer.kind == "transposed":
+    if qparams is None or layer.kind == "transposed":
         value = add_constant(graph, bias, bias_name)
     else:
-        value = constant(graph, node, grid.codes(bias.reshape(-1)), grid, bias_name)
+        value = constant(graph, node, qparams.codes(bias.reshape(-1)), qparams, bias_name)
     adder.set_input(place, value)
 
 
 def _as_multiplied(layer: Layer, weight: Weight, quantization: Quantization) -> Weight:
     """A weight with the scales that kernels multiply by, which know 15 bits of their quotient with the others."""
-    source, value = quantization.grid_of(layer.input), layer.node.output
+    source, value = quantization.qparams_of(layer.input), layer.node.output
     while (
-        (result := quantization.grid_of(value)) is None and len(value.users) == 1 and len(value.users[0].outputs) == 1
+        (result := quantization.qparams_of(value)) is None
+        and len(value.users) == 1
+        and len(value.users[0].outputs) == 1
     ):
         value = value.users[0].output
     if source is None or result is None or {source.dtype, result.dtype} - quantization.short_factors:
         return weight
     ratio = float(source.scale) / float(result.scale)
-    scales = np.array([in_fifteen_bits(float(each) * ratio) / ratio for each in weight.grid.scale.reshape(-1)])
-    grid = replace(weight.grid, scale=scales.reshape(weight.grid.scale.shape).astype(np.float32))
-    return Weight(grid, weight.codes, weight.bias)
+    scales = np.array([in_fifteen_bits(float(each) * ratio) / ratio for each in weight.qparams.scale.reshape(-1)])
+    qparams = replace(weight.qparams, scale=scales.reshape(weight.qparams.scale.shape).astype(np.float32))
+    return Weight(qparams, weight.codes, weight.bias)
 
 
-def least_scales(layer: Layer, source: Grid | None) -> Array | None:
+def least_scales(layer: Layer, source: QuantizationParameters | None) -> Array | None:
     """For each result of `layer` the least scale of its weight with which 32 bits hold its bias."""
     is_real = layer.kind == "transposed" or layer.adds is not None
     if layer.bias is None or is_real or source is None or source.dtype.is_floating:
@@ -244,43 +251,43 @@ def least_scales(layer: Layer, source: Grid | None) -> Array | None:
     return np.abs(layer.offsets().astype(np.float64)) / (float(source.scale) * _LONGEST / 2)
 
 
-def bias_grid(weight: Weight, source: Grid, bits: int) -> Grid | None:
+def bias_qparams(weight: Weight, source: QuantizationParameters, bits: int) -> QuantizationParameters | None:
     """The steps that the layer's sums have; `None` where a bias is not held by them, or is not to be."""
     if (
         not bits
         or weight.bias is None
         or source.dtype.is_floating
-        or weight.grid.dtype.is_floating
-        or weight.grid.block
+        or weight.qparams.dtype.is_floating
+        or weight.qparams.block
     ):
         return None
-    scale = (weight.grid.scale.astype(np.float64) * float(source.scale)).astype(np.float32).reshape(-1)
+    scale = (weight.qparams.scale.astype(np.float64) * float(source.scale)).astype(np.float32).reshape(-1)
     bias = weight.bias.reshape(-1)
     if np.any(np.abs(bias) > scale.astype(np.float64) * _LONGEST) or np.any(scale <= 0):
         return None
     whole = np.broadcast_to(scale, bias.shape) if scale.size == 1 else scale
     limit = 2 ** (bits - 1) - 1
-    return Grid(DType.INT32, whole.copy(), np.zeros(whole.shape, np.int32), -limit - 1, limit)
+    return QuantizationParameters(DType.INT32, whole.copy(), np.zeros(whole.shape, np.int32), -limit - 1, limit)
 
 
 def _emit_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantization) -> None:
     """Quantize operands of one number; a grid from zero to it holds it exactly."""
-    beside = (quantization.grid_of(value) for value in (*node.operands, *node.results))
-    like = next((grid.dtype for grid in beside if grid is not None), DType.UINT8)
+    beside = (quantization.qparams_of(value) for value in (*node.operands, *node.results))
+    like = next((qparams.dtype for qparams in beside if qparams is not None), DType.UINT8)
     for index, value in enumerate(twin.inputs):
         if value is None or not value.is_constant or value not in data_operands(twin) or value.storage is None:
             continue
         number = np.asarray(value.storage.numpy(), np.float32)
-        grid = activation_grid(float(number.min()), float(number.max()), like, is_symmetric=like.kind == "i")
-        twin.set_input(index, constant(graph, twin, grid.codes(number), grid, value.name))
+        qparams = activation_qparams(float(number.min()), float(number.max()), like, is_symmetric=like.kind == "i")
+        twin.set_input(index, constant(graph, twin, qparams.codes(number), qparams, value.name))
 
 
-def constant(graph: Graph, before: Node, codes: Array, grid: Grid, name: str) -> Value:
+def constant(graph: Graph, before: Node, codes: Array, qparams: QuantizationParameters, name: str) -> Value:
     """The real numbers of `codes`, made before the node `before`."""
-    stored = add_constant(graph, ArrayStorage(codes, grid.dtype), f"{name}_codes")
-    scale, zero_point = _parameters(graph, grid, name)
+    stored = add_constant(graph, ArrayStorage(codes, qparams.dtype), f"{name}_codes")
+    scale, zero_point = _parameters(graph, qparams, name)
     real = Value(graph.fresh(f"{name}_rounded"), TensorFact(DType.FLOAT32, codes.shape))
-    graph.insert_before(before, Node("DequantizeLinear", [stored, scale, zero_point], [real], _axis(grid)))
+    graph.insert_before(before, Node("DequantizeLinear", [stored, scale, zero_point], [real], _axis(qparams)))
     return real
 
 
@@ -304,18 +311,18 @@ def emit_halves(graph: Graph, node: Node, dtype: DType) -> None:
             node.set_input(index, wide)
 
 
-def _parameters(graph: Graph, grid: Grid, name: str) -> tuple[Value, Value]:
-    scale, zero_point = grid.scale.astype(np.float32), grid.zero_point
+def _parameters(graph: Graph, qparams: QuantizationParameters, name: str) -> tuple[Value, Value]:
+    scale, zero_point = qparams.scale.astype(np.float32), qparams.zero_point
     return (
         add_constant(graph, scale, f"{name}_scale"),
-        add_constant(graph, ArrayStorage(zero_point, grid.dtype), f"{name}_zero_point"),
+        add_constant(graph, ArrayStorage(zero_point, qparams.dtype), f"{name}_zero_point"),
     )
 
 
-def _axis(grid: Grid) -> dict[str, Attribute]:
-    if grid.scale.ndim == 0:
+def _axis(qparams: QuantizationParameters) -> dict[str, Attribute]:
+    if qparams.scale.ndim == 0:
         return {}
-    return {"axis": grid.axis, "block_size": grid.block} if grid.block else {"axis": grid.axis}
+    return {"axis": qparams.axis, "block_size": qparams.block} if qparams.block else {"axis": qparams.axis}
 
 
 def _shape(value: Value) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.quantization.observe import Statistics
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -55,7 +55,9 @@ def ratio_interval(
     return _end(s, n, -1), upper + unseen * float(n.sum() / s.sum())
 
 
-def unseen_part(grids: Mapping[Value, Grid], states: Mapping[Value, Statistics], ratio: float) -> float:
+def unseen_part(
+    all_qparams: Mapping[Value, QuantizationParameters], states: Mapping[Value, Statistics], ratio: float
+) -> float:
     """What samples beyond all that were seen may add to noise, `ratio` of the signal, as a part of that.
 
     That is three times what they are expected to, or what they are if tails fall off like a power, if that is more.
@@ -63,12 +65,12 @@ def unseen_part(grids: Mapping[Value, Grid], states: Mapping[Value, Statistics],
     against what rounding loses of values by the same sum, or against the noise where weights make most of that.
     """
     beyond = seen = 0.0
-    for value, grid in grids.items():
+    for value, qparams in all_qparams.items():
         state = states.get(value)
         if state is not None and state.squares > 0:
-            likely = _UNSURE * float(unseen_errors(state, grid).sum())
-            beyond += state.samples * max(likely, unseen_errors_of_heavy_tails(state, grid)) / state.squares
-            seen += squared_error(state.histogram, grid) / state.squares
+            likely = _UNSURE * float(unseen_errors(state, qparams).sum())
+            beyond += state.samples * max(likely, unseen_errors_of_heavy_tails(state, qparams)) / state.squares
+            seen += squared_error(state.histogram, qparams) / state.squares
     whole = max(seen, ratio)
     return beyond / whole if whole > 0 else 0.0
 

@@ -108,12 +108,12 @@ class Layer:
         matrix = self._ordered(matrix, undo=True)
         return np.ascontiguousarray(np.moveaxis(matrix.reshape(shape[0], *shape[2:], shape[1]), -1, 1))
 
-    def rows(self, x: Array, places: Array) -> Array:
-        """Rows of the input that are multiplied: [groups, len(places), depth]; see `places`."""
+    def rows(self, x: Array, indices: Array) -> Array:
+        """Rows of the input that are multiplied: [groups, len(places), depth]; see `indices`."""
         if self.kind == "product":
-            return x.reshape(-1, x.shape[-1])[places][None]
+            return x.reshape(-1, x.shape[-1])[indices][None]
         window = _Window.of(self, x.shape)
-        return self._ordered(window.rows(x, places, self.groups))
+        return self._ordered(window.rows(x, indices, self.groups))
 
     def count(self, shape: tuple[int, ...]) -> int:
         """How many rows an input of that shape has."""
@@ -155,9 +155,9 @@ class _Window:
         )
         return cls(kernel, strides, dilations, before, after, lengths)
 
-    def rows(self, x: Array, places: Array, groups: int) -> Array:
+    def rows(self, x: Array, indices: Array, groups: int) -> Array:
         framed = padded(x, list(zip(self.before, self.after, strict=True)), 0)
-        batch, *starts = np.unravel_index(places, (x.shape[0], *self.lengths))
+        batch, *starts = np.unravel_index(indices, (x.shape[0], *self.lengths))
         rank = len(self.kernel)
         index: list[Any] = [batch.reshape(-1, *[1] * rank), slice(None)]
         for axis in range(rank):
@@ -166,8 +166,8 @@ class _Window:
             index.append((starts[axis] * self.strides[axis]).reshape(-1, *[1] * rank) + steps)
         # An index of arrays around a slice puts the axis of the slice last: [rows, *kernel, channels].
         found = framed[tuple(index)]
-        split = found.reshape(len(places), prod(self.kernel), groups, -1)
-        return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(groups, len(places), -1)
+        split = found.reshape(len(indices), prod(self.kernel), groups, -1)
+        return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(groups, len(indices), -1)
 
 
 def is_large(graph: Graph) -> bool:
@@ -187,7 +187,7 @@ def layer_of(node: Node) -> Layer | None:
             return _with_bias(node, "convolution", weight, 0, 1, int(_number(node, "group", 1)))
         case "ConvTranspose" if len(shape) >= 3:
             return _with_bias(node, "transposed", weight, 1, 0, int(_number(node, "group", 1)))
-        case "Gemm" if _is_plain(node):
+        case "Gemm" if _is_affine(node):
             out = 0 if _number(node, "transB", 0) else 1
             return _with_bias(node, "product", weight, out, 1 - out, 1)
         case "MatMul" if len(shape) == 2 and _rank(node.operands[0]) > 1:
@@ -214,7 +214,7 @@ def _product(node: Node, weight: Value) -> Layer:
     return Layer(node, "product", weight, None, None, 1, 0, 1)
 
 
-def _is_plain(node: Node) -> bool:
+def _is_affine(node: Node) -> bool:
     """Whether a Gemm is `a @ b + c` with one addend a column."""
     weight, bias = node.operand(1), node.operand(2)
     if _number(node, "alpha", 1.0) != 1 or _number(node, "transA", 0) or weight is None or weight.storage is None:

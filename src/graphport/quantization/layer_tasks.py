@@ -20,23 +20,23 @@ from graphport.quantization.layer import Kind, Layer
 from graphport.quantization.layerwise import Follower, mean_noise
 from graphport.quantization.parts import part_of, parts_of
 from graphport.quantization.placement import Placement
-from graphport.quantization.weights import by_group, nearest, weight_grid
+from graphport.quantization.weights import by_group, nearest, weight_qparams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.quantization.choices import Choices
     from graphport.quantization.layerwise import LayerNoise
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
     from graphport.quantization.round import Rows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-def nearest_weight(choices: Choices, node: Node, layer: Layer, source: Grid | None) -> Weight:
+def nearest_weight(choices: Choices, node: Node, layer: Layer, source: QuantizationParameters | None) -> Weight:
     """The weight of a layer rounded to the nearest codes; `source` is the grid of what it is multiplied with."""
     weight, settings = layer.numbers(), choices.settings
-    grid = weight_grid(
+    qparams = weight_qparams(
         layer,
         weight,
         # Sums of two bits only products have.
@@ -49,9 +49,9 @@ def nearest_weight(choices: Choices, node: Node, layer: Layer, source: Grid | No
         least=least_scales(layer, source),
     )
     if choices.target.by_group:
-        grid = by_group(grid, layer)
-    codes = nearest(grid, layer, weight, reach=choices.reach)
-    return Weight(grid, codes, None if layer.bias is None else layer.offsets())
+        qparams = by_group(qparams, layer)
+    codes = nearest(qparams, layer, weight, reach=choices.reach)
+    return Weight(qparams, codes, None if layer.bias is None else layer.offsets())
 
 
 class Ways(NamedTuple):
@@ -77,9 +77,9 @@ class LayerTask:
     axes: tuple[int, int]
 
     @classmethod
-    def of(cls, layer: Layer, place: slice) -> LayerTask:
-        """The results at `place`."""
-        part = part_of(layer, place)
+    def of(cls, layer: Layer, rows: slice) -> LayerTask:
+        """The results at `rows`."""
+        part = part_of(layer, rows)
         bias = None if part.bias is None else part.offsets()
         return cls(layer.name, layer.node.op, layer.kind, part.numbers(), bias, (layer.out_axis, layer.in_axis))
 
@@ -122,7 +122,7 @@ def joined(layer: Layer, found: Sequence[tuple[Weight, LayerNoise]]) -> tuple[We
         return weights[0], noises[0]
     scale, zero_point, codes = (
         np.concatenate(each, axis=layer.out_axis)
-        for each in zip(*((w.grid.scale, w.grid.zero_point, w.codes) for w in weights), strict=True)
+        for each in zip(*((w.qparams.scale, w.qparams.zero_point, w.codes) for w in weights), strict=True)
     )
     bias = None if weights[0].bias is None else np.concatenate([weight.bias for weight in weights])
-    return Weight(replace(weights[0].grid, scale=scale, zero_point=zero_point), codes, bias), mean_noise(noises)
+    return Weight(replace(weights[0].qparams, scale=scale, zero_point=zero_point), codes, bias), mean_noise(noises)

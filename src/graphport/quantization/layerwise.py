@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
     from graphport.quantization.insert_qdq import Quantization
     from graphport.quantization.layer import Layer
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Live: TypeAlias = "dict[Value, list[Any]]"
 """Values that are still needed, one array for each run."""
 Elsewhere: TypeAlias = "Callable[[Follower, Layer, list[Array], list[Array]], tuple[Weight, LayerNoise] | None]"
 """A follower, a layer, its real and rounded inputs, to its weight and the noise of that."""
-Choose: TypeAlias = "Callable[[Value, list[Array], list[Array]], Grid | None]"
+Choose: TypeAlias = "Callable[[Value, list[Array], list[Array]], QuantizationParameters | None]"
 """A value, its real numbers and the ones that are to be rounded, to the grid that it shall have."""
 
 _ROWS_PER_COLUMN = 4
@@ -143,10 +143,10 @@ class Follower:
 
     def _seen_by(self, layer: Layer, rounded: Live) -> list[Array]:
         value = layer.input
-        grid = self.quantization.grid_of(value)
-        if value in self.quantization.placement.carried or grid is None or layer.node in self.quantization.alone:
+        qparams = self.quantization.qparams_of(value)
+        if value in self.quantization.placement.carried or qparams is None or layer.node in self.quantization.alone:
             return rounded[value]
-        return [grid.nearest(x) for x in rounded[value]]
+        return [qparams.nearest(x) for x in rounded[value]]
 
     def _round(self, value: Value, real: Live, rounded: Live) -> None:
         placement = self.quantization.placement
@@ -156,11 +156,11 @@ class Follower:
         if self.choose is not None and root is value and value not in self.quantization.fixed:
             chosen = self.choose(value, real[value], rounded[value])
             if chosen is not None:
-                self.quantization.grids[value] = chosen
-        grid = self.quantization.grids.get(root)
-        if grid is None:
+                self.quantization.all_qparams[value] = chosen
+        qparams = self.quantization.all_qparams.get(root)
+        if qparams is None:
             return
-        nearest = [grid.nearest(x) for x in rounded[value]]
+        nearest = [qparams.nearest(x) for x in rounded[value]]
         self.accumulated[value] = ratio(real[value], nearest)
         if value in placement.carried:
             rounded[value] = nearest
@@ -178,7 +178,7 @@ class Follower:
             rows = self.rows_of(layer, *self._fitting(real, rounded))
             weight, self.noise[layer.node] = self.best_of_rows(layer, given, rows, self.second_of(layer, rows))
             self.quantization.weights[layer.node] = weight
-        constants: dict[Value, Any] = {layer.weight: weight.grid.values(weight.codes)}
+        constants: dict[Value, Any] = {layer.weight: weight.qparams.values(weight.codes)}
         if layer.bias is not None and weight.bias is not None and layer.bias.storage is not None:
             constants[layer.bias] = weight.bias.reshape(layer.bias.storage.shape)
         return constants
@@ -191,21 +191,21 @@ class Follower:
     ) -> tuple[Weight, LayerNoise]:
         """The best way to round; of a large product some results at a time, which do not know each other."""
         parts = parts_of(layer)
-        second = second if given.grid.dtype.is_integer else None
+        second = second if given.qparams.dtype.is_integer else None
         if len(parts) < 2:
             return self._best(layer, given, rows, second)
         codes = np.empty_like(given.codes)
         bias = None if layer.bias is None else np.empty(layer.channels, np.float32)
 
-        def part(place: slice) -> LayerNoise:
-            weight, noise = self._best(part_of(layer, place), part_of_weight(layer, given, place), rows, second)
-            codes[along(layer, place)] = weight.codes
+        def part(at: slice) -> LayerNoise:
+            weight, noise = self._best(part_of(layer, at), part_of_weight(layer, given, at), rows, second)
+            codes[along(layer, at)] = weight.codes
             if bias is not None:
-                bias[place] = weight.bias
+                bias[at] = weight.bias
             return noise
 
         noises = mapped(part, parts)
-        return Weight(given.grid, codes, bias), mean_noise(noises)
+        return Weight(given.qparams, codes, bias), mean_noise(noises)
 
     def second_of(self, layer: Layer, rows: rounding.Rows) -> Array | rounding.WideMoments | None:
         """The second moments that weights are rounded by: without means where a bias takes these up."""
@@ -221,7 +221,7 @@ class Follower:
         """The best of several ways to round, on rows that none of them has seen."""
         matrix, bias = layer.matrix(layer.numbers()), layer.offsets()
         fit, check = rows.split()
-        start = layer.matrix(given.grid.values(given.codes))
+        start = layer.matrix(given.qparams.values(given.codes))
         can_correct = self.corrects and layer.bias is not None
         base = bias if given.bias is None else given.bias
         ways: list[tuple[str, Array, Array]] = [("nearest", start, base)]
@@ -233,23 +233,25 @@ class Follower:
         errors = [rounding.error(expected, bias, way[1], way[2], check.quantized) for way in ways]
         best = int(np.argmin(errors))
         means, numbers, offsets = ways[best]
-        chosen = Weight(given.grid, given.grid.codes(layer.unmatrix(numbers)), None if layer.bias is None else offsets)
+        chosen = Weight(
+            given.qparams, given.qparams.codes(layer.unmatrix(numbers)), None if layer.bias is None else offsets
+        )
         own = self._own(layer, rows.real, rows.real @ matrix.swapaxes(1, 2), numbers)
         return chosen, LayerNoise(errors[0], errors[best], own, means)
 
     def rows_of(self, layer: Layer, real: list[Array], rounded: list[Array]) -> rounding.Rows:
         """Rows of what is multiplied, as many as a weight is fitted to."""
         wanted = min(max(_FEWEST_ROWS, _ROWS_PER_COLUMN * layer.depth), _MOST_ROWS)
-        places = [_sampled_rows(layer.count(x.shape), -(-wanted // len(real))) for x in real]
+        places = [_row_subset(layer.count(x.shape), -(-wanted // len(real))) for x in real]
         a = [layer.rows(x, found) for x, found in zip(real, places, strict=True)]
         b = [layer.rows(x, found) for x, found in zip(rounded, places, strict=True)]
         return rounding.Rows(np.concatenate(a, axis=1), np.concatenate(b, axis=1))
 
     def _own(self, layer: Layer, real: Array, expected: Array, numbers: Array) -> float:
         """The noise that a layer makes of an input that has none but the rounding of itself."""
-        grid = None if layer.node in self.quantization.alone else self.quantization.grid_of(layer.input)
+        qparams = None if layer.node in self.quantization.alone else self.quantization.qparams_of(layer.input)
         nothing = np.zeros(layer.channels, np.float32)
-        return rounding.error(expected, nothing, numbers, nothing, real if grid is None else grid.nearest(real))
+        return rounding.error(expected, nothing, numbers, nothing, real if qparams is None else qparams.nearest(real))
 
     def _rounded(
         self,
@@ -261,7 +263,9 @@ class Follower:
         *,
         can_correct: bool,
     ) -> list[tuple[str, Array, Array]]:
-        codes = rounding.Codes.of(layer, given.grid, given.codes, has_pairs=self.reach == "pairs" and has_pairs(layer))
+        codes = rounding.Codes.of(
+            layer, given.qparams, given.codes, has_pairs=self.reach == "pairs" and has_pairs(layer)
+        )
         aims = {"second order": matrix}
         fitted = rounding.fitted(matrix, rows, second) if can_correct and self.fits else matrix
         if fitted is not matrix:
@@ -308,7 +312,7 @@ def ratio(real: Iterable[Array], rounded: Iterable[Array]) -> float:
     return noise / max(signal, 1e-30)
 
 
-def _sampled_rows(count: int, wanted: int) -> Array:
+def _row_subset(count: int, wanted: int) -> Array:
     if count <= wanted:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))

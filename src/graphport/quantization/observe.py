@@ -114,7 +114,7 @@ class Statistics:
     squares: float = 0.0
     average: tuple[float, float, float] = (0.0, 0.0, 1.0)
     histogram: Histogram = field(default_factory=Histogram)
-    tails: Extremes = field(default_factory=Extremes)
+    extremes: Extremes = field(default_factory=Extremes)
     other_lows: Array = field(default_factory=lambda: np.zeros(0, np.float32))
     other_highs: Array = field(default_factory=lambda: np.zeros(0, np.float32))
 
@@ -158,7 +158,7 @@ class Statistics:
         self.elements += x.size
         flat = x.reshape(-1)
         self.squares += power(flat)
-        self.tails.add(flat)
+        self.extremes.add(flat)
         self.histogram.add(flat, max(float(highs.max(initial=0.0)), -float(lows.min(initial=0.0))))
 
     def merge(self, other: Statistics) -> Statistics:
@@ -177,7 +177,7 @@ class Statistics:
                 self.average[2] * left,
             ),
             self.histogram.merge(other.histogram),
-            self.tails.merge(other.tails),
+            self.extremes.merge(other.extremes),
             self.other_lows.copy(),
             self.other_highs.copy(),
         )

@@ -21,7 +21,7 @@ _LARGEST = {DType.FLOAT8E4M3FN: 448.0, DType.FLOAT8E5M2: 57344.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grid:
+class QuantizationParameters:
     """Codes `least` to `most` of type `dtype`, each `scale * (code - zero_point)`.
 
     `scale` and `zero_point` have the shape [] (one for the tensor), [n] (one for each entry of `axis`) or, with
@@ -100,7 +100,7 @@ def limits(dtype: DType, *, symmetric: bool = False) -> tuple[int, int]:
     return (1 - half if symmetric else -half), half - 1
 
 
-def asymmetric(low: float, high: float, dtype: DType, *, power_of_two: bool = False) -> Grid:
+def asymmetric(low: float, high: float, dtype: DType, *, power_of_two: bool = False) -> QuantizationParameters:
     """The grid of one tensor between `low` and `high`; zero is on it, for padding is made of zeros.
 
     Units: `scale` is real per integer step. The range is widened where it does not contain zero.
@@ -109,20 +109,24 @@ def asymmetric(low: float, high: float, dtype: DType, *, power_of_two: bool = Fa
     least, most = limits(dtype)
     scale = float(_rounded(np.asarray(max((high - low) / (most - least), TINY)), power_of_two=power_of_two))
     zero_point = int(np.clip(np.rint(least - low / scale), least, most))
-    return Grid(dtype, np.asarray(scale, np.float32), _integers(zero_point, dtype), least, most)
+    return QuantizationParameters(dtype, np.asarray(scale, np.float32), _integers(zero_point, dtype), least, most)
 
 
-def symmetric(bound: Array | float, dtype: DType, *, axis: int = 0, power_of_two: bool = False) -> Grid:
+def symmetric(
+    bound: Array | float, dtype: DType, *, axis: int = 0, power_of_two: bool = False
+) -> QuantizationParameters:
     """The grid between `-bound` and `bound`, one for the tensor or one for each entry of `axis`; zero is its middle."""
     least, most = limits(dtype, symmetric=True)
     middle = (most + 1) // 2 if dtype.kind == "u" else 0
     steps = _LARGEST[dtype] if dtype.is_floating else most - middle
     raw = np.maximum(np.asarray(bound, np.float64) / steps, TINY)
     scale = np.asarray(_rounded(raw, power_of_two=power_of_two), np.float32)
-    return Grid(dtype, scale, _integers(np.full(scale.shape, middle), dtype), least, most, axis)
+    return QuantizationParameters(dtype, scale, _integers(np.full(scale.shape, middle), dtype), least, most, axis)
 
 
-def activation_grid(low: float, high: float, dtype: DType, *, is_symmetric: bool, power_of_two: bool = False) -> Grid:
+def activation_qparams(
+    low: float, high: float, dtype: DType, *, is_symmetric: bool, power_of_two: bool = False
+) -> QuantizationParameters:
     """The grid of an activation that was seen between `low` and `high`.
 
     Its scale is short: 255 times it is a number of float32 again, so that runtimes that are told limits have the very

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphport.quantization.layer import Layer
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Result = TypeVar("Result")
@@ -27,10 +27,10 @@ MOST, _AT_ONCE = 1 << 21, 4
 """Entries of a part, and parts that are worked on at the same time."""
 
 
-def mapped(function: Callable[[slice], Result], places: Sequence[slice]) -> list[Result]:
+def mapped(function: Callable[[slice], Result], slices: Sequence[slice]) -> list[Result]:
     """What `function` gives for each part, some of them at once: NumPy lets other threads go on while it computes."""
     with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
-        return list(pool.map(function, places))
+        return list(pool.map(function, slices))
 
 
 def parts_of(layer: Layer) -> list[slice]:
@@ -42,15 +42,15 @@ def parts_of(layer: Layer) -> list[slice]:
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
-def along(layer: Layer, place: slice) -> tuple[slice, ...]:
+def along(layer: Layer, part: slice) -> tuple[slice, ...]:
     """Where these results are in the weight of a product."""
-    return (slice(None), place) if layer.out_axis else (place,)
+    return (slice(None), part) if layer.out_axis else (part,)
 
 
-def part_of(layer: Layer, place: slice) -> Layer:
+def part_of(layer: Layer, part: slice) -> Layer:
     """`layer` with these results alone."""
-    weight = _constant(layer.weight.name, layer.numbers()[along(layer, place)])
-    bias = None if layer.bias is None else _constant(layer.bias.name, layer.offsets()[place])
+    weight = _constant(layer.weight.name, layer.numbers()[along(layer, part)])
+    bias = None if layer.bias is None else _constant(layer.bias.name, layer.offsets()[part])
     return replace(layer, weight=weight, bias=bias)
 
 
@@ -61,18 +61,18 @@ def _constant(name: str, numbers: Array) -> Value:
     return value
 
 
-def part_of_grid(layer: Layer, grid: Grid, place: slice) -> Grid:
-    """What `grid` has for these results."""
-    if not grid.block and (grid.scale.ndim != 1 or grid.axis != layer.out_axis):
-        return grid
-    where = along(layer, place) if grid.block else (place,)
-    return replace(grid, scale=grid.scale[where], zero_point=grid.zero_point[where])
+def part_of_qparams(layer: Layer, qparams: QuantizationParameters, part: slice) -> QuantizationParameters:
+    """What `qparams` has for these results."""
+    if not qparams.block and (qparams.scale.ndim != 1 or qparams.axis != layer.out_axis):
+        return qparams
+    where = along(layer, part) if qparams.block else (part,)
+    return replace(qparams, scale=qparams.scale[where], zero_point=qparams.zero_point[where])
 
 
-def part_of_weight(layer: Layer, weight: Weight, place: slice) -> Weight:
+def part_of_weight(layer: Layer, weight: Weight, part: slice) -> Weight:
     """What `weight` has for these results."""
     return Weight(
-        part_of_grid(layer, weight.grid, place),
-        weight.codes[along(layer, place)],
-        None if weight.bias is None else weight.bias[place],
+        part_of_qparams(layer, weight.qparams, part),
+        weight.codes[along(layer, part)],
+        None if weight.bias is None else weight.bias[part],
     )

@@ -90,7 +90,7 @@ class PictureColumn:
         try:
             with opened(file) as stream, image.open(stream) as picture:
                 if picture.width * picture.height > _MOST_PIXELS:
-                    raise _damaged(file, f"it has {picture.width} x {picture.height} pixels")
+                    raise _corrupt_error(file, f"it has {picture.width} x {picture.height} pixels")
                 # What is left over on two sides is cut off.
                 wide = min(picture.width, picture.height * width / height)
                 high = min(picture.height, picture.width * height / width)
@@ -100,7 +100,7 @@ class PictureColumn:
                 return np.asarray(made, np.uint8)
         # What is no picture, or too large, has classes of their own below these.
         except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
-            raise _damaged(file, str(error)) from error
+            raise _corrupt_error(file, str(error)) from error
 
 
 def pictures_in(folder: Path) -> list[Path]:
@@ -186,6 +186,6 @@ def _emitted(graph: Graph) -> str:
     return ", ".join(f"{value.name} {value.fact}" for value in graph.inputs)
 
 
-def _damaged(file: Path, why: str) -> DiagnosticError:
+def _corrupt_error(file: Path, why: str) -> DiagnosticError:
     message = f"the picture {file} cannot be read: {why}"
     return DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(file))), "take it out of the folder"))

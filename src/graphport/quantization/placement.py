@@ -46,7 +46,7 @@ class Placement:
         return list(dict.fromkeys(self.points.values()))
 
 
-def place(
+def decide_placement(
     graph: Graph,
     target: Target,
     candidates: Collection[Node],
@@ -240,7 +240,7 @@ class _Walk:
             elif node in self.swallowed:
                 continue
             elif moves(node):
-                self._follow(node)
+                self._carry_on(node)
             elif self._computes_on_integers(node):
                 tentative[node] = self._end(node)
                 self._carry(tentative[node])
@@ -249,7 +249,7 @@ class _Walk:
     def _carry(self, value: Value) -> None:
         self.carried[value] = value
 
-    def _follow(self, node: Node) -> None:
+    def _carry_on(self, node: Node) -> None:
         source = node.operands[0]
         if source in self.carried:
             for value in node.results:

@@ -108,7 +108,7 @@ def all_widened(session: QuantizationSession, best: Candidate) -> Candidate | No
     found = other.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
     weights = found.quantization.weights
     for node, weight in best.quantization.weights.items():
-        if node in weights and np.array_equal(weights[node].grid.scale, weight.grid.scale):
+        if node in weights and np.array_equal(weights[node].qparams.scale, weight.qparams.scale):
             weights[node] = weight
     return found
 

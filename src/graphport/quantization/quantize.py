@@ -35,7 +35,7 @@ from graphport.quantization.samples import gather, spread
 from graphport.quantization.session import QuantizationSession, fitting_batch
 from graphport.quantization.shards import here
 from graphport.quantization.sizes import bound, bytes_by_name
-from graphport.quantization.statistics_file import refuse_place
+from graphport.quantization.statistics_file import refuse_path
 from graphport.quantization.streamed import streamed
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
@@ -109,7 +109,7 @@ def quantize(
     choices = Choices.of(_whole(settings) if is_planned else settings)
     settings = replace(settings, weight_block=choices.settings.weight_block)
     if statistics is not None:
-        refuse_place(statistics)
+        refuse_path(statistics)
     observer = here if distributed is None else find_observer(distributed)
     _refuse_quantized(graph)
     is_random = data is None

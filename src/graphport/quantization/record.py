@@ -135,7 +135,7 @@ def _is_rounded(node: Node) -> bool:
 
 def quantization_record(graph: Graph, report: QuantizationReport | None = None) -> dict[str, Any] | None:
     """The grids of a quantized graph, and how they were found; `None` where nothing is quantized."""
-    found = grids(graph)
+    found = all_qparams(graph)
     if not found and report is None:
         return None
     if report is None:
@@ -144,7 +144,7 @@ def quantization_record(graph: Graph, report: QuantizationReport | None = None) 
     return {"settings": report.settings.as_json(), "report": finite(told), "grids": found}
 
 
-def grids(graph: Graph) -> list[dict[str, Any]]:
+def all_qparams(graph: Graph) -> list[dict[str, Any]]:
     """A row for each value that is rounded to a grid, and for each constant that is stored as its codes.
 
     `value` is the real value or the constant with the codes, `type` that of the codes; a real number is

@@ -91,9 +91,9 @@ def _factors(node: Node | None, split: Node) -> dict[Value, Value]:
     return found
 
 
-def _fits(turned: _Rotation, a: Value, b: Value) -> bool:
+def _fits(rotation: _Rotation, a: Value, b: Value) -> bool:
     """Whether the kernel takes what is turned: real numbers, equal halves, and a row for each position."""
-    facts = [value.fact for value in (turned.x, a, b, turned.cosines, turned.sines)]
+    facts = [value.fact for value in (rotation.x, a, b, rotation.cosines, rotation.sines)]
     known = [fact for fact in facts if isinstance(fact, TensorFact) and fact.shape is not None]
     if len(known) < len(facts) or any(fact.dtype != DType.FLOAT32 for fact in known):
         return False

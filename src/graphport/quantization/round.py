@@ -18,7 +18,7 @@ from graphport.quantization.weights import PAIR
 
 if TYPE_CHECKING:
     from graphport.quantization.layer import Layer
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -85,15 +85,15 @@ class Codes:
         return replace(self, numbers=self.numbers[:, place], scale=self.scale[:, place], shift=shift)
 
     @classmethod
-    def of(cls, layer: Layer, grid: Grid, codes: Array, *, has_pairs: bool) -> Codes:
-        """The codes of a weight, counted from the zero points of `grid`."""
-        zeros = np.broadcast_to(grid.spread(grid.zero_point, codes), codes.shape)
-        scale = layer.matrix(grid.values(zeros + np.float32(1)))
+    def of(cls, layer: Layer, qparams: QuantizationParameters, codes: Array, *, has_pairs: bool) -> Codes:
+        """The codes of a weight, counted from the zero points of `qparams`."""
+        zeros = np.broadcast_to(qparams.spread(qparams.zero_point, codes), codes.shape)
+        scale = layer.matrix(qparams.values(zeros + np.float32(1)))
         numbers = layer.matrix(codes.astype(np.float32) - zeros)
         middle = int(zeros.max(initial=0))
         if np.all(zeros == middle):
-            return cls(numbers, scale, grid.least - middle, grid.most - middle, has_pairs)
-        return cls(numbers, scale, grid.least, grid.most, has_pairs, layer.matrix(zeros))
+            return cls(numbers, scale, qparams.least - middle, qparams.most - middle, has_pairs)
+        return cls(numbers, scale, qparams.least, qparams.most, has_pairs, layer.matrix(zeros))
 
     def limits(self, numbers: Array, column: int) -> tuple[Array | float, Array | float]:
         """Between what the codes of a column may lie, beside the codes that its neighbour has."""

@@ -29,7 +29,7 @@ from graphport.quantization.columns import (
     FollowingColumn,
     SpilledColumn,
     WholeColumn,
-    damaged,
+    corrupt_error,
     entries_of,
     joined,
     parts_of,
@@ -84,9 +84,9 @@ class Samples:
         for group in _alike(wanted, size):
             yield self.run(group), len(group)
 
-    def take(self, places: frozenset[int]) -> Samples:
-        """The samples at `places`, in memory."""
-        return self.made_of([sample for index, sample in enumerate(self.each()) if index in places])
+    def take(self, indices: frozenset[int]) -> Samples:
+        """The samples at `indices`, in memory."""
+        return self.made_of([sample for index, sample in enumerate(self.each()) if index in indices])
 
     def made_of(self, samples: Sequence[Sample]) -> Samples:
         """Nothing but `samples`, which are some of these."""
@@ -277,7 +277,7 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
         return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in entries_of(path)}
     with opened(path) as file:
         if file.read(2) == b"PK":
-            raise damaged(path, ValueError("the archive is cut off"))
+            raise corrupt_error(path, ValueError("the archive is cut off"))
     only = _only_input(graph) or next(iter(graph.inputs), None)
     return {"" if only is None else only.name: FileColumn.of(path)}
 

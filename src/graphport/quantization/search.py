@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.quantization.layer import layer_of
-from graphport.quantization.parameters import activation_grid
+from graphport.quantization.parameters import activation_qparams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.ir.graph import Value
     from graphport.quantization.insert_qdq import Quantization
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -27,21 +27,21 @@ def range_search(
     *,
     is_symmetric: bool,
     power_of_two: bool = False,
-    others: Callable[[Value], list[Grid]] | None = None,
-) -> Callable[[Value, list[Array], list[Array]], Grid | None]:
+    others: Callable[[Value], list[QuantizationParameters]] | None = None,
+) -> Callable[[Value, list[Array], list[Array]], QuantizationParameters | None]:
     """A chooser of grids: the one with the least squared error, each channel counted as much as its readers amplify it.
 
     The error is that against the real value, not against the one that is rounded: what went wrong before counts. Tried
     are parts of the present range, and `others`.
     """
 
-    def choose(value: Value, real: list[Array], rounded: list[Array]) -> Grid | None:
-        present = quantization.grids.get(value)
+    def choose(value: Value, real: list[Array], rounded: list[Array]) -> QuantizationParameters | None:
+        present = quantization.all_qparams.get(value)
         if present is None or present.dtype.is_floating or present.scale.ndim:
             return None
         gains = channel_gains(value)
         candidates = [present] + [
-            activation_grid(
+            activation_qparams(
                 present.low * part,
                 present.high * part,
                 present.dtype,
@@ -53,8 +53,8 @@ def range_search(
         ]
         candidates += [] if others is None else others(value)
         # Several ways may lead to one grid.
-        candidates = list({(float(grid.scale), int(grid.zero_point)): grid for grid in candidates}.values())
-        return min(candidates, key=lambda grid: _error(grid, real, rounded, gains))
+        candidates = list({(float(qparams.scale), int(qparams.zero_point)): qparams for qparams in candidates}.values())
+        return min(candidates, key=lambda qparams: _error(qparams, real, rounded, gains))
 
     return choose
 
@@ -77,10 +77,12 @@ def channel_gains(value: Value) -> tuple[int, Array] | None:
     return next(iter(found.items())) if len(found) == 1 else None
 
 
-def _error(grid: Grid, real: list[Array], rounded: list[Array], gains: tuple[int, Array] | None) -> float:
+def _error(
+    qparams: QuantizationParameters, real: list[Array], rounded: list[Array], gains: tuple[int, Array] | None
+) -> float:
     total = 0.0
     for x, y in zip(real, rounded, strict=True):
-        squares = (grid.nearest(y) - x) ** 2
+        squares = (qparams.nearest(y) - x) ** 2
         if gains is None:
             total += float(squares.sum())
             continue

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic
 from graphport.ir import rewrite
-from graphport.quantization.calibrate import calibrate, grids_of
+from graphport.quantization.calibrate import calibrate, candidate_qparams
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.clipping import clipping, ends_of_clip
 from graphport.quantization.dispatch import Method, Place, dispatch
@@ -30,8 +30,8 @@ from graphport.quantization.insert_qdq import Quantization, Weight, insert_qdq
 from graphport.quantization.interval import unseen_part
 from graphport.quantization.layer_tasks import nearest_weight
 from graphport.quantization.layerwise import Follower, bytes_of
-from graphport.quantization.parameters import Grid, activation_grid, limits
-from graphport.quantization.placement import place
+from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
+from graphport.quantization.placement import decide_placement
 from graphport.quantization.quickest import SLOWER, quickest
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
@@ -103,7 +103,7 @@ class QuantizationSession:
 
     def candidate(self, graph: Graph, states: Mapping[str, Statistics], floating: Collection[str] = ()) -> Candidate:
         """Place, calibrate and round `graph` to the nearest codes."""
-        placement = self.place(graph, floating)
+        placement = self.decide_placement(graph, floating)
         for node in placement.floating:
             if node.output.name in floating:
                 placement.floating[node] = REASON
@@ -113,13 +113,13 @@ class QuantizationSession:
             fixed = self.fixed(value)
             others = [states[other.name] for other in placement.shared.get(value, ()) if other.name in states]
             ends = ends_of_clip(value)
-            quantization.grids[value] = self.common_grid([state, *others], ends) if fixed is None else fixed
+            quantization.all_qparams[value] = self.common_qparams([state, *others], ends) if fixed is None else fixed
             if fixed is not None or others:
                 quantization.fixed.add(value)
         for node, layer in placement.layers.items():
-            quantization.weights[node] = self.weight(node, layer, quantization.grid_of(layer.input))
+            quantization.weights[node] = self.weight(node, layer, quantization.qparams_of(layer.input))
         if self.choices.settings.weights_only:
-            quantization.grids.clear()
+            quantization.all_qparams.clear()
             quantization.tables = self.tables(graph)
         found = Candidate(graph, quantization, by_value, floating=tuple(floating))
         return widened(self.choices, found, self.choices.settings.wide_nodes)
@@ -135,7 +135,7 @@ class QuantizationSession:
             short_factors=target.short_factors,
         )
 
-    def weight(self, node: Node, layer: Layer, source: Grid | None) -> Weight:
+    def weight(self, node: Node, layer: Layer, source: QuantizationParameters | None) -> Weight:
         """The weight of a layer rounded to the nearest codes; `source` is the grid of what it is multiplied with."""
         return nearest_weight(self.choices, node, layer, source)
 
@@ -151,7 +151,7 @@ class QuantizationSession:
         }
         return {node: weight for node, weight in found.items() if weight is not None}
 
-    def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
+    def decide_placement(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
         """Where `graph` is quantized; `floating` names layers that are not."""
         if self.slow is None:
             self.slow = quickest(self.choices, graph, self._placed(graph, floating), self.sizes)
@@ -177,32 +177,36 @@ class QuantizationSession:
         if self.choices.activation.bits > _BYTE:
             target = replace(target, pointwise=target.pointwise - target.bytes_only)
         is_whole = settings.full_integer
-        return place(graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole)
+        return decide_placement(graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole)
 
-    def common_grid(self, states: Sequence[Statistics], within: tuple[float, float] = (-np.inf, np.inf)) -> Grid:
+    def common_qparams(
+        self, states: Sequence[Statistics], within: tuple[float, float] = (-np.inf, np.inf)
+    ) -> QuantizationParameters:
         """The grid of values that have one: from the least to the largest number that any of theirs holds."""
-        grids, choices = [self.grid(state, within=within) for state in states], self.choices
-        if len(grids) == 1 or choices.activation.is_floating:
-            return max(grids, key=lambda grid: grid.high)
-        low, high = min(grid.low for grid in grids), max(grid.high for grid in grids)
+        all_qparams, choices = [self.qparams(state, within=within) for state in states], self.choices
+        if len(all_qparams) == 1 or choices.activation.is_floating:
+            return max(all_qparams, key=lambda qparams: qparams.high)
+        low, high = min(qparams.low for qparams in all_qparams), max(qparams.high for qparams in all_qparams)
         options = {"is_symmetric": choices.is_symmetric, "power_of_two": choices.power_of_two}
-        return activation_grid(low, high, choices.activation, **options)
+        return activation_qparams(low, high, choices.activation, **options)
 
-    def fixed(self, value: Value) -> Grid | None:
+    def fixed(self, value: Value) -> QuantizationParameters | None:
         """The grid of a value that its kernel gives on one alone."""
         dtype, maker = self.choices.activation, value.producer
-        told = None if maker is None else self.choices.target.fixed_grid(maker.op, dtype)
+        told = None if maker is None else self.choices.target.fixed_qparams(maker.op, dtype)
         if told is None:
             return None
         scale, zero = told
-        return Grid(dtype, np.asarray(scale, np.float32), np.asarray(zero, dtype.numpy), *limits(dtype))
+        return QuantizationParameters(
+            dtype, np.asarray(scale, np.float32), np.asarray(zero, dtype.numpy), *limits(dtype)
+        )
 
-    def grid(
+    def qparams(
         self,
         state: Statistics,
         method: Calibration | None = None,
         within: tuple[float, float] = (-np.inf, np.inf),
-    ) -> Grid:
+    ) -> QuantizationParameters:
         """The grid of a value, by the method that was chosen if no other is given."""
         choices = self.choices
         return calibrate(
@@ -225,7 +229,7 @@ class QuantizationSession:
         settings = self.choices.settings
         if settings.weights_only:
             return {}
-        placement = self.place(graph)
+        placement = self.decide_placement(graph)
         wanted = [*placement.roots, *(value for values in placement.shared.values() for value in values)]
         values = [value for value in wanted if value.producer is not None or value.is_input]
         plan = Plan.of(graph, channel_axes(graph, values), values, settings.threads)
@@ -247,7 +251,9 @@ class QuantizationSession:
         fingerprint = Fingerprint(*model_digests(graph), kinds(self.samples), plan.axes, way, settings.as_json())
         return observed_with(statistics, fingerprint, plan, shards, self.observer, heard)
 
-    def follow(self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False) -> None:
+    def adjust_layerwise(
+        self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False
+    ) -> None:
         """Follow samples through a candidate and adjust its layers."""
         candidate.follower = self.follower(candidate, adjusts=adjusts, searches=searches, refines=refines)
         candidate.follower.run([inputs for inputs, _ in self.followed])
@@ -274,11 +280,11 @@ class QuantizationSession:
         """Chooses ranges among parts of the present ones and, if no method was asked for, those of all methods."""
         choices = self.choices
 
-        def of_methods(value: Value) -> list[Grid]:
+        def of_methods(value: Value) -> list[QuantizationParameters]:
             state = candidate.states.get(value)
             if state is None or choices.calibration != "auto":
                 return []
-            return grids_of(
+            return candidate_qparams(
                 state,
                 choices.activation,
                 is_symmetric=choices.is_symmetric,
@@ -300,7 +306,7 @@ class QuantizationSession:
     def measure(self, candidate: Candidate) -> Noise:
         """The noise of a candidate on samples that were held back."""
         candidate.noise = noise = self.judge.noise(insert_qdq(candidate.graph, candidate.quantization))
-        noise.unseen = unseen_part(candidate.quantization.grids, candidate.states, noise.ratio)
+        noise.unseen = unseen_part(candidate.quantization.all_qparams, candidate.states, noise.ratio)
         return noise
 
     def snr(self, candidate: Candidate) -> float:
@@ -346,15 +352,15 @@ class QuantizationSession:
         refuse_empty(graph, start.quantization.placement, self.choices.target)
         method = self.choices.calibration
         if method not in ("auto", "min-max"):
-            grids = start.quantization.grids
-            self.findings += clipping(method, grids, start.states, lambda state: self.grid(state, "min-max"))
+            all_qparams = start.quantization.all_qparams
+            self.findings += clipping(method, all_qparams, start.states, lambda state: self.qparams(state, "min-max"))
         self.steps.append(Step("calibrate", self.measure(start).snr, is_kept=True))
         return start
 
-    def _finished(self, best: Candidate, plain: Candidate | None = None) -> Candidate:
+    def _finished(self, best: Candidate, nearest: Candidate | None = None) -> Candidate:
         """`best`, adjusted where that helps, with what is known of its layers.
 
-        Where it does not help, `plain` is tried, too: which of two gets better need not be the one that was better.
+        Where it does not help, `nearest` is tried, too: which of two gets better need not be the one that was better.
         """
         whole = best
         if best.follower is None and self.followed:
@@ -362,8 +368,8 @@ class QuantizationSession:
         if best.follower is None and self.followed and (self.choices.rounds or self.choices.corrects):
             before = best
             best = self.timed("round", self._adjusted, best, "round")
-            if best is before and plain is not None and plain is not best:
-                other = self.timed("round", self._adjusted, plain, "round without equalize itself")
+            if best is before and nearest is not None and nearest is not best:
+                other = self.timed("round", self._adjusted, nearest, "round without equalize itself")
                 best = self.better("round without equalize", best, other)
             if best.floating != whole.floating and self.snr(best) < self.snr(whole):
                 # Real weights promised more than rounded ones keep.
@@ -448,20 +454,20 @@ class QuantizationSession:
 
     def _adjusted(self, best: Candidate, name: str) -> Candidate:
         new = Candidate(best.graph, _copy(best.quantization), best.states, floating=best.floating)
-        self.follow(new, adjusts=True)
+        self.adjust_layerwise(new, adjusts=True)
         return self.better(name, best, new)
 
     def _searched(self, best: Candidate) -> Candidate:
         """`best` with ranges chosen by the noise that readers get, and its layers adjusted to them."""
         start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
-        self.follow(start, adjusts=True, searches=True)
+        self.adjust_layerwise(start, adjusts=True, searches=True)
         return self.better("search", best, start)
 
     def _refined(self, best: Candidate) -> Candidate:
         """`best` with its grids, and the codes of its weights searched for anew."""
         start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
-        start.quantization.grids = dict(best.quantization.grids)
-        self.follow(start, adjusts=True, refines=True)
+        start.quantization.all_qparams = dict(best.quantization.all_qparams)
+        self.adjust_layerwise(start, adjusts=True, refines=True)
         return self.better("refine", best, start)
 
     def followed_again(self, best: Candidate, before: Candidate) -> Candidate:
@@ -479,7 +485,7 @@ class QuantizationSession:
     def _analysed(self, best: Candidate) -> None:
         """Measure the noise of layers without changing any."""
         twin = Candidate(best.graph, _copy(best.quantization), best.states, floating=best.floating)
-        self.follow(twin, adjusts=False)
+        self.adjust_layerwise(twin, adjusts=False)
         best.follower = twin.follower
 
 
@@ -493,4 +499,4 @@ def fitting_batch(settings: Settings, each: int) -> int:
 
 
 def _copy(quantization: Quantization) -> Quantization:
-    return replace(quantization, grids=dict(quantization.grids), weights=dict(quantization.weights))
+    return replace(quantization, all_qparams=dict(quantization.all_qparams), weights=dict(quantization.weights))

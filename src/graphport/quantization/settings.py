@@ -126,7 +126,7 @@ class Settings:
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
         found = asdict(self)
-        return {"version": VERSION} | {name: _plain(x) for name, x in found.items()}
+        return {"version": VERSION} | {name: _json_value(x) for name, x in found.items()}
 
     @classmethod
     def from_json(cls, text: str | dict[str, Any]) -> Settings:
@@ -189,7 +189,7 @@ def _contradictions(settings: Settings) -> list[Diagnostic]:
     return [Diagnostic("QUANT0004", message, None, "take them out of 'float_nodes' or out of 'quantize_nodes'")]
 
 
-def _plain(x: object) -> object:
+def _json_value(x: object) -> object:
     return [*cast("tuple[object, ...]", x)] if isinstance(x, tuple) else x
 
 

@@ -54,7 +54,7 @@ class Seen:
     is_whole: bool
 
 
-def refuse_place(path: Path) -> None:
+def refuse_path(path: Path) -> None:
     """Refuse, before any work, a place where statistics cannot be written.
 
     Raises:
@@ -205,8 +205,10 @@ def _seen(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> Seen:
     if len(given) > _MOST_VALUES or [one["name"] for one in given] != list(about["of"]["values"]):
         message = "they are not those of the values that were observed"
         raise ValueError(message)
-    tails = [min(KEPT, _count(one["elements"])) for one in given]
-    lengths = [n for one, tail in zip(given, tails, strict=True) for n in (*[_count(one["channels"])] * 4, tail, tail)]
+    extremes = [min(KEPT, _count(one["elements"])) for one in given]
+    lengths = [
+        n for one, tail in zip(given, extremes, strict=True) for n in (*[_count(one["channels"])] * 4, tail, tail)
+    ]
     counts = _array(archive, _COUNTS, np.int64, len(given) * 2 * BINS).reshape(len(given), 2 * BINS)
     ends = np.split(_array(archive, _ENDS, np.float32, sum(lengths)), np.cumsum(lengths)[:-1]) if given else []
     # Without a second sample there are no other ends: only these may be infinite.
@@ -246,8 +248,8 @@ def _ends_of(state: Statistics) -> tuple[Array, ...]:
         state.highs,
         state.other_lows,
         state.other_highs,
-        state.tails.least,
-        state.tails.largest,
+        state.extremes.least,
+        state.extremes.largest,
     )
 
 

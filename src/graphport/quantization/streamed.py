@@ -48,11 +48,11 @@ class SpilledWeights(MutableMapping["Node", Weight]):
         return self._known[node]
 
     def __setitem__(self, node: Node, weight: Weight) -> None:
-        grid = weight.grid
+        qparams = weight.qparams
         before = self._known.get(node)
-        if before is None or before.grid is not grid:
-            grid = replace(grid, scale=self._spilled(grid.scale), zero_point=self._spilled(grid.zero_point))
-        self._known[node] = Weight(grid, self._spilled(weight.codes), weight.bias)
+        if before is None or before.qparams is not qparams:
+            qparams = replace(qparams, scale=self._spilled(qparams.scale), zero_point=self._spilled(qparams.zero_point))
+        self._known[node] = Weight(qparams, self._spilled(weight.codes), weight.bias)
 
     def __delitem__(self, node: Node) -> None:
         del self._known[node]
@@ -78,7 +78,7 @@ def streamed(session: QuantizationSession, graph: Graph) -> Candidate:
     twin = rewrite.copy(graph)
     if settings.equalize is not False and session.timed("equalize", unscale, twin):
         graph = twin
-    placement = session.place(graph)
+    placement = session.decide_placement(graph)
     refuse_empty(graph, placement, session.choices.target)
     quantization = session.quantization(placement)
     quantization.weights = SpilledWeights(

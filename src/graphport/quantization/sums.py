@@ -14,7 +14,7 @@ from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -22,7 +22,7 @@ _MIDDLE = 128
 """What is added to codes of signed bytes to make unsigned ones."""
 
 
-def emit_sums(graph: Graph, node: Node, grid: Grid, codes: Array, offsets: Array | None) -> None:
+def emit_sums(graph: Graph, node: Node, qparams: QuantizationParameters, codes: Array, offsets: Array | None) -> None:
     """Let a convolution of rounded operands add up integers, and give what they stand for.
 
     Before  y = Conv(DQ(x, s, z), DQ(w, t), b)
@@ -33,20 +33,20 @@ def emit_sums(graph: Graph, node: Node, grid: Grid, codes: Array, offsets: Array
     Args:
         graph: where `node` reads what was rounded already; changed.
         node: the convolution.
-        grid: of its weight.
+        qparams: of its weight.
         codes: of its weight.
         offsets: the real bias.
 
     Leaves alone: operands that are not rounded to unsigned and signed bytes, or in blocks.
     """
     source = _rounded(node.operand(0))
-    if source is None or grid.dtype is not DType.INT8 or grid.block or grid.scale.ndim > 1:
+    if source is None or qparams.dtype is not DType.INT8 or qparams.block or qparams.scale.ndim > 1:
         return
     x, scale, zero_point = source.inputs
     if x is None or scale is None or scale.storage is None or scale.storage.count != 1 or not _is_unsigned(x):
         return
     result, channels = node.output, codes.shape[0]
-    steps = grid.scale.astype(np.float64) * float(scale.storage.numpy().reshape(-1)[0])
+    steps = qparams.scale.astype(np.float64) * float(scale.storage.numpy().reshape(-1)[0])
     sums = Value(graph.fresh(f"{result.name}_sums"), TensorFact(DType.INT32, getattr(result.fact, "shape", None)))
     real = Value(graph.fresh(f"{result.name}_real"), result.fact)
     step = add_constant(graph, np.broadcast_to(steps, (channels,)).astype(np.float32), f"{result.name}_step")

@@ -20,13 +20,13 @@ def ncnn_table(quantization: Quantization) -> tuple[Scales, ...]:
     weights: list[Scales] = []
     inputs: list[Scales] = []
     for node, layer in quantization.placement.layers.items():
-        weight, grid = quantization.weights.get(node), quantization.grid_of(layer.input)
-        if weight is None or grid is None:
+        weight, qparams = quantization.weights.get(node), quantization.qparams_of(layer.input)
+        if weight is None or qparams is None:
             continue
-        scales = np.broadcast_to(1 / weight.grid.scale.astype(np.float64).reshape(-1), (layer.channels,))
+        scales = np.broadcast_to(1 / weight.qparams.scale.astype(np.float64).reshape(-1), (layer.channels,))
         if layer.groups > 1:
             scales = scales.reshape(layer.groups, -1)[:, 0]
         name = "_".join(layer.name.split())
         weights.append(Scales(f"{name}_param_0", tuple(float(scale) for scale in scales)))
-        inputs.append(Scales(name, (1 / float(grid.scale),)))
+        inputs.append(Scales(name, (1 / float(qparams.scale),)))
     return (*weights, *inputs)

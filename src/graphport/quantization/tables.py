@@ -13,7 +13,7 @@ from graphport.ir.graph import Node, Value
 from graphport.ops.dialects.com_microsoft.binding import DIALECT
 from graphport.passes.substitution import add_constant
 from graphport.quantization.insert_qdq import Weight
-from graphport.quantization.weights import block_grid
+from graphport.quantization.weights import block_qparams
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
@@ -50,8 +50,8 @@ def table_codes(node: Node, dtype: DType, block: int, *, has_zeros: bool, half_s
     numbers = np.zeros((0, 0), np.float32) if stored is None else np.asarray(stored.numpy(), np.float32)
     if not np.isfinite(numbers).all():
         return None
-    grid = block_grid(numbers, dtype, 1, block, has_zeros=has_zeros, half_scales=half_scales)
-    return Weight(grid, grid.codes(numbers), None)
+    qparams = block_qparams(numbers, dtype, 1, block, has_zeros=has_zeros, half_scales=half_scales)
+    return Weight(qparams, qparams.codes(numbers), None)
 
 
 def block_tables(graph: Graph) -> Graph:

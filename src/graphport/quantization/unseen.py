@@ -8,7 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from graphport.quantization.observe import Statistics
-    from graphport.quantization.parameters import Grid
+    from graphport.quantization.parameters import QuantizationParameters
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -17,8 +17,8 @@ _TAIL = 32
 _LEAST_POWER = 2.2
 
 
-def unseen_errors(state: Statistics, grid: Grid) -> Array:
-    """What one more sample is expected to lose beyond the ends of `grid` for going beyond all that were seen.
+def unseen_errors(state: Statistics, qparams: QuantizationParameters) -> Array:
+    """What one more sample is expected to lose beyond the ends of `qparams` for going beyond all that were seen.
 
     A squared error for each channel that `state` tells apart. Of n + 1 samples of one kind each is equally likely the
     one with the largest number, so a new one goes beyond those that were seen once in n + 1 times. By how much the
@@ -29,20 +29,20 @@ def unseen_errors(state: Statistics, grid: Grid) -> Array:
 
     Source: A. Rényi, On the theory of order statistics (1953): distances of neighbours in order.
     """
-    if grid.dtype.is_floating or np.ndim(grid.scale) or not state.lows.size:
+    if qparams.dtype.is_floating or np.ndim(qparams.scale) or not state.lows.size:
         return np.zeros(len(state.lows))
     lows, highs = state.lows.astype(np.float64), state.highs.astype(np.float64)
     widths = highs - lows
     if len(lows) == 1:
-        above, below = _fall(state.tails.largest), _fall(-state.tails.least[::-1])
+        above, below = _fall(state.extremes.largest), _fall(-state.extremes.least[::-1])
     else:
         above = widths * _mean_distance(highs, state.other_highs, widths)
         below = widths * _mean_distance(-lows, -state.other_lows, widths)
-    found = _beyond(highs, above, grid.high) + _beyond(-lows, below, -grid.low)
+    found = _expected_excess(highs, above, qparams.high) + _expected_excess(-lows, below, -qparams.low)
     return found / (state.samples + 1)
 
 
-def unseen_errors_of_heavy_tails(state: Statistics, grid: Grid) -> float:
+def unseen_errors_of_heavy_tails(state: Statistics, qparams: QuantizationParameters) -> float:
     """The same where tails fall off like a power, summed over channels: then few samples lose most of all.
 
     With such a tail the logarithm of the largest number beside the next one is exponential; its mean, over channels or
@@ -51,11 +51,11 @@ def unseen_errors_of_heavy_tails(state: Statistics, grid: Grid) -> float:
 
     Source: B. M. Hill, A simple general approach to inference about the tail of a distribution (1975).
     """
-    if grid.dtype.is_floating or np.ndim(grid.scale) or not state.lows.size:
+    if qparams.dtype.is_floating or np.ndim(qparams.scale) or not state.lows.size:
         return 0.0
-    lows, highs, tails = state.lows.astype(np.float64), state.highs.astype(np.float64), state.tails
-    above = _lost_beyond(highs, state.other_highs, tails.largest, grid.high)
-    below = _lost_beyond(-lows, -state.other_lows, -tails.least[::-1], -grid.low)
+    lows, highs, extremes = state.lows.astype(np.float64), state.highs.astype(np.float64), state.extremes
+    above = _lost_beyond(highs, state.other_highs, extremes.largest, qparams.high)
+    below = _lost_beyond(-lows, -state.other_lows, -extremes.least[::-1], -qparams.low)
     return (above + below) / (state.samples + 1)
 
 
@@ -94,7 +94,7 @@ def _fall(largest: Array) -> Array:
     return distances.mean(keepdims=True)
 
 
-def _beyond(first: Array, mean: Array, end: float) -> Array:
+def _expected_excess(first: Array, mean: Array, end: float) -> Array:
     """The expected square of how far a number beyond `first`, by `mean` on average, is beyond `end`."""
     scale = np.where(mean > 0, mean, 1.0)
     reach, beyond = np.maximum(end - first, 0.0) / scale, np.maximum(first - end, 0.0) / scale

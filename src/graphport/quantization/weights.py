@@ -9,8 +9,8 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
-from graphport.quantization.parameters import TINY, Grid, limits, symmetric
-from graphport.quantization.parts import along, mapped, part_of, part_of_grid, parts_of
+from graphport.quantization.parameters import TINY, QuantizationParameters, limits, symmetric
+from graphport.quantization.parts import along, mapped, part_of, part_of_qparams, parts_of
 
 if TYPE_CHECKING:
     from graphport.quantization.layer import Layer
@@ -28,7 +28,7 @@ _SHRINKS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8, 0.75, 0.7)
 """Parts of the largest magnitude that are tried for narrow types, whose outliers cost the others much."""
 
 
-def weight_grid(  # noqa: PLR0913  keywords, each documented
+def weight_qparams(  # noqa: PLR0913  keywords, each documented
     layer: Layer,
     weight: Array,
     dtype: DType,
@@ -39,7 +39,7 @@ def weight_grid(  # noqa: PLR0913  keywords, each documented
     power_of_two: bool = False,
     half_scales: bool = False,
     least: Array | None = None,
-) -> Grid:
+) -> QuantizationParameters:
     """The grid of a layer's weight: a scale for each channel, block, or the tensor; zero points for blocks at most.
 
     Args:
@@ -79,16 +79,16 @@ def weight_grid(  # noqa: PLR0913  keywords, each documented
         most = limits(dtype, symmetric=True)[1]
         bound = np.maximum(bound, (least if per_channel else least.max(initial=0.0)) * most)
     axis = layer.out_axis if per_channel else 0
-    grid = symmetric(bound, dtype, axis=axis, power_of_two=power_of_two)
-    return replace(grid, least=-PAIR // 2, most=PAIR // 2) if is_reduced and dtype is DType.INT8 else grid
+    qparams = symmetric(bound, dtype, axis=axis, power_of_two=power_of_two)
+    return replace(qparams, least=-PAIR // 2, most=PAIR // 2) if is_reduced and dtype is DType.INT8 else qparams
 
 
-def by_group(grid: Grid, layer: Layer) -> Grid:
-    """`grid` with one scale for all results of a group: the largest of theirs."""
-    if layer.groups == 1 or layer.kind != "convolution" or grid.block or grid.scale.shape != (layer.channels,):
-        return grid
-    largest = grid.scale.reshape(layer.groups, -1).max(axis=1)
-    return replace(grid, scale=np.repeat(largest, layer.channels // layer.groups))
+def by_group(qparams: QuantizationParameters, layer: Layer) -> QuantizationParameters:
+    """`qparams` with one scale for all results of a group: the largest of theirs."""
+    if layer.groups == 1 or layer.kind != "convolution" or qparams.block or qparams.scale.shape != (layer.channels,):
+        return qparams
+    largest = qparams.scale.reshape(layer.groups, -1).max(axis=1)
+    return replace(qparams, scale=np.repeat(largest, layer.channels // layer.groups))
 
 
 def has_pairs(layer: Layer) -> bool:
@@ -106,21 +106,21 @@ def pair_sums(matrix: Array) -> Array:
     return np.where(first * second >= 0, np.abs(first + second), np.maximum(np.abs(first), np.abs(second)))
 
 
-def nearest(grid: Grid, layer: Layer, weight: Array, *, reach: str = "full") -> Array:
-    """The nearest codes on `grid`, of the layout of the weight."""
+def nearest(qparams: QuantizationParameters, layer: Layer, weight: Array, *, reach: str = "full") -> Array:
+    """The nearest codes on `qparams`, of the layout of the weight."""
     places = parts_of(layer)
     if len(places) > 1:
-        codes = np.empty(weight.shape, grid.dtype.numpy)
+        codes = np.empty(weight.shape, qparams.dtype.numpy)
 
-        def round_part(place: slice) -> None:
-            where = along(layer, place)
-            part = part_of(layer, place)
-            codes[where] = nearest(part_of_grid(layer, grid, place), part, weight[where], reach=reach)
+        def round_part(rows: slice) -> None:
+            where = along(layer, rows)
+            part = part_of(layer, rows)
+            codes[where] = nearest(part_of_qparams(layer, qparams, rows), part, weight[where], reach=reach)
 
         mapped(round_part, places)
         return codes
-    codes = grid.codes(weight)
-    if reach != "pairs" or not has_pairs(layer) or not grid.dtype.is_integer:
+    codes = qparams.codes(weight)
+    if reach != "pairs" or not has_pairs(layer) or not qparams.dtype.is_integer:
         return codes
     matrix = layer.matrix(codes).astype(np.int32)
     first, second = matrix[..., 0 : matrix.shape[2] - 1 : 2], matrix[..., 1::2]
@@ -128,13 +128,15 @@ def nearest(grid: Grid, layer: Layer, weight: Array, *, reach: str = "full") -> 
     return layer.unmatrix(matrix).astype(codes.dtype)
 
 
-def _blocked(layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros: bool, half_scales: bool) -> Grid:
+def _blocked(
+    layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros: bool, half_scales: bool
+) -> QuantizationParameters:
     places = parts_of(layer)
     if len(places) > 1:
 
-        def part(place: slice) -> Grid:
-            numbers = weight[along(layer, place)]
-            one = part_of(layer, place)
+        def part(rows: slice) -> QuantizationParameters:
+            numbers = weight[along(layer, rows)]
+            one = part_of(layer, rows)
             return _blocked(one, numbers, dtype, block, has_zeros=has_zeros, half_scales=half_scales)
 
         parts = mapped(part, places)
@@ -143,12 +145,12 @@ def _blocked(layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros
             for each in ([part.scale for part in parts], [part.zero_point for part in parts])
         )
         return replace(parts[0], scale=scale, zero_point=zero_point)
-    return block_grid(weight, dtype, layer.in_axis, block, has_zeros=has_zeros, half_scales=half_scales)
+    return block_qparams(weight, dtype, layer.in_axis, block, has_zeros=has_zeros, half_scales=half_scales)
 
 
-def block_grid(
+def block_qparams(
     numbers: Array, dtype: DType, axis: int, block: int, *, has_zeros: bool = False, half_scales: bool = False
-) -> Grid:
+) -> QuantizationParameters:
     """A grid of `numbers` with a scale for each `block` of them along `axis`, and zero points of their own."""
     padded = np.pad(numbers, [(0, -numbers.shape[axis] % block if i == axis else 0) for i in range(numbers.ndim)])
     moved = np.moveaxis(padded, axis, -1)
@@ -162,7 +164,7 @@ def block_grid(
     if half_scales:
         scale = np.clip(scale.astype(np.float16), _LEAST_HALF, _MOST_HALF).astype(np.float32)
     scale, zeros = np.moveaxis(scale, -1, axis), np.moveaxis(zeros, -1, axis).astype(dtype.numpy)
-    return Grid(dtype, scale, zeros, least, most, axis, block)
+    return QuantizationParameters(dtype, scale, zeros, least, most, axis, block)
 
 
 def least_squares(blocks: Array, dtype: DType, *, has_zeros: bool = True) -> tuple[Array, Array]:

@@ -35,10 +35,10 @@ def widened(choices: Choices, best: Candidate, names: Collection[str]) -> Candid
     if choices.target.is_whole:
         values += [_end(layer.node.output, points) for layer in asked]
     roots = {points[value] for value in values if value in points}
-    grids = dict(quantization.grids)
+    all_qparams = dict(quantization.all_qparams)
     for value in roots - quantization.fixed:
         if dtype is not None and value in best.states:
-            grids[value] = calibrate(
+            all_qparams[value] = calibrate(
                 best.states[value],
                 dtype,
                 # There are codes enough for the whole range, and room for samples that go beyond it.
@@ -48,7 +48,7 @@ def widened(choices: Choices, best: Candidate, names: Collection[str]) -> Candid
                 power_of_two=choices.power_of_two,
             )
     # No search for ranges brings eight bits back.
-    quantization = replace(quantization, grids=grids, fixed=quantization.fixed | roots)
+    quantization = replace(quantization, all_qparams=all_qparams, fixed=quantization.fixed | roots)
     quantization.weights = dict(quantization.weights)
     return replace(best, quantization=quantization, noise=None)
 

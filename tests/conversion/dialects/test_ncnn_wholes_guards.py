@@ -10,7 +10,7 @@ import pytest
 from graphport.conversion.dialects.ncnn_wholes import (
     fuse_attention,
     fuse_biases,
-    fuse_means,
+    fuse_global_mean,
     fuse_rows,
     fuse_shuffles,
     fuse_squeezes,
@@ -302,7 +302,7 @@ CASES = [
         (fuse_shuffles, SHUFFLES),
         (fuse_rows, ROWS),
         (fuse_squeezes, SQUEEZES),
-        (fuse_means, MEANS),
+        (fuse_global_mean, MEANS),
         (fuse_attention, ATTENTION),
     )
     for name, case in cases.items()

@@ -228,5 +228,5 @@ def test_one_number_in_terabytes_is_not_spelt_out(tmp_path, ending):
 def test_no_entries_beside_extents_past_all_addresses_are_too_many():
     for extents in ((0, 2**40, 2**40), (2**62,), (2**40, 0, -1, 2**40)):
         with pytest.raises(budget.OverBudgetError):
-            budget.made_up(*extents)
-    assert budget.made_up(0, 2**20) == 0
+            budget.reserve(*extents)
+    assert budget.reserve(0, 2**20) == 0

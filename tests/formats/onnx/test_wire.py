@@ -90,7 +90,7 @@ def test_numbers_survive_both_ways(number: int) -> None:
     ],
 )
 def test_what_does_not_fit_is_damage(data: bytes) -> None:
-    with pytest.raises(wire.DamagedError):
+    with pytest.raises(wire.CorruptFileError):
         wire.scan(memoryview(data))
 
 

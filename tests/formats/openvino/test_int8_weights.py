@@ -167,7 +167,7 @@ def test_the_conversion_fails_where_rounding_costs_too_much(tmp_path):
 @pytest.mark.parametrize("bytes_at_once", [4, 64, 1 << 20])
 def test_large_weights_are_rounded_piece_by_piece(bytes_at_once, monkeypatch):
     w = numbers(33, 5)
-    grid = module._grid(storage_of(w), (0,))
+    grid = module._channel_parameters(storage_of(w), (0,))
     whole = np.rint(w / grid.scale) + grid.zero
     monkeypatch.setattr(module, "CHUNK", bytes_at_once)
     storage = Int8Weights(ArrayStorage(w), grid)

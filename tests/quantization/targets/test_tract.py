@@ -13,7 +13,7 @@ import graphport as gp
 from graphport.cli.main import cli
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.tract.blocks import BLOCK
-from graphport.quantization.weights import block_grid
+from graphport.quantization.weights import block_qparams
 from tests.models import model, node
 from tests.quantization import nets
 from tests.quantization.test_weights_alone import TOKENS, decoder
@@ -69,21 +69,23 @@ def test_tables_are_in_blocks_that_tract_picks_rows_out_of(tmp_path):
 def test_scales_are_of_half_precision_also_where_weights_are_tiny():
     r = np.random.default_rng(0)
     numbers = (r.normal(size=(4, 128)) * np.array([[1e-9], [1e-4], [1.0], [1e5]])).astype(np.float32)
-    grid = block_grid(numbers, DType.INT4, 1, BLOCK, half_scales=True)
-    assert np.array_equal(grid.scale, grid.scale.astype(np.float16).astype(np.float32))
-    assert grid.scale.min() > 0
-    assert not grid.zero_point.any()
-    off = np.abs(grid.nearest(numbers) - numbers)
+    qparams = block_qparams(numbers, DType.INT4, 1, BLOCK, half_scales=True)
+    assert np.array_equal(qparams.scale, qparams.scale.astype(np.float16).astype(np.float32))
+    assert qparams.scale.min() > 0
+    assert not qparams.zero_point.any()
+    off = np.abs(qparams.nearest(numbers) - numbers)
     assert off[0].max() <= 2.0**-24
     assert np.all(np.sum(off[1:] ** 2, axis=1) < 0.02 * np.sum(numbers[1:] ** 2, axis=1))
 
 
 def test_no_symmetric_block_is_further_off_than_with_its_whole_range():
     numbers = np.random.default_rng(1).standard_t(3, size=(50, 96)).astype(np.float32)
-    grid = block_grid(numbers, DType.INT4, 1, BLOCK)
+    qparams = block_qparams(numbers, DType.INT4, 1, BLOCK)
     plain = np.repeat(np.abs(numbers.reshape(50, 3, BLOCK)).max(axis=-1) / 7, BLOCK, axis=1)
     expected = np.clip(np.rint(numbers / plain), -7, 7) * plain
-    error, other = (((x - numbers) ** 2).reshape(50, 3, BLOCK).sum(axis=-1) for x in (grid.nearest(numbers), expected))
+    error, other = (
+        ((x - numbers) ** 2).reshape(50, 3, BLOCK).sum(axis=-1) for x in (qparams.nearest(numbers), expected)
+    )
     assert np.all(error <= other * (1 + 1e-5))
     assert error.sum() < 0.85 * other.sum()
 

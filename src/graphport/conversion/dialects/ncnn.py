@@ -13,7 +13,7 @@ from graphport.conversion.dialects.ncnn_precise import note_functions
 from graphport.conversion.dialects.ncnn_wholes import (
     fuse_attention,
     fuse_biases,
-    fuse_means,
+    fuse_global_mean,
     fuse_rows,
     fuse_shuffles,
     fuse_squeezes,
@@ -65,7 +65,7 @@ def before(graph: Graph) -> None:
         layer = value.notes.get(LINE) if value.has_notes else None
         told = getattr(layer, "parameters", {})
         if told.keys() & {PLACE, BARE} and fact.shape is not None:
-            _tell_input(graph, value, told)
+            _declare_input(graph, value, told)
         elif fact.shape is None:
             value.fact = _expected(value)
         elif type_of(told) is None and _expected(value).dtype is DType.INT32:
@@ -73,12 +73,12 @@ def before(graph: Graph) -> None:
             value.fact = TensorFact(DType.INT32, fact.shape)
 
 
-def _tell_input(graph: Graph, value: Value, told: Mapping[str, Any]) -> None:
+def _declare_input(graph: Graph, value: Value, declared: Mapping[str, Any]) -> None:
     """In front of the readers of an input, a value with a batch in front, as layers take it."""
     uses, first = list(value.uses), graph.first
-    if type_of(told) is None and _expected(value).dtype is DType.INT32 and isinstance(value.fact, TensorFact):
+    if type_of(declared) is None and _expected(value).dtype is DType.INT32 and isinstance(value.fact, TensorFact):
         value.fact = TensorFact(DType.INT32, value.fact.shape)
-    inner = bare(Builder(Inference(), graph, first, stem=value.name), value, told)
+    inner = bare(Builder(Inference(), graph, first, stem=value.name), value, declared)
     for use in uses:
         use.read(inner)
 
@@ -226,7 +226,7 @@ def optimize(graph: Graph) -> None:
     fuse_swish(graph)
     fuse_activations(graph)
     fuse_squeezes(graph)
-    fuse_means(graph)
+    fuse_global_mean(graph)
     fuse_rows(graph)
 
 

@@ -150,7 +150,7 @@ def fuse_squeezes(graph: Graph) -> int:
     return count
 
 
-def fuse_means(graph: Graph) -> int:
+def fuse_global_mean(graph: Graph) -> int:
     """Let means of pictures be a vector at once; return how many.
 
     Before  h = Reduction(x, mean over height and width);  y = Flatten(h)

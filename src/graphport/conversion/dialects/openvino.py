@@ -31,7 +31,7 @@ _MOST_CHANNELS = 1024
 def before(graph: Graph) -> None:
     """Make variables inputs and outputs, and let every output be a value of its own."""
     _drop_dead(graph)
-    _subtract_means(graph)
+    _subtract_preprocess_mean(graph)
     expose_states(graph)
     _name_dequantization(graph)
     _widen_decompression(graph)
@@ -83,7 +83,7 @@ _FEWEST = 16
 """Elements of a constant whose Convert is marked; shorter ones are folded at once by every reader."""
 
 
-def _subtract_means(graph: Graph) -> None:
+def _subtract_preprocess_mean(graph: Graph) -> None:
     """Let everything that reads an input with means read what is left without them."""
     for value in graph.inputs:
         means = value.notes.pop(MEANS, None) if value.has_notes else None

@@ -202,15 +202,15 @@ def _gelu(b: Builder, node: Node) -> tuple[Value, ...]:
         return (emit(b, "opset2.Gelu", x),)
     cube = emit(b, "opset1.Multiply", emit(b, "opset1.Multiply", emit(b, "opset1.Multiply", x, x), x), 0.044715)
     inner = emit(b, "opset1.Multiply", emit(b, "opset1.Add", x, cube), float(np.sqrt(2 / np.pi)))
-    return (_halved(b, x, emit(b, "opset1.Tanh", inner)),)
+    return (_gelu_of_gate(b, x, emit(b, "opset1.Tanh", inner)),)
 
 
 def _old_gelu(b: Builder, node: Node) -> tuple[Value, ...]:
     x = _x(node)
-    return (_halved(b, x, emit(b, "opset1.Erf", emit(b, "opset1.Multiply", x, float(np.sqrt(0.5))))),)
+    return (_gelu_of_gate(b, x, emit(b, "opset1.Erf", emit(b, "opset1.Multiply", x, float(np.sqrt(0.5))))),)
 
 
-def _halved(b: Builder, x: Value, share: Value) -> Value:
+def _gelu_of_gate(b: Builder, x: Value, share: Value) -> Value:
     return emit(b, "opset1.Multiply", emit(b, "opset1.Multiply", x, 0.5), emit(b, "opset1.Add", share, 1.0))
 
 

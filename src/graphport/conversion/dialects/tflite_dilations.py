@@ -120,15 +120,17 @@ def _axis(narrow: tuple[Dim, ...], wide: tuple[Dim, ...]) -> int | None:
     return None
 
 
-def _is_alike(apart: Node, node: Node, together: Node) -> bool:
+def _is_alike(space_to_batch: Node, node: Node, batch_to_space: Node) -> bool:
     """Whether what moves elements does not change what they stand for."""
 
     def stated(each: Node, name: str) -> object:
         found = each.attributes.get(name)
         return found[0] if isinstance(found, tuple) and found else None
 
-    moved = all(stated(each, "quantized") == stated(each, "quantized_results") for each in (apart, together))
-    return moved and stated(node, "quantized_results") == stated(together, "quantized_results")
+    moved = all(
+        stated(each, "quantized") == stated(each, "quantized_results") for each in (space_to_batch, batch_to_space)
+    )
+    return moved and stated(node, "quantized_results") == stated(batch_to_space, "quantized_results")
 
 
 def _replace(graph: Graph, chain: _Chain) -> None:

@@ -187,8 +187,8 @@ def _make_signed(node: Node) -> None:
         reader.set_attribute("quantized", cast("Any", (signed,)))
 
 
-def _signed(told: Quantization) -> Quantization:
-    return DType.INT8, told[1], told[2], tuple(zero - _BYTES for zero in told[3])
+def _signed(quantization: Quantization) -> Quantization:
+    return DType.INT8, quantization[1], quantization[2], tuple(zero - _BYTES for zero in quantization[3])
 
 
 def _fuse(graph: Graph, node: Node) -> bool:
@@ -223,9 +223,9 @@ def _fuse(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _is_taken(told: Quantization, kernel: Kernel) -> bool:
+def _is_taken(quantization: Quantization, kernel: Kernel) -> bool:
     """Whether a kernel gives such integers."""
-    dtype, axis, scales, zeros = told
+    dtype, axis, scales, zeros = quantization
     if dtype not in kernel.types or axis >= 0 or (dtype is DType.INT16 and zeros[0]):
         return False
     if kernel.fixed is None:
@@ -319,19 +319,19 @@ def _operands(
     return values, entries
 
 
-def _filler(value: Value | None, told: Quantization) -> np.ndarray[Any, Any] | None:
+def _filler(value: Value | None, quantization: Quantization) -> np.ndarray[Any, Any] | None:
     """The integer that stands for a number, or the least one that there is if it is below all."""
     real = reals_of(value)
     if real is None or real.size != 1:
         return None
-    dtype, _, scales, zeros = told
+    dtype, _, scales, zeros = quantization
     limits = np.iinfo(dtype.numpy)
     place = np.clip(float(real.reshape(-1)[0]) / scales[0] + zeros[0], limits.min, limits.max)
     return np.array(place).astype(dtype.numpy) if place == np.round(place) else None
 
 
-def _add_filler(graph: Graph, value: Value | None, told: Quantization) -> Value:
-    storage = storage_of(cast("np.ndarray[Any, Any]", _filler(value, told)))
+def _add_filler(graph: Graph, value: Value | None, quantization: Quantization) -> Value:
+    storage = storage_of(cast("np.ndarray[Any, Any]", _filler(value, quantization)))
     return graph.add_constant("filler", TensorFact.of(storage), storage)
 
 

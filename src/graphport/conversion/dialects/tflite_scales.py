@@ -184,11 +184,11 @@ def _scaled(found: tuple[Numbers, Quantization], factor: Numbers, along: int) ->
     return array * signs, (dtype, along, tuple(map(float, steps.astype(np.float32))), (0,) * len(factor))
 
 
-def _dequantized(graph: Graph, before: Node, array: Numbers, told: Quantization) -> Value:
+def _dequantized(graph: Graph, before: Node, array: Numbers, quantization: Quantization) -> Value:
     storage = storage_of(np.ascontiguousarray(array))
     value = graph.add_constant(graph.fresh(f"{before.output.name}_w"), TensorFact.of(storage), storage)
     result = Value(graph.fresh(f"{before.output.name}_filters"), TensorFact(DType.FLOAT32, storage.shape))
-    attributes: dict[str, Any] = {"quantized": (told,)}
+    attributes: dict[str, Any] = {"quantized": (quantization,)}
     graph.insert_before(
         before, Node("DEQUANTIZE", [value], [result], attributes, dialect=_DIALECT, origin=before.unasked_origin)
     )

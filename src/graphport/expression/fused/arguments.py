@@ -77,7 +77,7 @@ def entry(memories: Sequence[Memory], objects: ObjectLayout, slots: int, largest
     lines += ["  br i1 %same, label %next, label %slow", "next:", f"  %n1 = mul i64 %n, %extent{last}"]
     lines += ["  %d1 = add i64 %d, 1", "  br label %size", "sized:", "  %n0 = sub i64 %n, 1"]
     lines += [f"  %is_small = icmp ult i64 %n0, {largest}", "  br i1 %is_small, label %apart, label %slow", "apart:"]
-    lines += _apart(memories)
+    lines += _are_disjoint(memories)
     lines += ["  br i1 %fine, label %run, label %slow", "run:"]
     call = "  call void @row(ptr %table, i64 0, i64 %n, ptr null, ptr %constants, ptr %scratch, ptr %flag)"
     lines += [
@@ -134,7 +134,7 @@ def _checked(memory: Memory, objects: ObjectLayout, *, is_result: bool) -> list[
     ]
 
 
-def _apart(memories: Sequence[Memory]) -> list[str]:
+def _are_disjoint(memories: Sequence[Memory]) -> list[str]:
     """Whether every operand lies where the result does, element by element, or nowhere near it."""
     last = memories[-1]
     lines = [f"  %place{m.position} = ptrtoint ptr %data{m.position} to i64" for m in memories]

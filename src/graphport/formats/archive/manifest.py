@@ -73,11 +73,11 @@ def parsed(data: bytes, name: str, source: Source) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _damaged(f"{name} is no JSON: {error}", name, source) from error
+        raise _corrupt_error(f"{name} is no JSON: {error}", name, source) from error
     if not isinstance(document, dict):
-        raise _damaged(f"{name} is no object", name, source)
+        raise _corrupt_error(f"{name} is no object", name, source)
     if _is_deep(cast("dict[str, Any]", document)):
-        raise _damaged(f"{name} has more than {MOST_NESTED} objects and lists within each other", name, source)
+        raise _corrupt_error(f"{name} has more than {MOST_NESTED} objects and lists within each other", name, source)
     return cast("dict[str, Any]", document)
 
 
@@ -102,7 +102,7 @@ def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list
     for entry in _objects(document.get("sections"), "sections", source):
         name, member = entry.get("name"), entry.get("member", "")
         if not isinstance(name, str) or not isinstance(member, str):
-            raise _damaged("a section has no name", MANIFEST, source)
+            raise _corrupt_error("a section has no name", MANIFEST, source)
         if name in _KNOWN:
             sections[name] = member
         elif entry.get("required") is not False:
@@ -113,7 +113,7 @@ def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list
             warning = Diagnostic("IO0205", message, _span(source), "a newer graphport may know it", Severity.WARNING)
             findings.append(warning)
     if "graph" not in sections:
-        raise _damaged("there is no section 'graph'", MANIFEST, source)
+        raise _corrupt_error("there is no section 'graph'", MANIFEST, source)
     return Manifest(version, sections, _weights(document.get("weights", {}), source)), findings
 
 
@@ -133,18 +133,18 @@ def _version(found: object, source: Source) -> tuple[int, int]:
         case [int(major), int(minor)] if major > 0 and minor >= 0:
             return major, minor
         case _:
-            raise _damaged(f"the version is {found!r:.40}", MANIFEST, source)
+            raise _corrupt_error(f"the version is {found!r:.40}", MANIFEST, source)
 
 
 def _weights(found: object, source: Source) -> dict[str, Weight]:
     if not isinstance(found, dict):
-        raise _damaged("'weights' is no object", MANIFEST, source)
+        raise _corrupt_error("'weights' is no object", MANIFEST, source)
     weights: dict[str, Weight] = {}
     for name, entry in cast("dict[str, Any]", found).items():
         stated = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         member, dtype, shape = stated.get("member"), stated.get("dtype"), stated.get("shape")
         if not isinstance(member, str) or not isinstance(dtype, str) or not isinstance(shape, list):
-            raise _damaged(f"the weight {name!r} has no member, dtype and shape", MANIFEST, source)
+            raise _corrupt_error(f"the weight {name!r} has no member, dtype and shape", MANIFEST, source)
         weights[name] = _weight(name, member, dtype, cast("list[Any]", shape), source)
     return weights
 
@@ -152,20 +152,20 @@ def _weights(found: object, source: Source) -> dict[str, Weight]:
 def _weight(name: str, member: str, dtype: str, shape: list[Any], source: Source) -> Weight:
     known = {str(each): each for each in DType}
     if dtype not in known:
-        raise _damaged(f"the weight {name!r} is {dtype!r:.40}", MANIFEST, source)
+        raise _corrupt_error(f"the weight {name!r} is {dtype!r:.40}", MANIFEST, source)
     extents = [extent for extent in shape if isinstance(extent, int) and not isinstance(extent, bool) and extent >= 0]
     if len(extents) != len(shape) or prod(extents) >= 1 << 62:
-        raise _damaged(f"the weight {name!r} has the shape {shape!r:.60}", MANIFEST, source)
+        raise _corrupt_error(f"the weight {name!r} has the shape {shape!r:.60}", MANIFEST, source)
     return Weight(member, known[dtype], tuple(extents))
 
 
 def _objects(found: object, what: str, source: Source) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", found)):
-        raise _damaged(f"{what!r} is no list of objects", MANIFEST, source)
+        raise _corrupt_error(f"{what!r} is no list of objects", MANIFEST, source)
     return cast("list[dict[str, Any]]", found)
 
 
-def _damaged(message: str, member: str, source: Source) -> DiagnosticError:
+def _corrupt_error(message: str, member: str, source: Source) -> DiagnosticError:
     span = Span(source, place=f"member {member!r}")
     return DiagnosticError(Diagnostic("IO0210", message, span, "the archive is not ours, or damaged"))
 

@@ -85,7 +85,7 @@ class Findings:
         return list(self.found)
 
 
-class Places:
+class Spans:
     """Says the places of layers when somebody asks."""
 
     __slots__ = ("_names", "_source", "_starts", "_stops")

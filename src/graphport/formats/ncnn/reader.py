@@ -19,7 +19,7 @@ from graphport.formats.ncnn.param import (
     Findings,
     Known,
     Layer,
-    Places,
+    Spans,
     check_count,
     parse_binary,
     parse_head,
@@ -94,7 +94,7 @@ class _Reader:
         self.known: dict[str, Value] = {}
         self._reader: WeightReader | None = None
         self._is_missing = False
-        self.places = Places(findings.source)
+        self.places = Spans(findings.source)
         self._forms: dict[tuple[str, ...], _Form] = {}
 
     def text(self, text: str) -> None:

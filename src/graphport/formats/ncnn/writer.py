@@ -14,7 +14,7 @@ from graphport.core.names import unique
 from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.ncnn.layers import Weight, weights_of
-from graphport.formats.ncnn.param import MAGIC, Layer, Places
+from graphport.formats.ncnn.param import MAGIC, Layer, Spans
 from graphport.formats.ncnn.precision import masked, parsed
 from graphport.formats.ncnn.reader import DIALECT
 from graphport.formats.ncnn.weights import NARROW, narrowed, write_weight
@@ -273,7 +273,7 @@ def _place(owner: Node | Value) -> int:
     origin = owner.unasked_origin
     if isinstance(origin, tuple):
         places, index = origin
-        return places.start(index) if isinstance(places, Places) else -1
+        return places.start(index) if isinstance(places, Spans) else -1
     return -1 if origin is None or origin.start is None else origin.start
 
 

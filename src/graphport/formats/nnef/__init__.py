@@ -10,7 +10,7 @@ from graphport.formats.nnef.recognition import recognizes
 
 if TYPE_CHECKING:
     from graphport.formats.nnef.chosen import settled
-    from graphport.formats.nnef.container import home, refuse_place
+    from graphport.formats.nnef.container import home, refuse_path
     from graphport.formats.nnef.reader import read
     from graphport.formats.nnef.writer import write
     from graphport.ir.graph import Graph
@@ -22,7 +22,7 @@ __all__ = [
     "home",
     "read",
     "recognizes",
-    "refuse_place",
+    "refuse_path",
     "settled",
     "versions",
     "write",
@@ -35,7 +35,7 @@ __getattr__ = first_used(
     __name__,
     {
         "home": "graphport.formats.nnef.container",
-        "refuse_place": "graphport.formats.nnef.container",
+        "refuse_path": "graphport.formats.nnef.container",
         "read": "graphport.formats.nnef.reader",
         "settled": "graphport.formats.nnef.chosen",
         "write": "graphport.formats.nnef.writer",

@@ -118,19 +118,19 @@ class Binder:
             self._findings.error("NNEF0327", message, argument, "leave one of them out")
 
 
-def _plan(declaration: Declaration, places: tuple[int | None, ...], *, is_lenient: bool) -> Plan | None:
-    """How arguments bind, of which those by name are for the parameters in `places`.
+def _plan(declaration: Declaration, parameters: tuple[int | None, ...], *, is_lenient: bool) -> Plan | None:
+    """How arguments bind, of which those by name are for the parameters in `parameters`.
 
     Args:
         declaration: what is called, with no more arguments than parameters.
-        places: of each argument its parameter by name, `None` where it has no name.
+        parameters: of each argument its parameter by name, `None` where it has no name.
         is_lenient: whether attributes may go by position.
     """
     formals = declaration.formals
     bound: dict[int, None] = {}
     lenient: int | None = None
     has_named = False
-    for position, index in enumerate(places):
+    for position, index in enumerate(parameters):
         if index is not None:
             has_named = True
             if index in bound:

@@ -336,7 +336,7 @@ def home(path: Path) -> Path:
     return path.parent if path.name == GRAPH else path
 
 
-def refuse_place(path: Path, written: Path) -> None:
+def refuse_path(path: Path, written: Path) -> None:
     """Refuse what `write_container` would refuse at `path`, where the model lies written elsewhere.
 
     Raises:

@@ -56,7 +56,7 @@ def final_words(operation: Operation) -> tuple[str, dict[str, Attribute]]:
             attributes["padding"] = _padding(operation, shape)
         for name in _WINDOWS:
             if name in attributes:
-                attributes[name] = _filled(operation, name, len(shape))
+                attributes[name] = _with_ones(operation, name, len(shape))
         if "axes" in attributes:
             attributes["axes"] = _axes(operation.name, cast("tuple[Dim, ...]", attributes["axes"]), len(shape))
     return _WORDS.get(operation.name, operation.name), attributes
@@ -95,7 +95,7 @@ def _axes(word: str, axes: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
     return axes[:rank] if axes[rank:] == (*range(rank, len(axes)),) else axes
 
 
-def _filled(operation: Operation, name: str, rank: int) -> tuple[Dim, ...]:
+def _with_ones(operation: Operation, name: str, rank: int) -> tuple[Dim, ...]:
     """A short array with 1 for each axis that it leaves out; an empty one but `size` means the same."""
     given = cast("tuple[Dim, ...]", operation.attributes[name])
     length = rank - _skipped(operation)
@@ -114,7 +114,7 @@ def _padding(operation: Operation, shape: tuple[Dim, ...]) -> tuple[Pair, ...]:
     if not given or len(given) >= len(extents):
         return given
     sizes = _sizes(operation, len(shape))
-    steps = [_filled(operation, name, len(shape)) or (1,) * len(extents) for name in ("stride", "dilation")]
+    steps = [_with_ones(operation, name, len(shape)) or (1,) * len(extents) for name in ("stride", "dilation")]
     found = [*given]
     is_reverse = "debox" in operation.name or "desample" in operation.name or "deconv" in operation.name
     for numbers in [*zip(extents, sizes, *steps, strict=False)][len(given) :]:
@@ -129,7 +129,7 @@ def _padding(operation: Operation, shape: tuple[Dim, ...]) -> tuple[Pair, ...]:
 
 def _sizes(operation: Operation, rank: int) -> tuple[Dim, ...]:
     if "size" in operation.attributes:
-        return _filled(operation, "size", rank)
+        return _with_ones(operation, "size", rank)
     filters = [operand for name, operand in operation.operands.items() if name in ("filter", "plane_filter")]
     found = filters[0] if filters else None
     shape = found.fact.shape if isinstance(found, Tensor) and found.fact is not None else None

@@ -73,7 +73,7 @@ class _Line:
     """The comment behind it."""
 
     @property
-    def is_apart(self) -> bool:
+    def follows_blank_line(self) -> bool:
         """Whether an empty line stands before it in the text."""
         return bool(self.words) and self.words[0].gap > 1
 
@@ -164,7 +164,7 @@ def _is_parted(previous: _Line, line: _Line, depth: int) -> bool:
         return True
     if previous.kind == "declaration" and line.kind == "header":
         return True
-    return line.is_apart
+    return line.follows_blank_line
 
 
 def _printed(line: _Line, indent: str) -> Iterator[str]:

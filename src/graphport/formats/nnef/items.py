@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import spelt_out
+from graphport.core.budget import reserve_expanded
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, FileStorage, Packing, Storage, unpack
@@ -190,11 +190,11 @@ class Fill(Storage):
 
     def numpy(self) -> Array:
         if self.nbytes > _FARTHEST:
-            spelt_out(self.count, "times the same number")
+            reserve_expanded(self.count, "times the same number")
         return np.broadcast_to(self.number, self.shape)
 
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
-        spelt_out(self.count, "times the same number")
+        reserve_expanded(self.count, "times the same number")
         size = self.number.itemsize
         most = max(limit // size, 1)
         piece = np.full(min(most, self.count), self.number).view(np.uint8).data

@@ -60,9 +60,9 @@ class Affine:
         )
         return Affine(scale, zero_point)
 
-    def reals(self, codes: Array, places: slice, shape: Sequence[int]) -> Array:
-        """The numbers of `codes`, which are those at `places` of a flat tensor of `shape`."""
-        scale, shift = (_spread(each, places, shape) for each in (self.scale, self.zero_point))
+    def reals(self, codes: Array, indices: slice, shape: Sequence[int]) -> Array:
+        """The numbers of `codes`, which are those at `indices` of a flat tensor of `shape`."""
+        scale, shift = (_spread(each, indices, shape) for each in (self.scale, self.zero_point))
         return (codes.astype(np.float64) - shift) * scale
 
 
@@ -72,16 +72,16 @@ class Powers:
 
     exponent: Array
 
-    def reals(self, codes: Array, places: slice, shape: Sequence[int]) -> Array:
-        """The numbers of `codes`, which are those at `places` of a flat tensor of `shape`."""
-        return np.exp2(codes.astype(np.float64) + _spread(self.exponent, places, shape))
+    def reals(self, codes: Array, indices: slice, shape: Sequence[int]) -> Array:
+        """The numbers of `codes`, which are those at `indices` of a flat tensor of `shape`."""
+        return np.exp2(codes.astype(np.float64) + _spread(self.exponent, indices, shape))
 
 
-def _spread(numbers: Array, places: slice, shape: Sequence[int]) -> Array:
+def _spread(numbers: Array, indices: slice, shape: Sequence[int]) -> Array:
     if numbers.size == 1:
         return numbers.reshape(())
     aligned = numbers.reshape(numbers.shape + (1,) * (len(shape) - numbers.ndim))
-    return np.asarray(np.broadcast_to(aligned, shape).flat[places])
+    return np.asarray(np.broadcast_to(aligned, shape).flat[indices])
 
 
 def decoding_of(quantization: Quantization) -> Affine | Powers | None:

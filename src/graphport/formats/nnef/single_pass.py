@@ -89,7 +89,7 @@ class _Known(NamedTuple):
     """Characters of a call behind those names."""
 
 
-class _Places:
+class _Spans:
     """Where calls stand; a number has both ends of one."""
 
     __slots__ = ("_base", "_source")
@@ -151,7 +151,7 @@ class _SinglePass:
         self._graph = ir.Graph(head[1])
         self._builder = Builder(self._graph)
         self._sources = Sources(self._builder, weights, {})
-        self._places = _Places(source, len(self._text))
+        self._places = _Spans(source, len(self._text))
         self._match = _AGAIN.match
         self._made = 0
         self._given: dict[str, ir.Value] = {}

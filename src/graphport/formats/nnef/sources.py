@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.operation import Operation, Tensor
     from graphport.formats.nnef.quantized import Quantization
     from graphport.formats.nnef.weights import Weights
-    from graphport.ir.carried import Places
+    from graphport.ir.carried import Spans
 
 
 class Sources:
@@ -62,7 +62,7 @@ class Sources:
         self._builder.define(tensor, value)
         return value
 
-    def variable(self, name: str, label: str, data: str, fact: TensorFact, origin: Span | tuple[Places, int]) -> Value:
+    def variable(self, name: str, label: str, data: str, fact: TensorFact, origin: Span | tuple[Spans, int]) -> Value:
         """The constant called `name` whose numbers are those of `label`."""
         value = Value(name, fact, origin=origin)
         if fact.dtype is not None and fact.is_static:

@@ -86,16 +86,16 @@ class Archive:
         if not header.strip(b"\0"):
             return None
         if len(header) < BLOCK or not _is_sound(header):
-            return self._damaged("the header of a member is damaged", offset)
+            return self._corrupt_error("the header of a member is damaged", offset)
         kind = header[156:157]
         is_note = kind in _NOTES
         size = _number(header[124:136]) if self._size is None or is_note else self._size
         if size is None or size > left - BLOCK:
-            return self._damaged("a member is longer than the archive", offset)
+            return self._corrupt_error("a member is longer than the archive", offset)
         start = offset + BLOCK
         if is_note:
             if size > _LONGEST_HEADER:
-                return self._damaged(f"a name or note of {size} bytes is longer than {_LONGEST_HEADER}", offset)
+                return self._corrupt_error(f"a name or note of {size} bytes is longer than {_LONGEST_HEADER}", offset)
             self._extend(kind, bytes(self._file.view(start, size)), offset)
         else:
             name = _name(header) if self._name is None else self._name
@@ -136,7 +136,7 @@ class Archive:
         else:
             self._members[plain] = member
 
-    def _damaged(self, message: str, offset: int) -> None:
+    def _corrupt_error(self, message: str, offset: int) -> None:
         span = Span(self._source, place=f"byte {offset}")
         self._found.append(Diagnostic("NNEF0737", message, span, "the file was cut off or changed; make it again"))
 

@@ -10,7 +10,7 @@ from graphport.formats.onnx import types
 from graphport.formats.onnx.attributes import properties, tensor_notes, text
 from graphport.formats.onnx.findings import listed
 from graphport.formats.onnx.notes import KEY, STATE, AttributeNotes, Declaration, GraphNotes
-from graphport.formats.onnx.statements import NodeNames, NodePlaces
+from graphport.formats.onnx.statements import NodeLocations, NodeNames
 from graphport.formats.onnx.types import UnknownTypeError
 from graphport.ir import rewrite, states
 from graphport.ir.graph import Graph, Node, Value
@@ -216,7 +216,7 @@ class GraphBuilder:
         known, bodies = statements.known, self.bodies(scope)
         protos = protos[:]  # one object in Python for each, instead of a new one whenever it is walked over
         names = NodeNames.of(protos)
-        places = NodePlaces(self._findings.source, scope.place, names.nodes)
+        places = NodeLocations(self._findings.source, scope.place, names.nodes)
         # Names first: a node may read what a later one computes, which is set right afterwards.
         results = self._results(names, scope)
         nodes: list[Node] = []
@@ -248,7 +248,7 @@ class GraphBuilder:
             nodes.append(node)
         graph.extend(nodes)
 
-    def _found(self, name: str, scope: Scope, places: NodePlaces, index: int) -> Value | None:
+    def _found(self, name: str, scope: Scope, locations: NodeLocations, index: int) -> Value | None:
         """What a node reads that its own graph may not have yet: it may be absent, later, around it, or nowhere."""
         if not name:
             return None
@@ -259,7 +259,7 @@ class GraphBuilder:
                 known = listed(other for other in scope.names if other.lower() == str(name).lower())
                 remedy = f"there is {known}" if known else remedy
             message = f"it reads {name!r}, which nothing defines"
-            self._findings.error("ONNX0102", message, places.text(index), remedy)
+            self._findings.error("ONNX0102", message, locations.text(index), remedy)
         return value
 
     def _results(self, names: NodeNames, scope: Scope) -> list[list[Value | None]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from onnx import ModelProto
 
 from graphport.formats.onnx import wire
-from graphport.formats.onnx.wire import DamagedError
+from graphport.formats.onnx.wire import CorruptFileError
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -79,7 +79,7 @@ def _field(data: memoryview, frame: _Frame, start: int) -> Corruption | _Step:
     """A fault in the field at `start`, or where to read on."""
     try:
         tag, position = wire.varint(data[: frame.stop], start, start)
-    except DamagedError:
+    except CorruptFileError:
         return Corruption(start, frame.path, "the number of a field does not end", is_cut=frame.stop == len(data))
     number, kind = tag >> 3, tag & 7
     if number == 0 or number >= 1 << 29 or kind not in (wire.VARINT, wire.FIXED64, wire.LENGTH, wire.FIXED32):
@@ -88,7 +88,7 @@ def _field(data: memoryview, frame: _Frame, start: int) -> Corruption | _Step:
     path = _path(frame, field, number)
     try:
         end = wire.skip(data[: frame.stop], tag, position, start)
-    except DamagedError:
+    except CorruptFileError:
         return Corruption(start, path, "a number does not end", is_cut=frame.stop == len(data))
     cut: Corruption | None = None
     if end > frame.stop:
@@ -117,7 +117,7 @@ def _packed(data: memoryview, field: FieldDescriptor, path: str, start: int, end
     while position < end:
         try:
             _, position = wire.varint(data[:end], position, position)
-        except DamagedError:
+        except CorruptFileError:
             return Corruption(position, path, "a number does not end")
     return _Step(end)
 

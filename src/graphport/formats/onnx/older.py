@@ -158,7 +158,7 @@ class _Emitter:
         except (UnsupportedError, ShapeError, Unknown) as error:
             self.reasons[node.word, str(error) or "the shape or the numbers of an operand are not known"] += 1
             answer = None
-        made = list(_between(before, node, graph))
+        made = list(_added_nodes(before, node, graph))
         wrong = next(filter(None, map(self._wrong, made)), None)
         if answer is not None and wrong is not None:
             self.reasons[node.word, wrong] += 1
@@ -251,7 +251,7 @@ def _negative_axis(node: Node) -> int | None:
     return axis + len(shape)
 
 
-def _between(before: Node | None, node: Node, graph: Graph) -> Iterator[Node]:
+def _added_nodes(before: Node | None, node: Node, graph: Graph) -> Iterator[Node]:
     current = graph.first if before is None else before.next
     while current is not None and current is not node:
         yield current

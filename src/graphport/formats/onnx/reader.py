@@ -112,19 +112,19 @@ def _read(file: MappedFile | Bytes, collected: Findings, outside: External, find
             collected.error("ONNX0002", message, "graph")
             collected.raise_errors()
         proto = parsed(bytes(skeleton.data))
-    except (wire.DamagedError, DecodeError) as error:
-        _damaged(data, collected, error)
+    except (wire.CorruptFileError, DecodeError) as error:
+        _corrupt_error(data, collected, error)
     _unknown_fields(proto, collected)
     return build(proto, collected, Tensors(collected, outside, file, skeleton.cuts), findings)
 
 
-def _damaged(data: memoryview, collected: Findings, error: Exception) -> Never:
+def _corrupt_error(data: memoryview, collected: Findings, error: Exception) -> Never:
     found = find_corruption(data)
     remedy = "the file is damaged, cut short, or no ONNX model; fetch or export it again"
     if found is not None:
         collected.error("ONNX0001", found.message, found.place, remedy)
     else:
-        place = f"byte {error.offset}" if isinstance(error, wire.DamagedError) else ""
+        place = f"byte {error.offset}" if isinstance(error, wire.CorruptFileError) else ""
         collected.error("ONNX0001", "the bytes are no ONNX model", place, remedy)
     raise DiagnosticError(*collected.diagnostics) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx import wire
-from graphport.formats.onnx.wire import DamagedError
+from graphport.formats.onnx.wire import CorruptFileError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +47,6 @@ def _begins_as_model(head: memoryview) -> bool:
                 return False
             numbers.add(number)
             position = wire.skip(head, tag, content, position)
-    except DamagedError:
+    except CorruptFileError:
         pass  # the head ends within a number
     return 1 in numbers and any(number in numbers for number in _TELLING)

@@ -67,7 +67,7 @@ def operator(domain: str, name: str, version: int | None) -> Operator:
         is_new = is_default and version is not None and version > OPSET
         return Operator(domains.FUTURE if is_new else dialect, name)
     pinned = _schema("", name, OPSET) if is_default and schema.since_version > OPSET else schema
-    is_future = pinned is None or not _means_the_same(pinned, schema)
+    is_future = pinned is None or not _is_equivalent(pinned, schema)
     return Operator(
         dialect=domains.FUTURE if is_future else dialect,
         name=name,
@@ -84,7 +84,7 @@ def operator(domain: str, name: str, version: int | None) -> Operator:
     )
 
 
-def _means_the_same(pinned: onnx.defs.OpSchema, later: onnx.defs.OpSchema) -> bool:
+def _is_equivalent(pinned: onnx.defs.OpSchema, later: onnx.defs.OpSchema) -> bool:
     """Whether a node without newer attributes is at a later opset what it is at the pinned one.
 
     Element types come and go without a change of meaning. What the text of a schema says otherwise, nobody can compare:

@@ -62,7 +62,7 @@ class Statement(NamedTuple):
         return Statement(self.operator, self.attributes, notes)
 
 
-class NodePlaces:
+class NodeLocations:
     """The places of the nodes of one graph: their numbers and names."""
 
     def __init__(self, source: Source, prefix: str, names: Sequence[str]) -> None:
@@ -146,7 +146,9 @@ class Statements:
         self.known: dict[Key | None, Statement] = {}
         """Statements without findings; who has their key need not read them again."""
 
-    def read(self, proto: NodeProto, key: Key | None, bodies: Bodies, places: NodePlaces, index: int) -> Statement:
+    def read(
+        self, proto: NodeProto, key: Key | None, bodies: Bodies, locations: NodeLocations, index: int
+    ) -> Statement:
         """What `proto`, node `index` of its graph, says; remembered under `key`, or what that is without metadata."""
         metadata = proto.metadata_props[:]
         if metadata and key is not None:
@@ -154,7 +156,7 @@ class Statements:
             known = self.known.get(key)
             if known is not None:
                 return known.noting(properties(metadata))
-        findings, place = self._findings, places.text(index)
+        findings, place = self._findings, locations.text(index)
         before = len(findings.diagnostics) + findings.left_out
         operator = self._operator(proto, place)
         _, operands, results = key or (b"", len(proto.input), len(proto.output))

@@ -43,7 +43,7 @@ _NESTED: Mapping[str, Mapping[int, str]] = {
 """Messages that may hold tensors, by field number of the message around them."""
 
 
-class DamagedError(Exception):
+class CorruptFileError(Exception):
     """Bytes that are no protobuf message; `offset` is where the field begins that cannot be read."""
 
     def __init__(self, offset: int) -> None:
@@ -85,7 +85,7 @@ def scan(data: memoryview, kind: str = "ModelProto") -> Skeleton:
     """The skeleton of the message in `data`; only heads of fields and small fields are touched.
 
     Raises:
-        DamagedError: a field does not fit into the message around it, or is of no type that exists.
+        CorruptFileError: a field does not fit into the message around it, or is of no type that exists.
     """
     cuts: list[Cut] = []
     frames = [_Frame(kind, 0, 0, len(data))]
@@ -112,14 +112,14 @@ def varint(data: memoryview, position: int, start: int) -> tuple[int, int]:
     """The unsigned number at `position` and where it ends; `start` is where its field begins.
 
     Raises:
-        DamagedError: the data ends in it, or it is longer than ten bytes.
+        CorruptFileError: the data ends in it, or it is longer than ten bytes.
     """
     number = 0
     for index, byte in enumerate(data[position : position + 10]):
         number |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return number, position + index + 1
-    raise DamagedError(start)
+    raise CorruptFileError(start)
 
 
 def to_varint(number: int) -> bytes:
@@ -141,7 +141,7 @@ def skip(data: memoryview, tag: int, position: int, start: int) -> int:
     """Where the field ends whose tag, read up to `position`, is `tag`; it may lie behind the end of the data.
 
     Raises:
-        DamagedError: there is no such type of field.
+        CorruptFileError: there is no such type of field.
     """
     match tag & 7:
         case 0:
@@ -154,7 +154,7 @@ def skip(data: memoryview, tag: int, position: int, start: int) -> int:
         case 5:
             return position + 4
         case _:
-            raise DamagedError(start)
+            raise CorruptFileError(start)
 
 
 def _next_large(data: memoryview, frame: _Frame, position: int) -> _Frame | None:
@@ -171,19 +171,19 @@ def _next_large(data: memoryview, frame: _Frame, position: int) -> _Frame | None
             position = skip(data, tag, position, start)
             continue
         if position >= stop:
-            raise DamagedError(start)
+            raise CorruptFileError(start)
         length = data[position]
         position += 1
         if length > 0x7F:
             length, position = varint(data, position - 1, start)
         end = position + length
         if end > stop:
-            raise DamagedError(start)
+            raise CorruptFileError(start)
         if length >= LARGE and tag >> 3 in nested:
             return _Frame(nested[tag >> 3], start, position, end)
         position = end
     if position > stop:
-        raise DamagedError(frame.tag)
+        raise CorruptFileError(frame.tag)
     return None
 
 
@@ -199,7 +199,7 @@ def _cut_tensor(data: memoryview, frame: _Frame, cuts: list[Cut]) -> None:
             _, content = varint(data, position, start)
         position = skip(data, tag, position, start)
         if position > frame.stop:
-            raise DamagedError(start)
+            raise CorruptFileError(start)
         if tag >> 3 in _PAYLOADS or tag >> 3 == _SEGMENT:
             payloads.append((start, tag & 7, Cut(content, position - content, tag >> 3)))
     if len(payloads) != 1:

@@ -143,7 +143,7 @@ class Constants:
             return None
         try:
             return weights.storage(self._file, start, size, name, shape)
-        except weights.DamagedError as error:
+        except weights.CorruptFileError as error:
             self._findings.error("OV0305", f"the texts are damaged: {error}", layer, "write the model again")
             return None
 

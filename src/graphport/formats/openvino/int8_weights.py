@@ -26,7 +26,7 @@ _STEPS = 255
 _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
 
 
-class Grid(NamedTuple):
+class ChannelParameters(NamedTuple):
     """Steps of each channel: a number w is the integer `round(w / scale) + zero`, within 0 and 255."""
 
     scale: np.ndarray[Any, Any]
@@ -36,12 +36,12 @@ class Grid(NamedTuple):
 class Int8Weights(Storage):
     """The numbers of another storage on a grid, rounded when they are asked for."""
 
-    __slots__ = ("grid", "of")
+    __slots__ = ("channel_parameters", "of")
 
-    def __init__(self, of: Storage, grid: Grid) -> None:
+    def __init__(self, of: Storage, channel_parameters: ChannelParameters) -> None:
         super().__init__(DType.UINT8, of.shape)
         self.of = of
-        self.grid = grid
+        self.channel_parameters = channel_parameters
 
     def numpy(self) -> np.ndarray[Any, Any]:
         array = np.concatenate([*self._pieces()]) if self.shape[0] else np.empty(self.shape, np.uint8)
@@ -58,7 +58,7 @@ class Int8Weights(Storage):
         rows = max(1, CHUNK * self.shape[0] // max(1, self.count * 4))
         for start in range(0, self.shape[0], rows):
             piece = slice(start, start + rows)
-            scale, zero = (each[piece] if each.shape[0] > 1 else each for each in self.grid)
+            scale, zero = (each[piece] if each.shape[0] > 1 else each for each in self.channel_parameters)
             steps = np.rint(numbers[piece].astype(np.float32) / scale) + zero
             yield np.clip(steps, 0, _STEPS).astype(np.uint8)
 
@@ -90,9 +90,9 @@ def _reduce(graph: Graph, node: Node) -> None:
     if value is None or source is None or source.storage is None or not _is_fit(source, value):
         return
     axes = operator.weights.channels(len(source.storage.shape), swaps=bool(node.attributes.get("transpose_b")))
-    grid = _grid(source.storage, axes)
-    if grid is not None:
-        _replace(graph, node, value, source, grid)
+    channel_parameters = _channel_parameters(source.storage, axes)
+    if channel_parameters is not None:
+        _replace(graph, node, value, source, channel_parameters)
 
 
 def _source(value: Value) -> Value | None:
@@ -112,7 +112,7 @@ def _is_fit(source: Value, value: Value) -> bool:
     return len(storage.shape) > 1 and storage.count >= _LEAST and not (value.is_output or source.is_output)
 
 
-def _grid(storage: Storage, channels: tuple[int, ...]) -> Grid | None:
+def _channel_parameters(storage: Storage, channels: tuple[int, ...]) -> ChannelParameters | None:
     """The steps of each channel; `None` where a number is not finite."""
     numbers = storage.numpy()
     others = tuple(axis for axis in range(numbers.ndim) if axis not in channels)
@@ -127,10 +127,10 @@ def _grid(storage: Storage, channels: tuple[int, ...]) -> Grid | None:
     scale = np.where(width > 0, width / np.float32(_STEPS), np.float32(1))
     # Steps that are no normal number any more would be taken for 0.
     scale = np.maximum(scale, np.finfo(np.float32).tiny)
-    return Grid(scale, np.clip(np.rint(-low / scale), 0, _STEPS).astype(np.float32))
+    return ChannelParameters(scale, np.clip(np.rint(-low / scale), 0, _STEPS).astype(np.float32))
 
 
-def _replace(graph: Graph, node: Node, value: Value, source: Value, grid: Grid) -> None:
+def _replace(graph: Graph, node: Node, value: Value, source: Value, channel_parameters: ChannelParameters) -> None:
     """Let all who read `value` read what is taken apart in front of the first of them."""
     storage = source.storage
     if storage is None:
@@ -139,9 +139,9 @@ def _replace(graph: Graph, node: Node, value: Value, source: Value, grid: Grid) 
     first = node if value.producer is None else value.producer
     if value.producer is None:
         first = next((each for each in graph if value in each.operands), node)
-    steps = _convert(graph, first, f"{stem}_compressed", Int8Weights(storage, grid))
-    zero = _convert(graph, first, f"{stem}_zero", ArrayStorage(grid.zero.astype(np.uint8), DType.UINT8))
-    scale = ArrayStorage(grid.scale, DType.FLOAT32)
+    steps = _convert(graph, first, f"{stem}_compressed", Int8Weights(storage, channel_parameters))
+    zero = _convert(graph, first, f"{stem}_zero", ArrayStorage(channel_parameters.zero.astype(np.uint8), DType.UINT8))
+    scale = ArrayStorage(channel_parameters.scale, DType.FLOAT32)
     scales = graph.add_constant(f"{stem}_scale", TensorFact.of(scale), scale)
     centred = _computed(graph, first, "opset1.Subtract", [steps, zero], f"{stem}_centred", value.fact)
     wide = _computed(graph, first, "opset1.Multiply", [centred, scales], stem, value.fact)

@@ -273,12 +273,12 @@ class _Network:
         names = [_joined(value) for value in results if value is not None] if says_names else []
         # No two constants are alike, as each stands at a place of its own.
         if type == "Const" or not is_shared or not all(map(PLAIN.fullmatch, names)):
-            layer.children = self._contents(data, operands, results, says_names=says_names)
+            layer.children = self._contents(data, operands, results, has_names=says_names)
             return layer
         key = tuple(data.items()), tuple(map(_claim, operands)), tuple(map(_claim, results)), says_names
         known = self._inside.get(key)
         if known is None:
-            known = self._inside[key] = self._contents(data, operands, results, says_names=says_names)
+            known = self._inside[key] = self._contents(data, operands, results, has_names=says_names)
         else:
             layer.names = names
         layer.children = known
@@ -290,22 +290,22 @@ class _Network:
         operands: Sequence[Value | None],
         results: Sequence[Value | None],
         *,
-        says_names: bool,
+        has_names: bool,
     ) -> list[Element]:
         found = [Element("data", dict(data))] if data else []
         for tag, values, start in (("input", operands, 0), ("output", results, len(operands))):
             if values:
                 group = Element(tag)
-                stated = says_names and tag == "output"
-                group.children = [self._port(value, start + i, says_names=stated) for i, value in enumerate(values)]
+                stated = has_names and tag == "output"
+                group.children = [self._port(value, start + i, has_names=stated) for i, value in enumerate(values)]
                 found.append(group)
         return found
 
-    def _port(self, value: Value | None, position: int, *, says_names: bool) -> Element:
+    def _port(self, value: Value | None, position: int, *, has_names: bool) -> Element:
         fact = TensorFact(None, None) if value is None else _fact(value)
         name = "dynamic" if value is None or fact.dtype is None else _type_name(value)
         port = Element("port", {"id": str(position), "precision": elements.precision_of(name)})
-        if says_names and value is not None:
+        if has_names and value is not None:
             port.attributes["names"] = _joined(value)
         if fact.shape:
             port.dims = ["-1" if isinstance(dim, Symbolic) else str(dim) for dim in fact.shape]

@@ -9,9 +9,10 @@ from pyexpat import ErrorString, ExpatError, ParserCreate
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.formats.openvino import plain
+from graphport.formats.openvino import xml_patterns
 from graphport.formats.openvino.limits import DEFAULT, Limits
-from graphport.formats.openvino.plain import (
+from graphport.formats.openvino.xml import NAMED, Element, Layer, Spelling
+from graphport.formats.openvino.xml_patterns import (
     BLANK,
     CONSTANT,
     DATA,
@@ -24,7 +25,6 @@ from graphport.formats.openvino.plain import (
     NEXT_LAYER,
     STATED,
 )
-from graphport.formats.openvino.xml import NAMED, Element, Layer, Spelling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,9 +171,9 @@ class _Tree:
         self._count = 0
         self._seen = 0
         self._stretch = 0, b""
-        self._known_ports: plain.Known = {}
-        self._known_groups: plain.Known = {}
-        self._ports: plain.Ports = {}
+        self._known_ports: xml_patterns.Known = {}
+        self._known_groups: xml_patterns.Known = {}
+        self._ports: xml_patterns.Ports = {}
         self._known_layers: _Known = {}
         self._known_unnamed: _Known = {}
         """By the attributes of `data` and the pieces behind it between names of tensors; without `data`, too."""
@@ -397,7 +397,7 @@ class _Tree:
         """The children of a layer that is spelled plainly, remembered."""
         if len(self._stack) >= self._limits.depth - _INSIDE:
             return None
-        found = plain.children(self._text, inside, end, self._known_groups, self._ports)
+        found = xml_patterns.children(self._text, inside, end, self._known_groups, self._ports)
         if found is not None:
             self._remember_layer(inside, end, *found)
         return found

@@ -60,7 +60,9 @@ def _position(channel: Element, index: int) -> int:
     return int(text)
 
 
-def _array(value: Value, means: dict[int, Element], weights: MappedFile | None, *, count: int) -> np.ndarray[Any, Any]:
+def _array(
+    value: Value, elements: dict[int, Element], weights: MappedFile | None, *, count: int
+) -> np.ndarray[Any, Any]:
     """What is subtracted, in the type of the input and of its rank."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None or not fact.shape:
@@ -68,11 +70,11 @@ def _array(value: Value, means: dict[int, Element], weights: MappedFile | None, 
         raise UnreadableError(message)
     # A picture alone begins with its channels, one of a batch has them behind it.
     axis = 0 if len(fact.shape) in (1, 3) else 1
-    if count != fact.shape[axis] or sorted(means) != list(range(count)):
+    if count != fact.shape[axis] or sorted(elements) != list(range(count)):
         message = f"it has means of {count} channels, {value.name} is {fact}"
         raise UnreadableError(message)
     plane = tuple(dim if isinstance(dim, int) else -1 for dim in fact.shape[axis + 1 :])
-    rows = [_mean(means[channel], plane, weights) for channel in range(len(means))]
+    rows = [_mean(elements[channel], plane, weights) for channel in range(len(elements))]
     if len({row.shape for row in rows}) > 1:
         message = "some channels have a number and some a picture"
         raise UnreadableError(message)

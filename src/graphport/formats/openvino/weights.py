@@ -40,7 +40,7 @@ _NF4 = (
 _FIELD = 4  # bytes of each number at the head of a tensor of texts
 
 
-class DamagedError(ValueError):
+class CorruptFileError(ValueError):
     """A piece of the file is not what it should be; the message says how."""
 
 
@@ -59,7 +59,7 @@ def storage(file: MappedFile | Bytes, start: int, length: int, name: str, shape:
     """The tensor of type `name` in `length` bytes from `start` on, which lie inside the file and suffice for it.
 
     Raises:
-        DamagedError: texts are cut, or their number is not that of the shape.
+        CorruptFileError: texts are cut, or their number is not that of the shape.
     """
     if name == "string":
         return Texts(file, start, length, shape)
@@ -141,18 +141,18 @@ class Texts(Storage):
         head = self.count + 2
         if self.length < head * _FIELD:
             message = f"{self.length} bytes cannot hold {self.count} texts"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         numbers = struct.unpack(f"<{head}i", self.file.view(self.start, head * _FIELD))
         if numbers[0] != self.count:
             message = f"it has {numbers[0]} texts, the shape {list(self.shape)} has {self.count}"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         ends = numbers[1:]
         if ends[0] != 0 or any(a > b for a, b in pairwise(ends)):
             message = "the ends of its texts are out of order"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         if head * _FIELD + ends[-1] > self.length:
             message = f"its texts end at byte {head * _FIELD + ends[-1]} of {self.length}"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         return ends
 
     def numpy(self) -> np.ndarray[Any, Any]:

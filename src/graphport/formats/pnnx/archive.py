@@ -61,13 +61,13 @@ def read_archive(file: MappedFile, source: Source) -> Archive:
     while file.view(position, min(4, file.size - position)).tobytes() == _LOCAL:
         name, member, wide = _member(file, position, source)
         if name in members:
-            raise _damaged("PNNX0104", f"two members are called {name!r}", position, source)
+            raise _corrupt_error("PNNX0104", f"two members are called {name!r}", position, source)
         members[name] = member
         is_wide = is_wide or wide
         position = member.start + member.length
     mark = file.view(position, min(4, file.size - position)).tobytes()
     if mark not in (_CENTRAL, _END, _END64):
-        raise _damaged("PNNX0102", "there is no header of a member and no end of the archive", position, source)
+        raise _corrupt_error("PNNX0102", "there is no header of a member and no end of the archive", position, source)
     if not members:
         is_wide = mark == _END64
     return Archive(members, Layout.WIDE if is_wide else Layout.NARROW)
@@ -75,22 +75,22 @@ def read_archive(file: MappedFile, source: Source) -> Archive:
 
 def _member(file: MappedFile, position: int, source: Source) -> tuple[str, Member, bool]:
     if position + _HEAD.size > file.size:
-        raise _damaged("PNNX0102", "the file ends within a header", position, source)
+        raise _corrupt_error("PNNX0102", "the file ends within a header", position, source)
     fields = _HEAD.unpack(file.view(position, _HEAD.size))
     flags, compression, packed, length, name_length, extra_length = (*fields[2:4], *fields[6:10])
     start = position + _HEAD.size + name_length + extra_length
     if start > file.size:
-        raise _damaged("PNNX0102", "the file ends within a header", position, source)
+        raise _corrupt_error("PNNX0102", "the file ends within a header", position, source)
     name = file.view(position + _HEAD.size, name_length).tobytes().decode("utf-8", "backslashreplace")
     if compression or flags & ~0x0800:
         message = f"the member {name!r} is compressed, encrypted, or has its length behind it"
-        raise _damaged("PNNX0103", message, position, source)
+        raise _corrupt_error("PNNX0103", message, position, source)
     is_wide = _WIDE in (packed, length)
     if is_wide:
         length = _wide_length(file.view(start - extra_length, extra_length).tobytes())
     if length is None or start + length > file.size or (not is_wide and packed != length):
         message = f"the member {name!r} of {length} bytes reaches beyond the end of the file"
-        raise _damaged("PNNX0102", message, position, source)
+        raise _corrupt_error("PNNX0102", message, position, source)
     return name, Member(start, length), is_wide
 
 
@@ -105,7 +105,7 @@ def _wide_length(extra: bytes) -> int | None:
     return None
 
 
-def _damaged(code: str, message: str, position: int, source: Source) -> DiagnosticError:
+def _corrupt_error(code: str, message: str, position: int, source: Source) -> DiagnosticError:
     span = Span(source, place=f"byte {position}")
     return DiagnosticError(Diagnostic(code, message, span, "pnnx writes zip files of stored members"))
 

@@ -84,7 +84,7 @@ class Line:
         return Word(self.words[index][offset:], self.start + self._starts[index] + offset)
 
 
-class Places:
+class Spans:
     """Says the places of words when somebody asks: word `index % LONGEST` of line `index // LONGEST`."""
 
     __slots__ = ("_source", "_starts")

@@ -24,7 +24,7 @@ from graphport.formats.pnnx.lints import (
     doubts_of_operator,
     read_results,
 )
-from graphport.formats.pnnx.param import Findings, Line, Places, Word, check_counts, parse_head, parse_line, rows_of
+from graphport.formats.pnnx.param import Findings, Line, Spans, Word, check_counts, parse_head, parse_line, rows_of
 from graphport.formats.pnnx.values import parse_tensor, parse_value
 from graphport.formats.pnnx.weights import ENDING, Weights
 from graphport.ir.attributes import PlainAttributes
@@ -111,7 +111,7 @@ class _Reader:
         self.made = Graph(name or "main")
         self.known: dict[str, Value] = {}
         self.outputs: list[notes.Line] = []
-        self.places = Places(findings.source)
+        self.places = Spans(findings.source)
         # Networks repeat themselves: shapes without open extents, expressions and parameters of which there is
         # nothing to say.
         self._facts: dict[str, TensorFact] = {}
@@ -182,7 +182,7 @@ class _Reader:
         operands = cast("list[Value]", given)
         if form.dtypes is not None and (fact.dtype, *map(_dtype, operands)) not in form.dtypes:
             return False
-        places, line = self.places, index * Places.LONGEST
+        places, line = self.places, index * Spans.LONGEST
         value = Value(result, fact, origin=(places, line + first - 1), notes=self._shapes[shape])
         known[result] = value
         self.made.append_new(
@@ -260,7 +260,7 @@ class _Reader:
             self.findings.add(doubt)
         if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
             attributes = {**attributes, _KEYS: entries.keys}
-        origin = self.places, index * Places.LONGEST
+        origin = self.places, index * Spans.LONGEST
         # Nodes have their names and places themselves.
         notes_ = SharedNotes({notes.LINE: notes.Line(line.type, "", entries.keys, entries.texts)})
         return self.made.append_new(word, given, results, attributes, DIALECT, line.name, origin, notes_)
@@ -288,7 +288,7 @@ class _Reader:
             self.findings.error("PNNX0005", message, line.word(place), "every operand has one operator that gives it")
             return None
         shape = entries.shapes.get(name)
-        origin = self.places, index * Places.LONGEST + place
+        origin = self.places, index * Spans.LONGEST + place
         text = "" if shape is None else shape[0]
         notes_ = self._shapes.get(text)
         if notes_ is None:
@@ -343,16 +343,16 @@ class _Reader:
             attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.word(place, len(key) + 1))
         return _Entries(attributes, texts, tuple(keys), shapes, not stored)
 
-    def _plain(self, line: Line, places: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
+    def _plain(self, line: Line, indices: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
         """The values of words that are no weights, and their texts: the same ones for lines that say the same."""
-        stated = tuple([line.words[place] for place in places])
+        stated = tuple([line.words[place] for place in indices])
         known = self._known_values.get(stated)
         if known is not None:
             return known
         count = len(self.findings.found)
         attributes = PlainAttributes()
         texts: dict[str, tuple[Attribute, str]] = {}
-        for place in places:
+        for place in indices:
             key, _, text = line.words[place].partition("=")
             if key in attributes:
                 self._twice(line, key, place)

@@ -14,7 +14,7 @@ from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import LONGEST_NAME, Layout, write_archive
-from graphport.formats.pnnx.param import MAGIC, Places
+from graphport.formats.pnnx.param import MAGIC, Spans
 from graphport.formats.pnnx.values import format_tensor, format_value, parse_tensor
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def _place(owner: Node | Value) -> int:
     origin = owner.unasked_origin
     if isinstance(origin, tuple):
         places, index = origin
-        return places.start(index) if isinstance(places, Places) else -1
+        return places.start(index) if isinstance(places, Spans) else -1
     return -1 if origin is None or origin.start is None else origin.start
 
 

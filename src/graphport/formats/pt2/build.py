@@ -13,7 +13,7 @@ from graphport.ir.graph import Graph, Node, Value
 if TYPE_CHECKING:
     from graphport.core.facts import Fact, TensorFact
     from graphport.formats.pt2.extents import Extents
-    from graphport.formats.pt2.spans import Places
+    from graphport.formats.pt2.spans import Spans
     from graphport.ir.graph import Attribute
 
 DIALECT = "pytorch"
@@ -46,9 +46,9 @@ WITH_EFFECTS = "torch.ops.higher_order.with_effects"
 class Builder:
     """What all graphs of one program share: names, extents, places in the source."""
 
-    def __init__(self, extents: Extents, places: Places) -> None:
+    def __init__(self, extents: Extents, spans: Spans) -> None:
         self.extents = extents
-        self.places = places
+        self.places = spans
         self.known: dict[Any, TensorFact] = {}
         self._taken: set[str] = set()
         self._counters: dict[str, int] = {}

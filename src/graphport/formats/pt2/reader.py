@@ -15,7 +15,7 @@ from graphport.formats.pt2.build import DIALECT, Builder, GraphReader
 from graphport.formats.pt2.container import Container
 from graphport.formats.pt2.extents import Extents, Range
 from graphport.formats.pt2.schema import SchemaError, fail, fields, items, text, union
-from graphport.formats.pt2.spans import Places
+from graphport.formats.pt2.spans import Spans
 from graphport.ir.graph import Graph, Node, Value
 
 ALIAS = "aten.alias.default"
@@ -79,7 +79,7 @@ class _Reader:
         self._specs = list(signature.inputs(self._signature))
         self._extents = Extents(_ranges(chosen.document.get("range_constraints")))
         self._extents.names = _symbol_names(self._document, self._specs)
-        self._builder = Builder(self._extents, Places(container.source))
+        self._builder = Builder(self._extents, Spans(container.source))
         self._reader = GraphReader(self._builder, self._document, stem)
 
     def graph(self) -> Graph:
@@ -191,7 +191,7 @@ def _end(found: Any) -> int | None:
 def _symbol_names(document: dict[str, Any], specs: list[signature.Weight | signature.Given | None]) -> dict[str, str]:
     """What symbols are called: after the first input and axis that has exactly this extent, or the input itself."""
     probe = Extents()
-    facts = GraphReader(Builder(probe, Places(Source(""))), document, "").recorded
+    facts = GraphReader(Builder(probe, Spans(Source(""))), document, "").recorded
     names: dict[str, str] = {}
     for spec in specs:
         if not isinstance(spec, signature.Given):

@@ -15,7 +15,7 @@ _LIBRARY = re.compile(r"(^|[/\\])(torch|transformers[/\\]utils|torchao)[/\\]")
 _LONGEST = 120
 
 
-class Places:
+class Spans:
     """Says where nodes come from when somebody asks; until then the texts of the program are all that is kept."""
 
     def __init__(self, source: Source) -> None:

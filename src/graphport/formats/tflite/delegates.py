@@ -81,5 +81,5 @@ def _taken(node: Node) -> str:
     return "no"
 
 
-def _entries(told: Any) -> list[Any]:
-    return list(cast("tuple[Any, ...]", told)) if isinstance(told, tuple) else []
+def _entries(attribute: Any) -> list[Any]:
+    return list(cast("tuple[Any, ...]", attribute)) if isinstance(attribute, tuple) else []

@@ -20,7 +20,7 @@ _MOST_DEPTH = 16
 """Tables within tables: the schema itself nests them five deep."""
 
 
-class DamagedError(Exception):
+class CorruptFileError(Exception):
     """The file breaks a rule of FlatBuffers; the text says which, and where."""
 
 
@@ -50,7 +50,7 @@ class FlatBuffer:
         """The table that everything hangs from.
 
         Raises:
-            DamagedError: anything that it leads to does not lie in the file.
+            CorruptFileError: anything that it leads to does not lie in the file.
         """
         return self.record(table, self._follow(0))
 
@@ -58,7 +58,7 @@ class FlatBuffer:
         """The table at byte `at` with all that it leads to; vectors of bytes are extents, of numbers arrays."""
         if depth > _MOST_DEPTH:
             message = f"tables lie more than {_MOST_DEPTH} deep in each other at byte {at}"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         vtable, length, size = self._vtable(at)
         self._spend(size + length)
         found = Record(table, at)
@@ -72,7 +72,7 @@ class FlatBuffer:
             width = SIZES[field.kind] if field.is_scalar else 4
             if offset < 4 or offset + width > size:
                 message = f"{field.name} of the {table} at byte {at} lies outside of it"
-                raise DamagedError(message)
+                raise CorruptFileError(message)
             found[field.name] = self._field(found, field, at + offset, depth)
         return found
 
@@ -97,7 +97,7 @@ class FlatBuffer:
         number: int = record[f"{field.name}_type"]
         if number >= len(names):
             message = f"{field.name} of the {record.table} at byte {record.at} is of type {number}, which is none"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         return None if number == 0 else self.record(names[number], self._follow(at), depth + 1)
 
     def _vector(self, field: Field, at: int, depth: int) -> Any:
@@ -108,7 +108,7 @@ class FlatBuffer:
             message = (
                 f"{field.name} at byte {at} is said to have {count} entries, which reach beyond the end of the file"
             )
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         if field.kind == "B":
             return Extent(start, count)
         self._spend(count * width)
@@ -123,7 +123,7 @@ class FlatBuffer:
         count = self._number("I", at)
         if at + 4 + count > self.size:
             message = f"the text at byte {at} is said to have {count} bytes, which reach beyond the end of the file"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         self._spend(count)
         return self._bytes(at + 4, count).decode("utf-8", "backslashreplace")
 
@@ -134,17 +134,17 @@ class FlatBuffer:
         size = self._number("H", vtable + 2)
         if length < 4 or length % 2 or vtable + length > self.size:
             message = f"the vtable at byte {vtable} has {length} bytes"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         if size < 4 or at + size > self.size:
             message = f"the table at byte {at} is said to have {size} bytes"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         return vtable, length, size
 
     def _follow(self, at: int) -> int:
         offset = self._number("I", at)
         if offset == 0 or at + offset + 4 > self.size:
             message = f"the offset {offset} at byte {at} leads out of the file"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         return at + offset
 
     def _number(self, kind: str, at: int) -> Any:
@@ -153,14 +153,14 @@ class FlatBuffer:
     def _bytes(self, at: int, length: int) -> bytes:
         if at < 0 or at + length > self.size:
             message = f"byte {at} is not in the file, which has {self.size}"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         return bytes(self.file.view(at, length))
 
     def _spend(self, length: int) -> None:
         self._left -= length
         if self._left < 0:
             message = f"its tables share more bytes than a file of {self.size} bytes has use for"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
 
 
 class Extent(tuple[int, int]):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphport.core.budget import SETTING, OverBudgetError, made_up
+from graphport.core.budget import SETTING, OverBudgetError, reserve
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.dtypes import DType
@@ -15,7 +15,7 @@ from graphport.core.facts import TensorFact, named
 from graphport.core.storage import ArrayStorage, MappedFile
 from graphport.formats.tflite import schema
 from graphport.formats.tflite.findings import Findings
-from graphport.formats.tflite.flatbuffer import DamagedError, Extent, FlatBuffer, Record
+from graphport.formats.tflite.flatbuffer import CorruptFileError, Extent, FlatBuffer, Record
 from graphport.formats.tflite.notes import LEAST_RELEASE, METADATA, SIGNATURE, TENSOR, VERSION, WRITTEN_BY
 from graphport.formats.tflite.tensors import Quantization, Tensor, Tensors
 from graphport.formats.tflite.unchanged import note_read
@@ -62,7 +62,7 @@ def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[D
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
-    except DamagedError as error:
+    except CorruptFileError as error:
         findings.error("TFL0001", f"the file is damaged: {error}", None, "restore it")
         findings.settle()
         raise
@@ -413,17 +413,17 @@ class _Subgraph:
             found.append(None if tensor is None else tensor.quantization)
         return tuple(found)
 
-    def _attribute(self, attributes: dict[str, Any], name: str, told: Any, place: str) -> None:
+    def _attribute(self, attributes: dict[str, Any], name: str, value: Any, place: str) -> None:
         if name == "subgraph" or name.endswith("subgraph_index"):
-            attributes[name.removesuffix("_index")] = self._body(told, place)
+            attributes[name.removesuffix("_index")] = self._body(value, place)
         elif name.endswith("subgraph_indices"):
-            attributes[name.removesuffix("_indices")] = tuple(self._body(index, place) for index in _indices(told))
-        elif isinstance(told, Extent):
-            attributes[name] = bytes(self.reader.buffer.view(told.start, told.length))
-        elif isinstance(told, np.ndarray):
-            attributes[name] = tuple(told.tolist())
-        elif told is not None:
-            attributes[name] = told
+            attributes[name.removesuffix("_indices")] = tuple(self._body(index, place) for index in _indices(value))
+        elif isinstance(value, Extent):
+            attributes[name] = bytes(self.reader.buffer.view(value.start, value.length))
+        elif isinstance(value, np.ndarray):
+            attributes[name] = tuple(value.tolist())
+        elif value is not None:
+            attributes[name] = value
 
     def _custom(self, record: Record, place: str) -> bytes:
         extent: Extent | None = record["custom_options"]
@@ -475,7 +475,7 @@ def _zeros(tensor: Tensor) -> ArrayStorage | None:
     if len(shape) != len(fact.dims):
         return None
     try:
-        made_up(*shape)
+        reserve(*shape)
     except OverBudgetError:
         return None
     zero = tensor.quantization[3][0] if tensor.quantization is not None else 0

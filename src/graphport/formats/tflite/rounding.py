@@ -49,7 +49,7 @@ def _factors(node: Node) -> list[float]:
     return [float(np.float32(told[2][0]) / step) for told in entries if told is not None]
 
 
-def _lie_between(factors: list[float]) -> bool:
+def _may_tie(factors: list[float]) -> bool:
     """Whether sums of integers times factors lie between two steps now and then."""
     parts = [factor * _HALVES for factor in factors]
     return all(part == round(part) for part in parts) and any(part % _HALVES for part in parts)
@@ -62,7 +62,7 @@ def _has_even_window(node: Node) -> bool:
     return is_cut or cells[0] * cells[1] % 2 == 0
 
 
-def _means_between(node: Node) -> bool:
+def _mean_may_tie(node: Node) -> bool:
     x, axes = (*node.inputs, None, None)[:2]
     storage = None if axes is None else axes.storage
     if storage is None or x is None or not isinstance(x.fact, TensorFact):
@@ -73,7 +73,7 @@ def _means_between(node: Node) -> bool:
     if not all(isinstance(extent, int) and extent for extent in summed):
         return False
     count = math.prod(cast("list[int]", summed))
-    return _lie_between([factor / count for factor in _factors(node)])
+    return _may_tie([factor / count for factor in _factors(node)])
 
 
 def _always(_: Node) -> bool:
@@ -82,7 +82,7 @@ def _always(_: Node) -> bool:
 
 _RULES: Mapping[str, Callable[[Node], bool]] = {
     "AVERAGE_POOL_2D": _has_even_window,
-    "MEAN": _means_between,
-    **dict.fromkeys(("ADD", "SUB"), lambda node: _lie_between(_factors(node))),
+    "MEAN": _mean_may_tie,
+    **dict.fromkeys(("ADD", "SUB"), lambda node: _may_tie(_factors(node))),
     **dict.fromkeys(("RESIZE_BILINEAR", "LEAKY_RELU", "PRELU", "HARD_SWISH", "RSQRT", "SQUARED_DIFFERENCE"), _always),
 }

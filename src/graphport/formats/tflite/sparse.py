@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.formats.tflite.flatbuffer import DamagedError, Extent, FlatBuffer, Record
+from graphport.formats.tflite.flatbuffer import CorruptFileError, Extent, FlatBuffer, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def dense(
     map names.
 
     Raises:
-        DamagedError: places are not within the shape, or not as many as values.
+        CorruptFileError: places are not within the shape, or not as many as values.
     """
     order, levels = _order(sparsity, shape)
     sizes = _sizes(sparsity, order, shape)
@@ -39,7 +39,7 @@ def dense(
         else:
             if groups.size * sizes[axis] > max(values.size, 1):
                 message = f"it has more places than its {values.size} values"
-                raise DamagedError(message)
+                raise CorruptFileError(message)
             origin = np.repeat(np.arange(groups.size), sizes[axis])
             indices = np.tile(np.arange(sizes[axis]), groups.size)
             groups = groups[origin] * sizes[axis] + indices
@@ -47,7 +47,7 @@ def dense(
         places[:, axis] = indices
     if len(places) != values.size:
         message = f"it has {values.size} values at {len(places)} places"
-        raise DamagedError(message)
+        raise CorruptFileError(message)
     rank = len(shape)
     block_map = [int(axis) for axis in _numbers(buffer, sparsity["block_map"])]
     at = places[:, :rank].copy()
@@ -65,7 +65,7 @@ def _order(sparsity: Record, shape: Sequence[int]) -> tuple[list[int], list[Reco
     is_order = len(levels) == len(order) and len(shape) <= len(order) <= _MOST_LEVELS
     if not is_order or sorted(order) != list(range(len(order))):
         message = f"its order {order} is none of the {len(shape)} dims and {len(levels) - len(shape)} blocks"
-        raise DamagedError(message)
+        raise CorruptFileError(message)
     return order, levels
 
 
@@ -75,19 +75,19 @@ def _sizes(sparsity: Record, order: list[int], shape: Sequence[int]) -> list[int
     block_map = [int(axis) for axis in (() if sparsity["block_map"] is None else sparsity["block_map"])]
     if len(block_map) != len(order) - rank or any(not 0 <= axis < rank for axis in block_map):
         message = f"its blocks {block_map} are not those of {len(order) - rank} dims"
-        raise DamagedError(message)
+        raise CorruptFileError(message)
     sizes = [*shape, *[0] * len(block_map)]
     for block, axis in enumerate(block_map):
         level = sparsity["dim_metadata"][order.index(rank + block)]
         size = int(level["dense_size"])
         if size <= 0 or sizes[axis] % size:
             message = f"blocks of {size} do not fill the {sizes[axis]} of dim {axis}"
-            raise DamagedError(message)
+            raise CorruptFileError(message)
         sizes[rank + block] = size
         sizes[axis] //= size
     if prod(sizes) > 1 << 40:
         message = f"it stands for {prod(sizes)} elements"
-        raise DamagedError(message)
+        raise CorruptFileError(message)
     return sizes
 
 
@@ -99,17 +99,17 @@ def _compressed(
     indices = _numbers(buffer, record["array_indices"])
     if len(segments) < 1 or segments[0] != 0 or segments[-1] != len(indices) or (np.diff(segments) < 0).any():
         message = f"its segments do not part the {len(indices)} indices"
-        raise DamagedError(message)
+        raise CorruptFileError(message)
     if len(indices) and (indices.min() < 0 or indices.max() >= size):
         message = f"an index lies outside of 0 to {size - 1}"
-        raise DamagedError(message)
+        raise CorruptFileError(message)
     if len(groups) and groups.max() + 1 >= len(segments):
         message = f"it has {len(segments) - 1} segments, and needs {groups.max() + 1}"
-        raise DamagedError(message)
+        raise CorruptFileError(message)
     counts = segments[groups + 1] - segments[groups]
     if counts.sum() > len(indices):
         message = "its segments overlap"
-        raise DamagedError(message)
+        raise CorruptFileError(message)
     origin = np.repeat(np.arange(len(groups)), counts)
     rows = [np.arange(int(segments[g]), int(segments[g + 1])) for g in groups.tolist()]
     positions = np.concatenate([np.zeros(0, np.int64), *rows])

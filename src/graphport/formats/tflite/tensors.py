@@ -15,7 +15,7 @@ from graphport.core.facts import OPEN, UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage, FileStorage, Storage
 from graphport.formats.tflite.elements import RESOURCE, TYPES, VARIANT
 from graphport.formats.tflite.external import External
-from graphport.formats.tflite.flatbuffer import DamagedError, Extent, FlatBuffer, Record
+from graphport.formats.tflite.flatbuffer import CorruptFileError, Extent, FlatBuffer, Record
 from graphport.formats.tflite.sparse import dense
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Tensors:
         values = FileStorage(self._buffer.file, extent.start, dtype, (count,)).numpy()
         try:
             return ArrayStorage(dense(self._buffer, sparsity, values, shape), dtype)
-        except DamagedError as error:
+        except CorruptFileError as error:
             self._findings.error("TFL0105", f"its sparsity is wrong: {error}", place)
             return None
 

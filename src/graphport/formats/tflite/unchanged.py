@@ -77,11 +77,11 @@ def _structure(graph: Graph, outside: Mapping[Value, int]) -> tuple[Any, ...]:
     for value in graph.values():
         places.setdefault(value, len(places))
 
-    def told(attribute: Any) -> Any:
+    def comparable(attribute: Any) -> Any:
         if isinstance(attribute, Graph):
             return _structure(attribute, places)
         if isinstance(attribute, tuple):
-            return tuple(told(each) for each in cast("tuple[Any, ...]", attribute))
+            return tuple(comparable(each) for each in cast("tuple[Any, ...]", attribute))
         return attribute
 
     def numbers(values: Any) -> tuple[Any, ...]:
@@ -90,7 +90,7 @@ def _structure(graph: Graph, outside: Mapping[Value, int]) -> tuple[Any, ...]:
     nodes = [
         (
             node.op,
-            [(name, told(each)) for name, each in node.attributes.items()],
+            [(name, comparable(each)) for name, each in node.attributes.items()],
             numbers(node.inputs),
             numbers(node.outputs),
         )

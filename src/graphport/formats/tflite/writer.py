@@ -188,8 +188,8 @@ class _Subgraph:
             self._note(node.inputs, node.attributes.get("quantized"))
             self._note(node.outputs, node.attributes.get("quantized_results"))
 
-    def _note(self, values: Any, told: Any) -> None:
-        entries = cast("tuple[Any, ...]", told) if isinstance(told, tuple) else ()
+    def _note(self, values: Any, attribute: Any) -> None:
+        entries = cast("tuple[Any, ...]", attribute) if isinstance(attribute, tuple) else ()
         for value, each in zip(values, entries, strict=False):
             if value is not None and each is not None:
                 self.quantized[value] = each
@@ -307,7 +307,7 @@ def _is_variable(value: Value) -> bool:
     return isinstance(note, Tensor) and note.is_variable
 
 
-def _quantization(told: Any) -> Table:
-    _, axis, scales, zeros = told
+def _quantization(attribute: Any) -> Table:
+    _, axis, scales, zeros = attribute
     found = {"scale": list(scales), "zero_point": list(zeros), "quantized_dimension": max(axis, 0)}
     return "QuantizationParameters", found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ops.dialects.operands import vector
 from graphport.ops.pages.arithmetic import Add, Div, Mul
 from graphport.ops.pages.indexing import GatherElements, Slice
@@ -26,7 +26,7 @@ def pooled(b: Builder, x: Value, axis: int, count: int, page: Any) -> Value:
     Both go axis by axis, for a region is the product of what it is along each.
     """
     at = vector(b, [axis])
-    made_up(count, what="regions")
+    reserve(count, what="regions")
     parts = [b(page, cut(x), at, keepdims=1) for cut, _ in _regions(b, x, axis, count)]
     return parts[0] if count == 1 else b(Concat, *parts, axis=axis)
 
@@ -39,7 +39,7 @@ def largest(b: Builder, x: Value, axes: dict[int, int]) -> tuple[Value, Value]:
     places, stride = None, b.constant(np.array(1, np.int64))
     y = x
     for axis, count in reversed(axes.items()):
-        made_up(count, what="regions")
+        reserve(count, what="regions")
         parts: list[Value] = []
         placed: list[Value] = []
         for cut, begin in _regions(b, y, axis, count):

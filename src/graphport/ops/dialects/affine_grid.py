@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ops.dialects.operands import dtype_of, needed, reshaped, transposed
 from graphport.ops.pages.matmul import MatMul
 
@@ -19,7 +19,7 @@ def affine_grid_by_matrix(b: Builder, theta: Value, size: Value, *, align_corner
     """The places of an undistorted grid, times each matrix."""
     shape = [int(n) for n in needed(size, "the size of a grid")]
     spatial = shape[2:]
-    made_up(*spatial, len(spatial) + 1)
+    reserve(*spatial, len(spatial) + 1)
     steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
     base: Any = np.stack([*reversed(np.meshgrid(*steps, indexing="ij")), np.ones(spatial)], -1)
     dtype = dtype_of(theta)

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, walk
 
 if TYPE_CHECKING:
+    from graphport.core.facts import Fact
     from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def copied(b: Builder, body: Graph) -> Graph:
+    """A body to be edited, in which new values are called like none around it."""
+    twin = rewrite.copy(body)
+    if b.graph is not None:
+        b.graph.share_names(twin)
+    return twin
+
+
+def facts_of_results(b: Builder) -> list[Fact]:
+    """The facts that the results of the node that is lifted have."""
+    node = b.before
+    return [] if node is None else [TensorFact(None, None) if value is None else value.fact for value in node.outputs]
 
 
 def captured(body: Graph) -> dict[Value, None]:

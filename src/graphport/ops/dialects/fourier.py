@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import integers, sizes, transposed, vector
 from graphport.ops.folded import folded
@@ -64,7 +64,7 @@ def stft_by_convolution(b: Builder, op: STFTView) -> tuple[Value, ...]:
     if 2 * n * n * parts > MOST_ENTRIES:
         message = f"kernels for frames of {n} entries would be too large"
         raise UnsupportedError(message)
-    made_up(n * parts, n, 2)
+    reserve(n * parts, n, 2)
     units = np.eye(n * parts).reshape(n * parts, 1, n, parts).transpose(0, 2, 1, 3).reshape(n * parts, n, parts)
     units = units if weights is None else units * weights.astype(np.float64)[:, None]
     spectra = DFT.function(units, None, np.array(1), inverse=0, onesided=op.onesided)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Ceil, Div, Floor, Max, Min, Mul, Sub
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def means_by_position(
+def position_sensitive_mean(
     b: Builder, x: Value, rois: Value, *, output_dim: int, group_size: int, spatial_scale: float
 ) -> Value:
     """The mean of each cell of a region, of a map of its own for each cell.
@@ -52,11 +52,11 @@ def _cells(b: Builder, rois: Value, first: int, count: int, scale: float, length
     begin = b(Mul, b(Floor, b(Add, _column(b, rois, first), half)), factor)
     end = b(Mul, b(Add, b(Floor, b(Add, _column(b, rois, first + 2), half)), one), factor)
     cell = b(Div, b(Max, b(Sub, end, begin), b.like(rois, 0.1)), b.like(rois, count))
-    steps = b.constant(np.arange(made_up(count)).astype(dtype.numpy), dtype)
+    steps = b.constant(np.arange(reserve(count)).astype(dtype.numpy), dtype)
     behind = vector(b, [1])
     starts = b(Floor, b(Add, b(Mul, steps, b(Unsqueeze, cell, behind)), b(Unsqueeze, begin, behind)))
     stops = b(Ceil, b(Add, b(Mul, b(Add, steps, one), b(Unsqueeze, cell, behind)), b(Unsqueeze, begin, behind)))
     low, high = b.like(rois, 0), b.like(rois, length)
     ends = [b(Unsqueeze, b(Min, b(Max, side, low), high), vector(b, [2])) for side in (starts, stops)]
-    every = b.constant(np.arange(made_up(length)).astype(dtype.numpy), dtype)
+    every = b.constant(np.arange(reserve(length)).astype(dtype.numpy), dtype)
     return cast(b, b(And, b(GreaterOrEqual, every, ends[0]), b(Less, every, ends[1])), dtype)

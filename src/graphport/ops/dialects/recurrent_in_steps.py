@@ -86,24 +86,24 @@ class _Layer:
             return value
         return self.b(Clip, value, self.b.like(value, -self.clip), self.b.like(value, self.clip))
 
-    def rows(self, operand: Value, way: int, start: int, stop: int, *, turned: bool = False) -> Value:
-        """A range of rows of what an operand has for a direction; `turned` to be multiplied from the right."""
+    def rows(self, operand: Value, way: int, start: int, stop: int, *, is_transposed: bool = False) -> Value:
+        """A range of rows of what an operand has for a direction; `is_transposed` to be multiplied from the right."""
         b, storage = self.b, folded(operand)
         if storage is not None:
-            change = partial(_rows, way, start, stop, turned)
+            change = partial(_rows, way, start, stop, is_transposed)
             shape = (stop - start, *storage.shape[2:])
-            wanted = shape[::-1] if turned else shape
+            wanted = shape[::-1] if is_transposed else shape
             return b.constant(Computed(change, (storage,), storage.dtype, wanted), name=operand.name)
         found = _slice(b, b(Squeeze, _slice(b, operand, 0, way, way + 1), vector(b, [0])), 0, start, stop)
-        return transposed(b, found, (1, 0)) if turned else found
+        return transposed(b, found, (1, 0)) if is_transposed else found
 
 
 Cell: TypeAlias = "Callable[[_Layer, int], Step]"
 
 
-def _rows(way: int, start: int, stop: int, turned: bool, array: Array) -> Array:
+def _rows(way: int, start: int, stop: int, is_transposed: bool, array: Array) -> Array:
     found = array[way, start:stop]
-    return found.T if turned else found
+    return found.T if is_transposed else found
 
 
 def _slice(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
@@ -115,7 +115,7 @@ def _projected(layer: _Layer, way: int, kept: int) -> Value:
     b, (w, _, bias) = layer.b, layer.weights
     x = transposed(b, layer.x, (1, 0, 2)) if layer.layout else layer.x
     width = layer.gates * layer.hidden
-    total = b(MatMul, x, layer.rows(w, way, 0, width, turned=True))
+    total = b(MatMul, x, layer.rows(w, way, 0, width, is_transposed=True))
     if bias is None:
         return total
     shift = layer.rows(bias, way, width, 2 * width)
@@ -232,12 +232,12 @@ def _functions(
 ) -> tuple[Function, ...]:
     """Each activation with what scales it: the next entries of `alpha` and `beta`."""
     alphas, betas = iter(alpha or ()), iter(beta or ())
-    plain = {"sigmoid": Sigmoid, "tanh": Tanh, "relu": Relu, "softsign": Softsign, "softplus": Softplus}
+    without_unit_axes = {"sigmoid": Sigmoid, "tanh": Tanh, "relu": Relu, "softsign": Softsign, "softplus": Softplus}
     sloped = {"leakyrelu": (LeakyRelu, 0.01), "thresholdedrelu": (ThresholdedRelu, 1.0), "elu": (Elu, 1.0)}
     found: list[Function] = []
     for name in (each.lower() for each in names):
-        if name in plain:
-            found.append(partial(_called, plain[name]))
+        if name in without_unit_axes:
+            found.append(partial(_called, without_unit_axes[name]))
         elif name in sloped:
             page, slope = sloped[name]
             found.append(partial(_called, page, alpha=next(alphas, slope)))
@@ -275,7 +275,7 @@ def lstm_in_steps(b: Builder, op: LSTMView) -> tuple[Value, ...]:
 def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> Step:
     b, (f, g, h) = layer.b, layer.activations(way, 3)
     hidden = layer.hidden
-    weights = layer.rows(layer.weights[1], way, 0, 4 * hidden, turned=True)
+    weights = layer.rows(layer.weights[1], way, 0, 4 * hidden, is_transposed=True)
     peeps = None if p is None else [layer.rows(p, way, start, start + hidden) for start in range(0, 3 * hidden, hidden)]
 
     def peeped(gate: Value, index: int, cell: Value) -> Value:
@@ -307,8 +307,8 @@ def gru_in_steps(b: Builder, op: GRUView) -> tuple[Value, ...]:
 def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
     b, (f, g) = layer.b, layer.activations(way, 2)
     hidden, bias = layer.hidden, layer.weights[2]
-    gates = layer.rows(layer.weights[1], way, 0, 2 * hidden, turned=True)
-    candidate = layer.rows(layer.weights[1], way, 2 * hidden, 3 * hidden, turned=True)
+    gates = layer.rows(layer.weights[1], way, 0, 2 * hidden, is_transposed=True)
+    candidate = layer.rows(layer.weights[1], way, 2 * hidden, 3 * hidden, is_transposed=True)
     shift = layer.rows(bias, way, 5 * hidden, 6 * hidden) if resets_after and bias is not None else None
 
     def step(entry: Value, state: State) -> State:
@@ -333,7 +333,7 @@ def rnn_in_steps(b: Builder, op: RNNView) -> tuple[Value, ...]:
     layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 1, stated, op.clip, op.direction, op.layout)
 
     def cell(at: _Layer, way: int) -> Step:
-        weights = at.rows(op.r, way, 0, at.hidden, turned=True)
+        weights = at.rows(op.r, way, 0, at.hidden, is_transposed=True)
         (f,) = at.activations(way, 1)
 
         def step(entry: Value, state: State) -> State:

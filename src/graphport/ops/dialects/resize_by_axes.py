@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import cast, dtype_of, reals, sizes, transposed, vector
@@ -70,7 +70,7 @@ def resized_by_axes(
         region = np.array([edges[place], edges[place + len(chosen)]], np.float32)
         if out == n and ratio == 1 and list(region) == [0, 1]:
             continue
-        made_up(n, out)
+        reserve(n, out)
         plan = [Axis(1, n, out, ratio, float(region[0]), float(region[1]))]
         units = resampled(
             np.eye(n, dtype=np.float32),
@@ -94,7 +94,7 @@ def resized_by_axes(
             x = mixed(b, x, b.constant(units.astype(np.float32)), axis)
     if not outside or not extrapolation:
         return x
-    made_up(*np.broadcast_shapes(*(mask.shape for mask in masks)))
+    reserve(*np.broadcast_shapes(*(mask.shape for mask in masks)))
     return b(Where, b.constant(reduce(np.logical_or, masks)), b.like(x, extrapolation), x)
 
 

@@ -62,7 +62,7 @@ class Rows:
             if row.is_both:
                 self._lift_back(row)
 
-    def take_apart(self, *operators: str) -> None:
+    def decompose(self, *operators: str) -> None:
         """Register operators of ONNX, for opsets that have not got them, as their pages take them apart."""
         for name in operators:
             page = PAGES[name]

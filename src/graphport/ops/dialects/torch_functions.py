@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, Fact, TensorFact, Unknown
@@ -238,7 +238,7 @@ def _parameters(function: Function) -> _Parameters:
     )
 
 
-BY_PLACE: dict[str, Function] = {}
+BY_POSITION: dict[str, Function] = {}
 """By name: rules of exported programs whose parameters stand in the order of PyTorch's arguments."""
 
 
@@ -247,21 +247,13 @@ def _left(word: str) -> Function | None:
     if not word.startswith(LEFT):
         return None
     registry.load(EXPORTED)
-    return BY_PLACE.get(word.removeprefix(LEFT))
+    return BY_POSITION.get(word.removeprefix(LEFT))
 
 
 FALLBACKS[DIALECT] = _left
 
 
 # ── what arguments are ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def dtype_of(value: Value) -> DType:
-    """The element type; raises `Unknown` where it is not known."""
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
-    if dtype is None:
-        raise Unknown
-    return dtype
 
 
 def named_dtype(name: str | None) -> DType | None:
@@ -356,7 +348,7 @@ def bounded(count: int) -> int:
     Raises:
         OverBudgetError: they are more than a file is a reason for.
     """
-    return made_up(count)
+    return reserve(count)
 
 
 # ── on the way to PNNX ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,8 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.torch_functions import Scalar, dtype_of
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.torch_functions import Scalar
 from graphport.ops.pages.arithmetic import Cast
 
 DEFAULT = DType.FLOAT32

@@ -53,10 +53,10 @@ class _Finder:
     def __init__(self, body: Graph, count: int, rows: Rows, hidden: int) -> None:
         self._rows = rows
         self._hidden = hidden
-        self._states = [rows.plain(value) for value in body.inputs[:count]]
+        self._states = [rows.without_unit_axes(value) for value in body.inputs[:count]]
         self._given = body.inputs[:count]
         self._entries = set(body.inputs[count:])
-        self._results = [rows.plain(value) for value in body.outputs[:count]]
+        self._results = [rows.without_unit_axes(value) for value in body.outputs[:count]]
 
     def simple(self) -> Cell | None:
         """h = f(x w + h r)."""
@@ -69,7 +69,13 @@ class _Finder:
         for opened, shown in self._factors(self._results[h]):
             k = self._activated(shown)
             o = self._gate(opened, h)
-            if o is None or k is None or k[2] or total is None or self._rows.plain(k[1]) is not self._results[c]:
+            if (
+                o is None
+                or k is None
+                or k[2]
+                or total is None
+                or self._rows.without_unit_axes(k[1]) is not self._results[c]
+            ):
                 continue
             for kept, new in pairs(total):
                 f = next((self._gate(a, h) for a, b in self._factors(kept) if self._is_state(b, c)), None)
@@ -109,19 +115,23 @@ class _Finder:
                 # n + z (h - n)
                 difference = producer(old, "Sub")
                 if difference is not None:
-                    state, n = (self._rows.plain(each) for each in difference.operands)
-                    if self._is_state(state, 0) and self._rows.plain(rest) is n:
+                    state, n = (self._rows.without_unit_axes(each) for each in difference.operands)
+                    if self._is_state(state, 0) and self._rows.without_unit_axes(rest) is n:
                         yield z, n
 
     def _unlike(self, value: Value, z: Value) -> Iterator[Value]:
         """Each n of which `value` is (1 - z) n, or n - z n."""
         for one, n in self._factors(value):
             difference = producer(one, "Sub")
-            if difference is not None and self._rows.plain(difference.operands[1]) is z and _is_one(difference):
+            if (
+                difference is not None
+                and self._rows.without_unit_axes(difference.operands[1]) is z
+                and _is_one(difference)
+            ):
                 yield n
-        difference = producer(self._rows.plain(value), "Sub")
+        difference = producer(self._rows.without_unit_axes(value), "Sub")
         if difference is not None:
-            n = self._rows.plain(difference.operands[0])
+            n = self._rows.without_unit_axes(difference.operands[0])
             if any(a is z and b is n for a, b in self._factors(difference.operands[1])):
                 yield n
 
@@ -175,7 +185,7 @@ class _Finder:
 
     def _activated(self, value: Value) -> tuple[str, Value, int] | None:
         """An activation, its operand, and the first column of it that counts, if gates are cut apart behind it."""
-        value, start = self._rows.plain(value), 0
+        value, start = self._rows.without_unit_axes(value), 0
         if self._rows.width(value) != self._hidden:
             return None
         while (cut := self._rows.cut(value)) is not None:
@@ -194,12 +204,12 @@ class _Finder:
         return Gate(entries, products[0], shifts)
 
     def _factors(self, value: Value | None) -> Iterator[tuple[Value, Value]]:
-        node = None if value is None else producer(self._rows.plain(value), "Mul")
+        node = None if value is None else producer(self._rows.without_unit_axes(value), "Mul")
         for one, other in pairs(node) if node is not None else ():
-            yield self._rows.plain(one), self._rows.plain(other)
+            yield self._rows.without_unit_axes(one), self._rows.without_unit_axes(other)
 
     def _is_state(self, value: Value, place: int) -> bool:
-        return self._rows.plain(value) is self._states[place]
+        return self._rows.without_unit_axes(value) is self._states[place]
 
 
 def _multiplies(node: Node) -> bool:

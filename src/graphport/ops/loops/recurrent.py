@@ -114,10 +114,10 @@ def _numbers(node: Node, name: str, count: int) -> tuple[int, ...]:
 
 def _returns(node: Node, body: Graph, rows: Rows, cell: Cell, count: int) -> bool:
     """Whether all that is read of the steps is the first state."""
-    first = rows.plain(body.outputs[cell.states[0]])
+    first = rows.without_unit_axes(body.outputs[cell.states[0]])
     for value, result in zip(body.outputs[count:], node.outputs[count:], strict=False):
         is_wanted = result is not None and (result.uses or result.is_output)
-        if is_wanted and (not rows.is_row(value) or rows.plain(value) is not first):
+        if is_wanted and (not rows.is_row(value) or rows.without_unit_axes(value) is not first):
             return False
     return True
 

@@ -62,7 +62,7 @@ class Rows:
         self.graph = graph
         self.batch = batch
 
-    def plain(self, value: Value) -> Value:
+    def without_unit_axes(self, value: Value) -> Value:
         """What `value` is but for axes of length 1."""
         while True:
             node = value.producer
@@ -95,7 +95,7 @@ class Rows:
         found: list[Value] = []
         waiting = [value]
         while waiting:
-            each = self.plain(waiting.pop())
+            each = self.without_unit_axes(waiting.pop())
             node = producer(each, "Add")
             if node is None or each.graph is not self.graph:
                 found.append(each)
@@ -138,7 +138,11 @@ class Rows:
         if node is None or node.dialect or node.word not in ("Slice", "Split") or value.graph is not self.graph:
             return None
         begin, source = _first(node, value), node.operand(0)
-        return None if begin is None or source is None or not self.is_row(source) else (self.plain(source), begin)
+        return (
+            None
+            if begin is None or source is None or not self.is_row(source)
+            else (self.without_unit_axes(source), begin)
+        )
 
     def _product(self, node: Node, start: int, stop: int) -> list[Part] | None:
         found = matrix_of(node)
@@ -146,7 +150,7 @@ class Rows:
         if found is None or x is None or not self.is_row(x):
             return None
         matrix, is_turned = found
-        parts = [Part(self.plain(x), matrix, is_turned, start, stop)]
+        parts = [Part(self.without_unit_axes(x), matrix, is_turned, start, stop)]
         shift = node.operand(2) if node.word == "Gemm" else None
         more = [] if shift is None else self.sum_of(shift, start, stop)
         return None if more is None else parts + more

@@ -437,7 +437,7 @@ def _operands(b: Builder, page: Page, given: list[Any]) -> list[Value | None]:
 
 
 def _constant(
-    b: Builder, data: Any, place: Operand | None, given: Sequence[Any], places: Sequence[Operand | None]
+    b: Builder, data: Any, place: Operand | None, given: Sequence[Any], operands: Sequence[Operand | None]
 ) -> Value:
     types = None if place is None else place.types
     if types is not None and len(types.dtypes) == 1:
@@ -446,7 +446,7 @@ def _constant(
     is_index = types is not None and types.dtypes <= INDICES and isinstance(data, int)
     if is_index or (is_sequence(data) and all(isinstance(each, int) for each in data)):
         return b.constant(np.array(data, np.int64))
-    tensors = [(x, own) for x, own in zip(given, places, strict=True) if isinstance(x, Value)]
+    tensors = [(x, own) for x, own in zip(given, operands, strict=True) if isinstance(x, Value)]
     alike = [x for x, own in tensors if own is not None and own.types is not None and own.types == types]
     if not tensors:
         message = f"there is no tensor whose type {data} could have"

@@ -163,10 +163,10 @@ def _alternative(text: str, begin: int, end: int, marks: Sequence[Mark]) -> Alte
     return Alternative(_stripped(text, begin, at), _meaning(text, mark, behind, end, begin), tuple(bindings))
 
 
-def _meaning(text: str, mark: str, begin: int, end: int, told: int) -> tuple[int, str]:
+def _meaning(text: str, mark: str, begin: int, end: int, start: int) -> tuple[int, str]:
     found = _stripped(text, begin, end)
     if not found[1]:
-        raise RowError(text, f"nothing is behind the {mark}", _stripped(text, told, end)[0])
+        raise RowError(text, f"nothing is behind the {mark}", _stripped(text, start, end)[0])
     return found
 
 

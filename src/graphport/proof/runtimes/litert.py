@@ -75,16 +75,16 @@ class _Interpreted:
             raise _refusal(error) from error
 
 
-def _found(model: Any, told: Any) -> Any:
+def _found(model: Any, details: Any) -> Any:
     """A result; one without elements it does not give."""
-    if not all(told["shape"]):
-        return np.zeros(told["shape"], told["dtype"])
-    return np.array(model.get_tensor(told["index"]))
+    if not all(details["shape"]):
+        return np.zeros(details["shape"], details["dtype"])
+    return np.array(model.get_tensor(details["index"]))
 
 
-def _port(told: Any) -> Port:
-    dims = told["shape_signature"] if len(told["shape_signature"]) else told["shape"]
-    return Port(str(told["name"]), np.dtype(told["dtype"]).name, tuple(None if n < 0 else int(n) for n in dims))
+def _port(details: Any) -> Port:
+    dims = details["shape_signature"] if len(details["shape_signature"]) else details["shape"]
+    return Port(str(details["name"]), np.dtype(details["dtype"]).name, tuple(None if n < 0 else int(n) for n in dims))
 
 
 def _refusal(error: Exception) -> RefusedError:

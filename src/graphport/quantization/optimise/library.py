@@ -96,7 +96,7 @@ def library(session: QuantizationSession, base: Candidate, timed: Run | None = N
             if weight is None or (bits == 2 and layer.kind != "product"):
                 continue
             spent = times.get(bits, {}).get(node.name, real)
-            ways.append(Way(weight.grid.dtype, _bytes(weight), errors[bits][name] * unit, weight, spent))
+            ways.append(Way(weight.qparams.dtype, _bytes(weight), errors[bits][name] * unit, weight, spent))
         made.ways[name] = ways
     if not session.choices.settings.weights_only:
         _add_integers(session, base, made, timed)
@@ -127,7 +127,7 @@ def _add_tables(session: QuantizationSession, of: Candidate, made: Library) -> N
             if weight is not None:
                 quantization = replace(of.quantization, weights={}, tables={node: weight})
                 noise = session.measure(replace(of, quantization=quantization, noise=None)).ratio
-                ways.append(Way(weight.grid.dtype, _bytes(weight), noise, weight))
+                ways.append(Way(weight.qparams.dtype, _bytes(weight), noise, weight))
         made.tables.add(node.output.name)
         made.ways[node.output.name] = ways
 
@@ -140,7 +140,7 @@ def _add_integers(session: QuantizationSession, base: Candidate, made: Library, 
         weight = base.quantization.weights.get(node)
         if weight is not None and node.output.name in made.ways:
             spent = 0.0 if times is None else times.nodes.get(node.name, 0.0)
-            way = Way(weight.grid.dtype, _bytes(weight), noise, None, spent, is_integer=True)
+            way = Way(weight.qparams.dtype, _bytes(weight), noise, None, spent, is_integer=True)
             made.ways[node.output.name].insert(0, way)
 
 
@@ -163,7 +163,7 @@ def _uniform(session: QuantizationSession, base: Candidate, bits: int) -> Candid
     found = other.candidate(base.graph, {}, ())
     if bits < 8 and session.followed and (other.choices.rounds or other.choices.corrects):
         other.on_progress = None
-        other.follow(found, adjusts=True)
+        other.adjust_layerwise(found, adjusts=True)
     return found
 
 
@@ -189,15 +189,15 @@ def _errors(of: Candidate) -> dict[str, float]:
         weight = of.quantization.weights[node]
         known = None if of.follower is None else of.follower.noise.get(node)
         numbers = layer.numbers().astype(np.float64)
-        lost = np.sum((weight.grid.values(weight.codes) - numbers) ** 2) / max(np.sum(numbers**2), 1e-30)
+        lost = np.sum((weight.qparams.values(weight.codes) - numbers) ** 2) / max(np.sum(numbers**2), 1e-30)
         found[node.output.name] = float(lost) if known is None else known.own
     return found
 
 
 def _bytes(weight: Weight) -> int:
-    grid = weight.grid
-    count = grid.dtype.size(weight.codes.size) + 4 * grid.scale.size + _MARGIN
-    return count + grid.dtype.size(grid.zero_point.size)
+    qparams = weight.qparams
+    count = qparams.dtype.size(weight.codes.size) + 4 * qparams.scale.size + _MARGIN
+    return count + qparams.dtype.size(qparams.zero_point.size)
 
 
 def _times(

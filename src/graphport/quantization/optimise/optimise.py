@@ -148,7 +148,10 @@ def _variants(session: QuantizationSession, base: Candidate) -> list[Candidate]:
         other = copy.copy(session)
         other.choices = replace(session.choices, summed=part)
         new = floated(other, base, (), _REASON)
-        if list(new.quantization.placement.summing) or new.quantization.grids.keys() != base.quantization.grids.keys():
+        if (
+            list(new.quantization.placement.summing)
+            or new.quantization.all_qparams.keys() != base.quantization.all_qparams.keys()
+        ):
             found.append(new)
     return found
 
@@ -358,9 +361,9 @@ def _layers(session: QuantizationSession, of: Candidate) -> dict[str, int]:
     quantization = of.quantization
     found: Counter[str] = Counter()
     for node, weight in quantization.weights.items():
-        name = str(weight.grid.dtype)
+        name = str(weight.qparams.dtype)
         layer = quantization.placement.layers.get(node)
-        read = None if layer is None else quantization.grid_of(layer.input)
+        read = None if layer is None else quantization.qparams_of(layer.input)
         if session.choices.settings.weights_only or node in quantization.alone:
             name = f"{name} weights"
         elif node in quantization.placement.summing:
@@ -369,7 +372,7 @@ def _layers(session: QuantizationSession, of: Candidate) -> dict[str, int]:
             name = f"{name}, activations {read.dtype}"
         found[name] += 1
     for weight in quantization.tables.values():
-        found[f"{weight.grid.dtype} tables"] += 1
+        found[f"{weight.qparams.dtype} tables"] += 1
     layers = [node for node in quantization.placement.floating if node not in quantization.alone]
     for node in layers:
         found[str(quantization.halves.get(node, DType.FLOAT32))] += 1

@@ -105,7 +105,7 @@ class Storing:
         found = sum(self.of.ways[name][0].bytes for name in self.of.tables)
         for node, weight in self.base.quantization.weights.items():
             ways = self.of.ways.get(node.output.name, [])
-            found += next((way.bytes for way in ways if way.dtype is weight.grid.dtype), 0)
+            found += next((way.bytes for way in ways if way.dtype is weight.qparams.dtype), 0)
         return found
 
 

@@ -128,7 +128,7 @@ def signature(node: Node) -> str:
             ]
             shapes.append("x".join(dims) or "scalar")
     given = sorted(node.attributes.items())
-    attributes = [f"{name}={_plain(x)}" for name, x in given if isinstance(x, int | float | str | tuple)]
+    attributes = [f"{name}={_cell(x)}" for name, x in given if isinstance(x, int | float | str | tuple)]
     return " ".join([node.op, *shapes, *attributes])
 
 
@@ -148,7 +148,7 @@ def unknown_to(table: LatencyTable, missing: Sequence[str], target: str) -> list
     return [Diagnostic("QUANT0029", message, None, "make it by graphport latency of this model", Severity.WARNING)]
 
 
-def _plain(x: object) -> str:
+def _cell(x: object) -> str:
     return ",".join(map(str, cast("tuple[object, ...]", x))) if isinstance(x, tuple) else str(x)
 
 

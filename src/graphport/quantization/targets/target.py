@@ -167,7 +167,7 @@ class Target:
     flavour: str | None = None
     rates: Rates | None = None
 
-    def fixed_grid(self, op: str, dtype: DType) -> tuple[float, int] | None:
+    def fixed_qparams(self, op: str, dtype: DType) -> tuple[float, int] | None:
         """Scale and zero point that results of `op` have in `dtype`, where its kernels know no others."""
         found = [(scale, zero) for name, known, scale, zero in self.fixed if (name, known) == (op, dtype)]
         return found[0] if found else None

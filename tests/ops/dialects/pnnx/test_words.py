@@ -16,7 +16,7 @@ import graphport as gp
 from graphport.conversion.legalize import is_canonical
 from graphport.ops import registry
 from graphport.ops.declare import LOWERINGS
-from graphport.ops.dialects.torch_functions import BY_PLACE, LEFT
+from graphport.ops.dialects.torch_functions import BY_POSITION, LEFT
 from tests.models import model, node
 
 RANDOM = np.random.default_rng(0)
@@ -247,7 +247,9 @@ def test_rules_of_exported_programs_take_operands_in_the_order_of_pytorch():
         name, *arguments = line.split()
         known.setdefault(name, []).append(arguments)
     shared = {
-        name: getattr(rule, "rule", rule) for name, rule in BY_PLACE.items() if ("pnnx", LEFT + name) not in LOWERINGS
+        name: getattr(rule, "rule", rule)
+        for name, rule in BY_POSITION.items()
+        if ("pnnx", LEFT + name) not in LOWERINGS
     }
     bound = {name: rule.takes for name, rule in shared.items() if hasattr(rule, "takes") and not rule.takes.is_variadic}
     for name, rule in bound.items():

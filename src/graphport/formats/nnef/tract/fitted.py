@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -151,7 +151,7 @@ def _mirrored(graph: Graph, node: Node, pairs: tuple[tuple[int, int], ...], dims
         if not (front or behind) or not isinstance(extent, int):
             continue
         # A slice for each entry; a node takes as much as some hundred numbers.
-        made_up(front + behind, _ENTRIES_OF_A_NODE, what="entries of slices")
+        reserve(front + behind, _ENTRIES_OF_A_NODE, what="entries of slices")
         places = [*range(front - 1, -1, -1), None, *range(extent - 1, extent - 1 - behind, -1)]
         parts = [
             x

@@ -39,11 +39,11 @@ from graphport.formats.nnef.validity.shapes import (
 )
 from graphport.formats.nnef.validity.windows import (
     convolving,
-    convolving_apart,
     factors_divide,
     indexing,
     pooling,
     regions_fit,
+    separable_convolution,
     unpooling,
 )
 
@@ -117,7 +117,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "constant": (positive_shape, value_count),
     **dict.fromkeys(_BINARY, _ELEMENTWISE),
     **dict.fromkeys(("conv", "deconv", "planewise_conv", "planewise_deconv"), (*_CONVOLUTION, convolving)),
-    **dict.fromkeys(("separable_conv", "separable_deconv"), (*_CONVOLUTION, convolving_apart)),
+    **dict.fromkeys(("separable_conv", "separable_deconv"), (*_CONVOLUTION, separable_convolution)),
     **dict.fromkeys(("box", "max_pool", "avg_pool", "rms_pool", "argmax_pool", "max_pool_with_index"), _POOL),
     "sample": (*_POOL, indexing),
     "debox": (one_border(*_BORDERS), *_UNPOOL),

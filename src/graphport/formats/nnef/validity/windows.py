@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
 
 
-def _filled(case: Case, name: str, length: int) -> Shape:
+def _with_ones(case: Case, name: str, length: int) -> Shape:
     """An array attribute with one item for each of `length` axes: what is not given is 1."""
     numbers = case.numbers(name)[:length]
     return numbers + (1,) * (length - len(numbers))
@@ -22,7 +22,7 @@ def _filled(case: Case, name: str, length: int) -> Shape:
 
 def _fits(case: Case, extents: Shape, sizes: Shape, padding: tuple[tuple[Dim, Dim], ...]) -> Iterator[Diagnostic]:
     """A window that its padded input is too small for."""
-    dilations = _filled(case, "dilation", len(extents))
+    dilations = _with_ones(case, "dilation", len(extents))
     for axis, (extent, size, dilation) in enumerate(zip(extents, sizes, dilations, strict=False)):
         if axis >= len(padding):
             return
@@ -40,7 +40,7 @@ def pooling(case: Case) -> Iterator[Diagnostic]:
     """The window of a pooling fits into its padded input."""
     shape = case.shape("input")
     if shape is not None:
-        yield from _fits(case, shape, _filled(case, "size", len(shape)), case.pairs("padding"))
+        yield from _fits(case, shape, _with_ones(case, "size", len(shape)), case.pairs("padding"))
 
 
 def indexing(case: Case) -> Iterator[Diagnostic]:
@@ -114,7 +114,7 @@ def _channels(case: Case, name: str, x: Shape, f: Shape, groups: int) -> Iterato
         yield case.error("NNEF0626", message, name, f"'{name}' has the shape {shown(f)}, 'input' {shown(x)}")
 
 
-def convolving_apart(case: Case) -> Iterator[Diagnostic]:
+def separable_convolution(case: Case) -> Iterator[Diagnostic]:
     """The two filters of a separable convolution agree with its input, its bias and each other."""
     x, plane, point = case.shape("input"), case.shape("plane_filter"), case.shape("point_filter")
     groups = case.attribute("groups")
@@ -162,12 +162,12 @@ def unpooling(case: Case) -> Iterator[Diagnostic]:
         message = f"'output_shape' is {shown(wanted)}, the rank is {len(shape)}"
         yield case.error("NNEF0628", message, "output_shape", "it is the whole shape of the result")
         return
-    yield from _scales_down(case, wanted, shape, _filled(case, "size", len(shape)))
+    yield from _scales_down(case, wanted, shape, _with_ones(case, "size", len(shape)))
 
 
 def _scales_down(case: Case, wanted: Shape, extents: Shape, sizes: Shape) -> Iterator[Diagnostic]:
     padding = case.pairs("padding")
-    strides, dilations = _filled(case, "stride", len(wanted)), _filled(case, "dilation", len(wanted))
+    strides, dilations = _with_ones(case, "stride", len(wanted)), _with_ones(case, "dilation", len(wanted))
     for axis, numbers in enumerate(zip(wanted, extents, sizes, strides, dilations, strict=True)):
         ends = padding[axis] if axis < len(padding) else (0, 0)
         if not all(isinstance(number, int) for number in (*numbers, *ends)):

@@ -36,7 +36,7 @@ def transformed(scores: Any, name: str) -> Any:
             raise ValueError(message)
 
 
-def labelled(places: Any, labels: Sequence[Any]) -> Any:
+def labelled(indices: Any, labels: Sequence[Any]) -> Any:
     """The label at each place."""
     kind = object if labels and isinstance(labels[0], str) else np.int64
-    return np.asarray(labels, kind)[places]
+    return np.asarray(labels, kind)[indices]

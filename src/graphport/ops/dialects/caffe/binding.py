@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -132,7 +132,7 @@ class Layer:
         Raises:
             OverBudgetError: they are too many.
         """
-        return made_up(count)
+        return reserve(count)
 
     def integers(self, *numbers: int) -> Value:
         """A vector of integers."""

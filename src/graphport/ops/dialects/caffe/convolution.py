@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import Dim, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -94,7 +94,7 @@ def im2col(at: Layer, **attributes: Any) -> Value:
     at.bounded(channels * count**2)
     # Each channel's window by one that is 1 at a single place.
     single = np.eye(count, dtype=np.float32).reshape(count, 1, *window.kernel)
-    made_up(channels, single.size)
+    reserve(channels, single.size)
     filters = at.b.constant(np.tile(single, (channels, *[1] * (len(dims) + 1))))
     return at.b(Conv, at.x, filters, group=channels if channels != 1 else None, **window.attributes())
 

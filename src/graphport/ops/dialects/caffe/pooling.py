@@ -14,7 +14,7 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
 from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.dialects.caffe.windows import Frame, emitted_window, frame
-from graphport.ops.dialects.pooling_by_position import means_by_position
+from graphport.ops.dialects.pooling_by_position import position_sensitive_mean
 from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Add, Mod
 from graphport.ops.pages.arithmetic.cast import Cast
@@ -154,7 +154,7 @@ def psroi_pooling(at: Layer, *, spatial_scale: float, output_dim: int, group_siz
     if output_dim < 1 or group_size < 1 or channels != output_dim * group_size**2:
         message = f"{channels} maps are not {output_dim} times {group_size} by {group_size} cells"
         raise ShapeError(message, "output_dim * group_size * group_size maps")
-    return means_by_position(
+    return position_sensitive_mean(
         at.b, at.x, at.bottoms[1], output_dim=output_dim, group_size=group_size, spatial_scale=spatial_scale
     )
 

@@ -293,10 +293,10 @@ def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Va
     return _moved(b, input, apart, (0, 3, 5, 1, 2, 4), (n, c * blocksize**2, rows, columns))
 
 
-def _moved(b: Builder, x: Value, apart: tuple[Dim, ...], perm: Shaped, wanted: tuple[Dim, ...]) -> tuple[Value, ...]:
-    """`x` with the extents `apart`, its axes in the order `perm`, in the shape that is wanted."""
-    (split,) = reshaped_in_caffe(b, x, TensorFact(DType.FLOAT32, apart))
-    fact = TensorFact(DType.FLOAT32, tuple(apart[axis] for axis in perm))
+def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped, wanted: tuple[Dim, ...]) -> tuple[Value, ...]:
+    """`x` with the extents `dims`, its axes in the order `perm`, in the shape that is wanted."""
+    (split,) = reshaped_in_caffe(b, x, TensorFact(DType.FLOAT32, dims))
+    fact = TensorFact(DType.FLOAT32, tuple(dims[axis] for axis in perm))
     (moved,) = in_caffe(b, "Permute", [fact], split, order=perm)
     return reshaped_in_caffe(b, moved, TensorFact(DType.FLOAT32, wanted))
 

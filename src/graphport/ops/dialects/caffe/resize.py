@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -112,7 +112,7 @@ def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
     rounds = way == "half_pixel" and op.nearest_mode.startswith("round")
     if op.mode != "nearest" or not exact or not (floors or rounds) or not isinstance(dims[1], int):
         return None
-    made_up(dims[1], *repeats)
+    reserve(dims[1], *repeats)
     ones = b.constant(np.ones((dims[1], 1, *repeats), np.float32))
     shape = (dims[0], dims[1], dims[2] * repeats[0], dims[3] * repeats[1])
     stated = {"num_output": dims[1], "group": dims[1] if dims[1] != 1 else None, "bias_term": False}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -191,7 +191,7 @@ def lift_hardmax(b: Builder, x: Value, *, axis: int = -1) -> Value:
     at, dims = axis % len(b.dims(x)), b.dims(x)
     (n,) = sizes(dims[at : at + 1], "the axis that is searched")
     place = b(ArgMax, x, axis=at)
-    return b(Cast, b(Equal, place, along(b, np.arange(made_up(n)), at, len(dims), DType.INT64)), to=DType.FLOAT32)
+    return b(Cast, b(Equal, place, along(b, np.arange(reserve(n)), at, len(dims), DType.INT64)), to=DType.FLOAT32)
 
 
 @Dropout.lift("ncnn")

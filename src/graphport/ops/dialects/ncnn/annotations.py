@@ -55,7 +55,7 @@ def type_of(parameters: Mapping[str, Any]) -> DType | None:
     return _TYPES.get(number) if isinstance(number, int) else None
 
 
-def place_of(parameters: Mapping[str, Any]) -> int:
+def missing_axis(parameters: Mapping[str, Any]) -> int:
     """The axis that a blob lacks, `NO_BATCH` of none."""
     place = parameters.get(PLACE, 0)
     return place if isinstance(place, int) else NO_BATCH
@@ -64,7 +64,7 @@ def place_of(parameters: Mapping[str, Any]) -> int:
 def shape_of(parameters: Mapping[str, Any], dims: tuple[Any, ...]) -> tuple[Any, ...]:
     """The shape of a value by the lengths of its blob; only a blob of one number stands for a value without axes."""
     own = () if parameters.get(BARE) == 1 and dims == (1,) else dims
-    place = place_of(parameters)
+    place = missing_axis(parameters)
     if not 0 <= place <= len(own):
         return own
     return (*own[:place], 1, *own[place:])

@@ -6,14 +6,15 @@ from math import sqrt
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.ncnn.binding import Layer, blob, emitted, layer, lengths_of, stretched
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reshape_parts import repeat_interleave
-from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.attention import RotaryEmbedding
@@ -100,7 +101,7 @@ def lift_attention(b: Builder, op: AttentionView) -> Value | None:
     if op.is_causal:
         if mask is not None or rows != columns or not isinstance(rows, int) or not isinstance(columns, int):
             return None
-        made_up(rows, columns)
+        reserve(rows, columns)
         masks = [blob(b, b.constant(np.triu(np.full((1, rows, columns), -np.inf), 1), DType.FLOAT32), 2)]
     elif mask is not None:
         if dtype_of(mask) is DType.BOOL:

@@ -18,7 +18,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.annotations import FUNCTION
 from graphport.ops.dialects.ncnn.arithmetic import both, infinite
 from graphport.ops.dialects.ncnn.binding import emitted, folded, refuse_constants
-from graphport.ops.dialects.ncnn.indices import MOST_PIXELS, sampled
+from graphport.ops.dialects.ncnn.indices import MOST_PIXELS, gathered_columns
 from graphport.ops.dialects.ncnn.integers import (
     LIMIT,
     MOVING,
@@ -31,8 +31,8 @@ from graphport.ops.dialects.ncnn.integers import (
     most,
     real,
 )
-from graphport.ops.dialects.operands import sizes, vector
-from graphport.ops.dialects.torch_functions import dtype_of, seen
+from graphport.ops.dialects.operands import dtype_of, sizes, vector
+from graphport.ops.dialects.torch_functions import seen
 from graphport.ops.folded import Computed
 from graphport.ops.pages.comparison import (
     And,
@@ -217,7 +217,7 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
         raise UnsupportedError(message)
     lacks = [_may_be_none(each) for each in (x, y)]
     is_copied = tells is not None or (any(lacks) and _is_copyable(b, condition, x, y))
-    found = _sampled(b, condition, x, y) if is_copied else _chosen(b, condition, x, y, lacks)
+    found = _selected(b, condition, x, y) if is_copied else _chosen(b, condition, x, y, lacks)
     if dtype_in(x) not in (None, DType.BOOL) and not dtype_of(x).is_floating:
         found.fact = TensorFact(dtype_of(x), b.dims(found))
         kept(found, x, y)
@@ -259,7 +259,7 @@ def _is_copyable(b: Builder, *operands: Value) -> bool:
     return 2 * prod(np.broadcast_shapes(*lengths)) <= MOST_PIXELS
 
 
-def _sampled(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+def _selected(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """One of two pixels each, for what is no number is no larger or smaller one."""
     shape = sizes(b.dims(condition), "the condition")
     for each in (x, y):
@@ -269,7 +269,7 @@ def _sampled(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     mask = folded(condition)
     other = _inverted(b, condition) if mask is None else b.constant((mask.numpy() == 0).astype(np.float32))
     other = b(Reshape, b(Expand, other, vector(b, shape)), vector(b, [1, *columns]))
-    return b(Reshape, sampled(b, b(Concat, *pair, axis=3), other), vector(b, shape))
+    return b(Reshape, gathered_columns(b, b(Concat, *pair, axis=3), other), vector(b, shape))
 
 
 def _chosen(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bool]) -> Value:

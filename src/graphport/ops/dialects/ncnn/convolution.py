@@ -32,8 +32,9 @@ from graphport.ops.dialects.ncnn.quantization import (
     rounded_result,
     winograd_forbidden,
 )
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.padding import padded
-from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.dialects.windows import window_of, window_options
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv

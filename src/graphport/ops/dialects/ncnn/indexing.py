@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import Dim, bounds
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -35,10 +35,10 @@ from graphport.ops.dialects.ncnn.binding import (
 )
 from graphport.ops.dialects.ncnn.integers import is_bits
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, lengths_of_text, list_of
-from graphport.ops.dialects.operands import sizes
+from graphport.ops.dialects.operands import dtype_of, sizes
 from graphport.ops.dialects.pnnx.indexing_slices import flip as flipped
 from graphport.ops.dialects.pnnx.padding import padded
-from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reshape import Flatten, Reshape, Unsqueeze
@@ -59,13 +59,13 @@ def crop(at: Layer) -> Value:
     texts = [at.parameters.get(str(key)) for key in (19, 20, 21)]
     if isinstance(texts[0], str) and isinstance(texts[1], str):
         axes = list_of(at, texts[2]) if isinstance(texts[2], str) else []
-        return _between(at, lengths_of_text(at, texts[0]), lengths_of_text(at, texts[1]), axes)
+        return _slice(at, lengths_of_text(at, texts[0]), lengths_of_text(at, texts[1]), axes)
     if len(at.inputs) != 1:
         message = "the piece depends on another blob"
         raise UnsupportedError(message)
     starts, ends = at.array(9), at.array(10)
     if starts or ends:
-        return _between(at, [int(n) for n in starts], [int(n) for n in ends], [int(n) for n in at.array(11)])
+        return _slice(at, [int(n) for n in starts], [int(n) for n in ends], [int(n) for n in at.array(11)])
     x, b = at.x, at.b
     names = AXES[at.rank]
     keys = {"w": (0, 3, 6), "h": (1, 4, 7), "d": (13, 14, 15), "c": (2, 5, 8)}
@@ -97,7 +97,7 @@ def _like(at: Layer) -> Value:
     return x
 
 
-def _between(at: Layer, starts: Sequence[Length], ends: Sequence[Length], axes: list[int]) -> Value:
+def _slice(at: Layer, starts: Sequence[Length], ends: Sequence[Length], axes: list[int]) -> Value:
     count = max(len(starts), len(ends))
     axes = axes or list(range(count))
     first = [0 if n == NONE else n for n in starts] or [0] * count
@@ -136,7 +136,7 @@ def diag(at: Layer) -> Value:
     if at.rank == 1:
         size = length(b.dims(x), 1) + abs(place)
         filled = padded(b, x, [(max(place, 0), max(-place, 0))])
-        made_up(size, size)
+        reserve(size, size)
         mask = b.constant(np.eye(size, k=place)[None], dtype_of(x))
         return b(Mul, b(Unsqueeze, filled, vector(b, [1])), mask)
     rows, columns = (length(b.dims(x), axis) for axis in (1, 2))
@@ -342,10 +342,10 @@ def _without_batch(b: Builder, x: Value, fact: TensorFact, *, is_scalar: bool, c
     return settled(b, y, None if is_scalar else batch_of(x))
 
 
-def _runs(places: list[int]) -> list[tuple[int, int]]:
+def _runs(indices: list[int]) -> list[tuple[int, int]]:
     """Places that follow each other, as their first one and the one behind the last."""
     runs: list[tuple[int, int]] = []
-    for place in places:
+    for place in indices:
         if runs and runs[-1][1] == place:
             runs[-1] = (runs[-1][0], place + 1)
         else:

@@ -19,8 +19,8 @@ from graphport.ops.dialects.ncnn.indices import (
     affordable,
     along,
     elements_of,
+    gathered_columns,
     rows_of,
-    sampled,
 )
 from graphport.ops.dialects.ncnn.integers import dtype_in
 from graphport.ops.dialects.operands import integers, needed, sizes, transposed, vector
@@ -48,18 +48,18 @@ def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     return _sliced(b, data, places, wanted, axis)
 
 
-def chosen(b: Builder, data: Value, places: Sequence[int], axis: int) -> Value:
+def chosen(b: Builder, data: Value, indices: Sequence[int], axis: int) -> Value:
     """Slices at places that are known and many."""
     _real_table(data)
-    return _sliced(b, data, b.constant(np.array(places, np.float32)), (len(places),), axis)
+    return _sliced(b, data, b.constant(np.array(indices, np.float32)), (len(indices),), axis)
 
 
-def _sliced(b: Builder, data: Value, places: Value, wanted: Sequence[int], axis: int) -> Value:
+def _sliced(b: Builder, data: Value, indices: Value, wanted: Sequence[int], axis: int) -> Value:
     dims = sizes(b.dims(data), "what is chosen from")
     rest = [n for each, n in enumerate(dims) if each != axis]
     moved = transposed(b, data, [*(each for each in range(len(dims)) if each != axis), axis])
     table = b(Reshape, moved, vector(b, [1, prod(rest), 1, dims[axis]]))
-    found = sampled(b, table, b(Reshape, places, vector(b, [1, 1, prod(wanted)])))
+    found = gathered_columns(b, table, b(Reshape, indices, vector(b, [1, 1, prod(wanted)])))
     found = b(Reshape, found, vector(b, [*rest, *wanted]))
     many = len(rest)
     return transposed(b, found, [*range(axis), *range(many, many + len(wanted)), *range(axis, many)])

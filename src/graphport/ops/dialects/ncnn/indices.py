@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -48,18 +48,18 @@ def as_indices(b: Builder, numbers: Value, most: int) -> Value:
     return spanned(b(Cast, numbers, to=DType.INT64), 0, most)
 
 
-def sampled(b: Builder, table: Value, places: Value) -> Value:
-    """Entries of the last axis of `table`, [1, channels, rows, n], at `places`, [1, rows, m], of each of its rows.
+def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
+    """Entries of the last axis of `table`, [1, channels, rows, n], at `indices`, [1, rows, m], of each of its rows.
 
     Places are real numbers without a fraction; they are counted from the end where they are below 0.
     """
     _, channels, rows, n = sizes(b.dims(table), "what is chosen from")
-    _, _, count = sizes(b.dims(places), "the places")
+    _, _, count = sizes(b.dims(indices), "the places")
     if rows * n > MOST_PIXELS:
         message = f"a choice among {rows * n} entries, whose places single precision lacks"
         raise UnsupportedError(message)
-    below = b(Cast, b(Greater, b.like(places, 0.0), places), to=DType.FLOAT32)
-    whole = b(Add, places, b(Mul, below, b.like(below, float(n))))
+    below = b(Cast, b(Greater, b.like(indices, 0.0), indices), to=DType.FLOAT32)
+    whole = b(Add, indices, b(Mul, below, b.like(below, float(n))))
     across = b(Add, b(Mul, whole, b.like(whole, 2 / n)), b.like(whole, 1 / n - 1))
     middles = (2 * np.arange(rows, dtype=np.float32) + 1) / rows - 1
     down = b.constant(np.broadcast_to(middles[:, None, None], (1, rows, count, 1)).copy())
@@ -68,13 +68,13 @@ def sampled(b: Builder, table: Value, places: Value) -> Value:
     return emitted(b, "GridSample", table, grid, fact=fact, p0=_NEAREST, p1=1, p2=0)
 
 
-def elements_of(b: Builder, data: Value, places: Value, axis: int) -> Value:
+def elements_of(b: Builder, data: Value, positions: Value, axis: int) -> Value:
     """Entries of `data` along an axis, at real places that each of its rows has."""
-    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(places), "the places")
+    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(positions), "the places")
     rank, rows = len(dims), prod(dims) // dims[axis]
     order = [*(each for each in range(rank) if each != axis), axis]
     table = b(Reshape, transposed(b, data, order), vector(b, [1, 1, rows, dims[axis]]))
-    found = sampled(b, table, b(Reshape, transposed(b, places, order), vector(b, [1, rows, wanted[axis]])))
+    found = gathered_columns(b, table, b(Reshape, transposed(b, positions, order), vector(b, [1, rows, wanted[axis]])))
     found = b(Reshape, found, vector(b, [wanted[each] for each in order]))
     return transposed(b, found, [order.index(each) for each in range(rank)])
 
@@ -98,11 +98,11 @@ MOST_PIXELS = 1 << 20
 """Of a picture that is sampled: places of those are exact."""
 
 
-def rows_of(b: Builder, places: Value, n: int) -> Value:
+def rows_of(b: Builder, indices: Value, n: int) -> Value:
     """For each place among `n`, counted from the end where it is below 0, a row that is 1 there."""
-    rank = len(b.dims(places))
-    made_up(2, n)
-    wide = b(Unsqueeze, b(Cast, places, to=DType.FLOAT32), vector(b, [rank]))
+    rank = len(b.dims(indices))
+    reserve(2, n)
+    wide = b(Unsqueeze, b(Cast, indices, to=DType.FLOAT32), vector(b, [rank]))
     found = b(Equal, wide, along(b, np.arange(n), rank, rank + 1, DType.FLOAT32))
     found = b(Or, found, b(Equal, wide, along(b, np.arange(-n, 0), rank, rank + 1, DType.FLOAT32)))
     return b(Cast, found, to=DType.FLOAT32)

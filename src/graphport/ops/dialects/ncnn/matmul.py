@@ -45,7 +45,7 @@ def inner_product(at: Layer) -> Value:
     dims = b.dims(at.x)
     has_rows = len(dims) == 3 and settle_equal(dims[2], inputs)
     if at.integer(TERM):
-        given, weight = rounded_operands(at, [outputs, inputs], 1 + has_bias, is_turned=has_rows)
+        given, weight = rounded_operands(at, [outputs, inputs], 1 + has_bias, is_transposed=has_rows)
     else:
         given, weight = at.x, at.weight(0, [outputs, inputs])
     if has_rows:
@@ -142,7 +142,7 @@ def lift_gemm(b: Builder, op: GemmView) -> Value:
             return scaled
         return b(Add, scaled, c if beta == 1 else b(Mul, c, b.like(c, beta)))
     laid(b, a)
-    weight = _matrix(b_, is_turned=bool(op.transB), factor=alpha)
+    weight = _matrix(b_, is_transposed=bool(op.transB), factor=alpha)
     bias = None
     if c is not None and folded(c) is not None and numbers_of(c).count == weight[1] and len(b.dims(c)) < 3:
         bias = rearranged(c, lambda array: array.reshape(-1) * beta, [weight[1]])
@@ -156,13 +156,13 @@ def lift_gemm(b: Builder, op: GemmView) -> Value:
     return both(b, 0, y, c if beta == 1 else both(b, 2, c, b.like(c, beta)))
 
 
-def _matrix(value: Value, *, is_turned: bool, factor: float = 1.0) -> tuple[Storage, int]:
+def _matrix(value: Value, *, is_transposed: bool, factor: float = 1.0) -> tuple[Storage, int]:
     """A constant matrix with a row for each output, and how many these are."""
     numbers = numbers_of(value)
-    rows, columns = numbers.shape[::-1] if not is_turned else numbers.shape
-    if is_turned and factor == 1:
+    rows, columns = numbers.shape[::-1] if not is_transposed else numbers.shape
+    if is_transposed and factor == 1:
         return numbers, rows
-    return rearranged(value, lambda array: (array if is_turned else array.T) * factor, [rows, columns]), rows
+    return rearranged(value, lambda array: (array if is_transposed else array.T) * factor, [rows, columns]), rows
 
 
 def _product(
@@ -206,7 +206,7 @@ def lift_matmul(b: Builder, a: Value, b_: Value) -> Value:
         lengths, batch = laid(b, a), batch_of(a)
         if len(lengths) < 3 and batch != ranks[0] - 1:
             b.looks_around = True
-            return _product(b, a, *_matrix(b_, is_turned=False), found=integers_of(a, b_, axis=1))
+            return _product(b, a, *_matrix(b_, is_transposed=False), found=integers_of(a, b_, axis=1))
     blobs, batch = _stacked(b, a, b_)
     fact = TensorFact(DType.FLOAT32, (*broadcast(b.dims(a)[:-2], b.dims(b_)[:-2]), b.dims(a)[-2], b.dims(b_)[-1]))
     return settled(b, emitted(b, "MatMul", *blobs, fact=fact), batch)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import product
 from graphport.core.dtypes import DType
 from graphport.core.storage import Storage, storage_of
@@ -25,7 +25,8 @@ from graphport.ops.dialects.ncnn.binding import (
     reshaped,
     restored,
 )
-from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.folded import Computed
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import (
@@ -61,7 +62,7 @@ def batch_norm(at: Layer) -> Value:
 def _affine(at: Layer, index: int, count: int, default: float, flag: int) -> Value:
     if at.integer(flag, 1):
         return at.weight(index, [count])
-    return at.b.constant(np.full(made_up(count), default), dtype_of(at.x))
+    return at.b.constant(np.full(reserve(count), default), dtype_of(at.x))
 
 
 @layer("GroupNorm")

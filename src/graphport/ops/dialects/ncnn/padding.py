@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -102,11 +102,11 @@ def _pieces(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, f
     n = dims[axis]
 
     def slab(numbers: range) -> Value:
-        made_up(numbers.stop - numbers.start, what="places that are padded")
+        reserve(numbers.stop - numbers.start, what="places that are padded")
         places = np.arange(numbers.start, numbers.stop)
         if mode == "constant":
             shape = [*dims[:axis], len(numbers), *dims[axis + 1 :]]
-            made_up(*shape)
+            reserve(*shape)
             return b.constant(np.full(shape, filler, np.float32))
         if mode == "edge":
             places = np.clip(places, 0, n - 1)

@@ -202,7 +202,7 @@ def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
     ]
 
 
-def _filled(b: Builder, x: Value, slid: Window, filler: float) -> Value:
+def _padded(b: Builder, x: Value, slid: Window, filler: float) -> Value:
     """All that windows cover: what is given, what is added to it, and what the last window needs more."""
     dims = sizes(b.dims(x), "a picture")[2:]
     starts, ends = [p for p, _ in _numbers(slid)], _ends(b, x, slid) or []
@@ -220,7 +220,7 @@ def _numbers(slid: Window) -> list[tuple[int, int]]:
 def _counted(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
     """Means over windows that reach beyond the end: of zeros there, and of as many entries as count."""
     kernel = sizes(slid.kernel)
-    y = b(AveragePool, _filled(b, x, slid, 0.0), kernel_shape=kernel, strides=slid.strides)
+    y = b(AveragePool, _padded(b, x, slid, 0.0), kernel_shape=kernel, strides=slid.strides)
     share = _share(b, x, slid, counts_padding=counts_padding) / prod(kernel)
     return y if np.all(share == 1) else b(Div, y, b.like(x, share[None, None]))
 
@@ -248,7 +248,7 @@ def _spread(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padd
     if prod(kernel) > _MOST_ENTRIES:
         message = f"windows with gaps of {prod(kernel)} entries"
         raise UnsupportedError(message)
-    filled = _filled(b, x, slid, float(np.finfo(np.float32).min) if is_maximum else 0.0)
+    filled = _padded(b, x, slid, float(np.finfo(np.float32).min) if is_maximum else 0.0)
     axes = vector(b, list(range(2, 2 + len(kernel))))
     parts: list[Value] = []
     for entry in np.ndindex(kernel):

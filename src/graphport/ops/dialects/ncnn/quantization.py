@@ -14,7 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.ncnn.activation import activated
 from graphport.ops.dialects.ncnn.binding import Layer, layer
-from graphport.ops.dialects.torch_functions import dtype_of
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.arithmetic import Add, Cast, Max
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
@@ -45,7 +45,7 @@ _WINOGRAD_FACTOR = 576
 
 
 def rounded_operands(
-    at: Layer, shape: list[int], place: int, groups: int = 0, *, is_turned: bool = False
+    at: Layer, shape: list[int], place: int, groups: int = 0, *, is_transposed: bool = False
 ) -> tuple[Value, Value]:
     """The input of a layer on its grid, and its weight, both real.
 
@@ -54,7 +54,7 @@ def rounded_operands(
         shape: of the weight; axis 0 counts results.
         place: where the scales of the weight stand among the layer's weights; that of the input is the next one.
         groups: how many scales the weight has; 0 for one for each result.
-        is_turned: whether the weight is wanted as a matrix with a column for each result.
+        is_transposed: whether the weight is wanted as a matrix with a column for each result.
 
     Source: ncnn's Convolution, `weight * scale` and `input * scale` are rounded and clipped to -127 and 127.
     """
@@ -71,9 +71,9 @@ def rounded_operands(
         codes = Computed(
             lambda array, scale: _codes(array, np.repeat(scale, share)), (codes, scales), DType.INT8, (*shape,)
         )
-    if is_turned:
+    if is_transposed:
         codes = Computed(lambda array: array.reshape(shape).T, (codes,), DType.INT8, (*reversed(shape),))
-    w = b(DequantizeLinear, b.constant(codes), b.constant(steps), axis=int(is_turned))
+    w = b(DequantizeLinear, b.constant(codes), b.constant(steps), axis=int(is_transposed))
     return _on_grid(b, at.x, _stored(at, place + 1)), w
 
 

@@ -25,9 +25,10 @@ from graphport.ops.dialects.ncnn.binding import (
     shaped,
     stretched,
 )
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.projected_lstm import projected_lstm
 from graphport.ops.dialects.recurrent_in_steps import RESETS_STATE, Recurrent, in_steps, unsupported_parts
-from graphport.ops.dialects.torch_functions import dtype_of, vector
+from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.pages.reshape import Concat, Reshape, Split, Transpose
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -34,7 +34,7 @@ def _searched(
     (n,) = sizes(dims[at : at + 1], "the axis that is searched")
     best = b(ReduceMax if page is ArgMax else ReduceMin, data, vector(b, [at]))
     others = b(Less, data, best) if page is ArgMax else b(Greater, data, best)
-    made_up(n)
+    reserve(n)
     weights = np.arange(1, n + 1) if select_last_index else np.arange(n, 0, -1)
     score = b(Mul, b(Cast, b(Not, others), to=DType.FLOAT32), along(b, weights, at, len(dims), DType.FLOAT32))
     found = b(ReduceMax, score, vector(b, [at]), keepdims=keepdims)

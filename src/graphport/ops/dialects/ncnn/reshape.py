@@ -31,8 +31,9 @@ from graphport.ops.dialects.ncnn.binding import (
 )
 from graphport.ops.dialects.ncnn.integers import moved
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reshape_channels import channel_shuffle, pixel_unshuffle
-from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.reshape import (
     Col2Im,
     Concat,

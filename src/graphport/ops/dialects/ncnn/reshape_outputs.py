@@ -7,9 +7,10 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.ncnn.annotations import BARE, NO_BATCH, PLACE, place_of, type_of
+from graphport.ops.dialects.ncnn.annotations import BARE, NO_BATCH, PLACE, missing_axis, type_of
 from graphport.ops.dialects.ncnn.binding import Layer, layer
-from graphport.ops.dialects.torch_functions import dtype_of, vector
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.pages.arithmetic import Cast
 from graphport.ops.pages.reshape import Identity, Squeeze, Transpose, Unsqueeze
 
@@ -30,7 +31,7 @@ def stated_by(at: Layer) -> Value:
 
 def bare(b: Builder, x: Value, parameters: Mapping[str, Any]) -> Value:
     """The other way: of a value, one with a batch in front, as layers take it."""
-    place = place_of(parameters)
+    place = missing_axis(parameters)
     rank = len(b.dims(x))
     if place == NO_BATCH:
         x = b(Unsqueeze, x, vector(b, [0]))

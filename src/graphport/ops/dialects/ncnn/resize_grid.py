@@ -64,13 +64,13 @@ def _placed(b: Builder, grid: Value, sizes: np.ndarray, *, aligns: bool) -> Valu
     return b(Mul, b(Sub, b(Mul, b(Add, grid, one), b.like(grid, sizes)), one), half)
 
 
-def _mirrored(b: Builder, places: Value, sizes: np.ndarray, *, aligns: bool) -> Value:
+def _mirrored(b: Builder, coordinates: Value, sizes: np.ndarray, *, aligns: bool) -> Value:
     """Places beyond an edge, on this side of it: once, as ncnn does."""
     if aligns:
-        far = b.like(places, sizes - 1)
-        return b(Sub, far, b(Abs, b(Sub, b(Abs, places), far)))
-    far, half = b.like(places, sizes), b.like(places, 0.5)
-    return b(Sub, b(Sub, far, b(Abs, b(Sub, b(Abs, b(Add, places, half)), far))), half)
+        far = b.like(coordinates, sizes - 1)
+        return b(Sub, far, b(Abs, b(Sub, b(Abs, coordinates), far)))
+    far, half = b.like(coordinates, sizes), b.like(coordinates, 0.5)
+    return b(Sub, b(Sub, far, b(Abs, b(Sub, b(Abs, b(Add, coordinates, half)), far))), half)
 
 
 def _middles(b: Builder, whole: Value, sizes: np.ndarray, *, aligns: bool) -> Value:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import dtype_of, sizes, transposed, vector
@@ -97,7 +97,7 @@ def _window(op: AttentionView) -> tuple[int, int]:
 
 def _seen(queries: int, keys: int, past: int, window: tuple[int, int]) -> Array:
     """Which keys each query may see, but for the mask: [queries, keys]."""
-    made_up(keys, queries)
+    reserve(keys, queries)
     ahead = np.arange(keys) - (np.arange(queries)[:, None] + past)
     left, right = window
     seen = np.ones(ahead.shape, np.bool_)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, lower
@@ -150,7 +150,7 @@ def avg_roi_align(
     resize_method: str = "symmetric",
 ) -> Value:
     """The mean of `sampling_rate` points in each cell of a grid over each region."""
-    x, window = _sampled(b, input, rois, batch_index, output_size, sampling_rate, resize_method)
+    x, window = _roi_samples(b, input, rois, batch_index, output_size, sampling_rate, resize_method)
     return avg_pool(b, x, size=window, stride=window)
 
 
@@ -166,11 +166,11 @@ def max_roi_align(
     resize_method: str = "symmetric",
 ) -> Value:
     """The largest of `sampling_rate` points in each cell of a grid over each region."""
-    x, window = _sampled(b, input, rois, batch_index, output_size, sampling_rate, resize_method)
+    x, window = _roi_samples(b, input, rois, batch_index, output_size, sampling_rate, resize_method)
     return max_pool(b, x, size=window, stride=window)
 
 
-def _sampled(
+def _roi_samples(
     b: Builder, input: Value, rois: Value, batch_index: Value, size: Shaped, rate: Shaped, method: str
 ) -> tuple[Value, Shaped]:
     if len(rate) != len(size) or any(each < 1 for each in rate):
@@ -273,7 +273,7 @@ def _indices(b: Builder, input: Value, axis: int, like: Value) -> Value:
     """0, 1, … up to the length of an axis, with the element type of `like`."""
     dim = b.dims(input)[axis]
     if isinstance(dim, int):
-        return b.like(like, np.arange(made_up(dim), dtype=np.float64))
+        return b.like(like, np.arange(reserve(dim), dtype=np.float64))
     numbers = b(Range, *(_scalar(b, value) for value in (_integers(b, 0), _extent(b, input, axis), _integers(b, 1))))
     return b(CastLike, numbers, like)
 

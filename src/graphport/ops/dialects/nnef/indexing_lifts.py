@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import bounded, made_up
+from graphport.core.budget import bounded, reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
@@ -51,7 +51,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     place = axis % rank
     places = _from_front(b, indices, n)
     wide = emit("Unsqueeze", places, b.constant(np.array([place], np.int64)))
-    every = np.arange(made_up(n), dtype=np.float32).reshape([n if at == place else 1 for at in range(rank)])
+    every = np.arange(reserve(n), dtype=np.float32).reshape([n if at == place else 1 for at in range(rank)])
     return (emit("Where", emit("Equal", wide, b.constant(every)), on, off),)
 
 
@@ -152,7 +152,7 @@ def _chosen(b: Builder, indices: Value, n: int) -> Value:
     """[…, n]: whether a place is the one of each entry."""
     emit = OpBuilder(b)
     wide = emit("Unsqueeze", _from_front(b, indices, n), b.constant(np.array([-1], np.int64)))
-    every = np.arange(made_up(n), dtype=np.float32).reshape([1] * len(b.dims(indices)) + [n])
+    every = np.arange(reserve(n), dtype=np.float32).reshape([1] * len(b.dims(indices)) + [n])
     return emit("Equal", wide, b.constant(every))
 
 

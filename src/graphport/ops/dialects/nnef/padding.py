@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import decide_less
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.nnef.padding_borders import padded
@@ -75,7 +75,7 @@ def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
     else:
         message = f"{max(begin, end)} entries of an axis of {length}"
         raise UnsupportedError(message)
-    made_up(sum(rounds), _ENTRIES_OF_A_NODE, what="copies of a tensor")
+    reserve(sum(rounds), _ENTRIES_OF_A_NODE, what="copies of a tensor")
     front = [_taken(b, x, axis, -begin, _FARTHEST)] if begin else []
     behind = [_taken(b, x, axis, 0, end)] if end else []
     return b(Concat, *front, *[x] * (1 + sum(rounds)), *behind, axis=axis)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.operands import needed, sizes
 from graphport.ops.views.reshape import Col2ImView
@@ -30,7 +30,7 @@ def lift_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
     room = [n + edges[at] + edges[at + axes] - reach[at] for at, n in enumerate(image)]
     counts = [space // step + 1 for space, step in zip(room, steps, strict=True)]
     rest = tuple(space % step for space, step in zip(room, steps, strict=True))
-    made_up(columns, rows, what="filters of columns")
+    reserve(columns, rows, what="filters of columns")
     filters = np.tile(np.eye(rows).reshape(rows, 1, *block), (channels, *[1] * (axes + 1)))
     emit = OpBuilder(b)
     apart = emit("Reshape", op.input, b.constant(np.array([batch, columns, *counts], np.int64)))

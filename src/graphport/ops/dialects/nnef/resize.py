@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.nnef.convolution_borders import fact_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Factors = tuple[int, ...]
-Sampled: TypeAlias = "Callable[[Any, Axis], Any]"
+Resample: TypeAlias = "Callable[[Any, Axis], Any]"
 
 _METHODS = {"symmetric": "half_pixel", "asymmetric": "asymmetric", "aligned": "align_corners"}
 
@@ -118,7 +118,7 @@ def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
         if stated is not None:
             return stated
 
-    def sampled(entries: Any, axis: Axis) -> Any:
+    def resample(entries: Any, axis: Axis) -> Any:
         return resampled(
             entries,
             [axis],
@@ -132,7 +132,7 @@ def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
         )
 
     return _by_axes(
-        b, op.x, op.scales, op.sizes, op.axes, op.keep_aspect_ratio_policy, sampled, picks=op.mode == "nearest"
+        b, op.x, op.scales, op.sizes, op.axes, op.keep_aspect_ratio_policy, resample, picks=op.mode == "nearest"
     )
 
 
@@ -221,13 +221,13 @@ def _by_axes(
     sizes: Value | None,
     axes: tuple[int, ...] | None,
     policy: str,
-    sampled: Sampled,
+    resample: Resample,
     *,
     picks: bool,
 ) -> tuple[Value, ...]:
     """Any resizing, an axis at a time: entries that are picked, or sums of entries, which are products.
 
-    `sampled` gives a new axis for an old one that an array has in front.
+    `resample` gives a new axis for an old one that an array has in front.
     """
     if not picks and not dtype_of(x).is_floating:
         message = "means of integers have no words there"
@@ -248,10 +248,10 @@ def _by_axes(
             continue
         plan = Axis(0, n, out, ratio)
         if picks:
-            y = b(Gather, y, vector(b, sampled(np.arange(made_up(max(n, out))), plan)), axis=axis)
+            y = b(Gather, y, vector(b, resample(np.arange(reserve(max(n, out))), plan)), axis=axis)
         else:
-            made_up(n, max(n, out))
-            y = _mixed(b, y, axis, sampled(np.eye(n), plan))
+            reserve(n, max(n, out))
+            y = _mixed(b, y, axis, resample(np.eye(n), plan))
     return (b(Identity, y) if y is x else y,)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.operands import needed, sizes
@@ -31,7 +31,7 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Any:
     if len(plane) != _PLANE or 0 in (*plane, *points):
         return None
     count = points[0] * points[1]
-    made_up(batch, channels, plane[0], count, what="weighted entries")
+    reserve(batch, channels, plane[0], count, what="weighted entries")
     emit, is_near = OpBuilder(b), op.mode in _NEAREST
     flat = emit("Reshape", op.grid, _vector(b, batch, count, _PLANE))
     columns, rows = (
@@ -68,7 +68,7 @@ def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: in
     extents = needed(size, "the size")
     plane = extents[2:]
     axes = len(plane)
-    made_up(*plane, axes + 1, what="places")
+    reserve(*plane, axes + 1, what="places")
     ends = [1.0 if align_corners else (n - 1) / n for n in plane]
     lines = [np.linspace(-end, end, n) if n > 1 else np.zeros(1) for end, n in zip(ends, plane, strict=True)]
     places = np.stack([*reversed(np.meshgrid(*lines, indexing="ij")), np.ones(plane)], -1)

@@ -202,4 +202,4 @@ Gelu
 """,
     until=19,
 )
-ROWS.take_apart("HardSwish", "Mish", "Swish")
+ROWS.decompose("HardSwish", "Mish", "Swish")

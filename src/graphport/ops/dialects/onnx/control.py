@@ -89,7 +89,7 @@ def _one_sample(
         return list(results)
     whole = b(Shape, entries[states], start=0, end=1)
     missing = b(Sub, whole, _vector(b, length))
-    return [*results[:states], *(_filled(b, y, missing) for y in results[states:])]
+    return [*results[:states], *(_zero_padded(b, y, missing) for y in results[states:])]
 
 
 def _vector(b: Builder, number: Value) -> Value:
@@ -101,7 +101,7 @@ def _first(b: Builder, x: Value, length: Value) -> Value:
     return b(Slice, x, zero, _vector(b, length), zero)
 
 
-def _filled(b: Builder, y: Value, missing: Value) -> Value:
+def _zero_padded(b: Builder, y: Value, missing: Value) -> Value:
     """`y` with zeros behind its last step."""
     rank = len(b.dims(y))
     zeros = [b.constant(np.zeros(n, np.int64)) for n in (rank, rank - 1)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import Dim, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -241,7 +241,7 @@ def _offset(b: Builder, q: Value, past_key: Value | None, lengths: Value | None)
 def _range(b: Builder, x: Value, axis: int) -> Value:
     n = b.dims(x)[axis]
     if isinstance(n, int):
-        return b.constant(np.arange(made_up(n), dtype=np.int64))
+        return b.constant(np.arange(reserve(n), dtype=np.int64))
     zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
     return emit(b, "opset4.Range", zero, _length(b, x, axis), one, output_type=DType.INT64)
 

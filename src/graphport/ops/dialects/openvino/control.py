@@ -14,8 +14,9 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.captures import copied
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.openvino.control_bodies import Edges, Map, copied
+from graphport.ops.dialects.openvino.control_bodies import Edges, Map
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop
 

@@ -12,8 +12,8 @@ from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.captures import captured, close
-from graphport.ops.dialects.openvino.control_bodies import Map, copied
+from graphport.ops.dialects.captures import captured, close, copied, facts_of_results
+from graphport.ops.dialects.openvino.control_bodies import Map
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop, Scan
 
@@ -29,13 +29,8 @@ def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) 
         attributes[f"{name}_body"] = branch
         attributes[f"{name}_inputs"] = tuple((place + 1, inner) for inner, place in enumerate(given))
         attributes[f"{name}_outputs"] = tuple((place, place) for place in range(len(branch.outputs)))
-    facts = _facts_of(b)
+    facts = facts_of_results(b)
     return b.word("opset8.If", cond, *order, facts=facts, **attributes)
-
-
-def _facts_of(b: Builder) -> list[Any]:
-    node = b.before
-    return [] if node is None else [TensorFact(None, None) if value is None else value.fact for value in node.outputs]
 
 
 @Loop.lift("openvino")
@@ -71,7 +66,7 @@ def lift_loop(
         condition,
         *carried,
         *outside,
-        facts=_facts_of(b),
+        facts=facts_of_results(b),
         body=inner,
         inputs=(*inputs, (1, 1)),
         outputs=(
@@ -134,7 +129,7 @@ def lift_scan(
         *before,
         *operands,
         *outside,
-        facts=_facts_of(b),
+        facts=facts_of_results(b),
         body=inner,
         inputs=(
             *((at + place, place) for place in range(states)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
@@ -129,5 +129,5 @@ def extract_image_patches(
     wide = dtype if dtype.is_floating else DType.FLOAT32
     copied = convolved(b, cast(b, x, wide), b.constant(columns_kernel(channels, sizes, wide), wide), channels, stated)
     # Filters came channel by channel, the result is place by place.
-    order = np.arange(made_up(channels, *sizes)).reshape(channels, -1).T.reshape(-1)
+    order = np.arange(reserve(channels, *sizes)).reshape(channels, -1).T.reshape(-1)
     return cast(b, b(Gather, copied, vector(b, [int(n) for n in order]), axis=1), dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.openvino.detection_boxes import Greedy, Overlap, best, counted, cut, extent, fill, rows_of
-from graphport.ops.dialects.openvino.detection_proposals import are_large, grown, inside, per_place, ranked
+from graphport.ops.dialects.openvino.detection_proposals import are_large, grown, inside, per_cell, ranked
 from graphport.ops.dialects.operands import cast, dtype_of, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
 from graphport.ops.pages.comparison import Equal, Greater, Where
@@ -101,10 +101,10 @@ def proposal(
     anchors = _Anchors(base_size, ratio, scale, framework == "tensorflow")
     _check(b, scores, anchors.count, base_size, pre_nms_topn, post_nms_topn)
     size = b(Gather, picture, vector(b, [0, 1] if anchors.is_tensorflow else [1, 0]), axis=0)
-    start = _around_places(b, scores, anchors, feat_stride)
+    start = _around_cells(b, scores, anchors, feat_stride)
     if anchors.is_tensorflow:
         start = inside(b, start, size)
-    moves = per_place(b, deltas, 4)
+    moves = per_cell(b, deltas, 4)
     shifts, growth = cut(b, moves, 0, 2, -1), cut(b, moves, 2, 4, -1)
     shifts = b(Div, shifts, b.like(shifts, box_coordinate_scale))
     growth = b(Div, growth, b.like(growth, box_size_scale))
@@ -114,7 +114,7 @@ def proposal(
     # One scale for both axes, or one for each, of which height is the first.
     scales = b(Concat, *(b(Gather, picture, vector(b, [place]), axis=0) for place in (-1, 2)), axis=0)
     least = b(Mul, scales, b.like(scales, min_size))
-    marks = b(Squeeze, per_place(b, cut(b, scores, anchors.count, 2 * anchors.count, 1), 1), vector(b, [2]))
+    marks = b(Squeeze, per_cell(b, cut(b, scores, anchors.count, 2 * anchors.count, 1), 1), vector(b, [2]))
     marks = b(Mul, marks, cast(b, are_large(b, boxes, anchors.offset, least), DType.FLOAT32))
     found, places = best(b, marks, pre_nms_topn)
     boxes = rows_of(b, boxes, places)
@@ -142,7 +142,7 @@ def _check(b: Builder, scores: Value, count: int, base: int, before: int, after:
         raise UnsupportedError(message)
 
 
-def _around_places(b: Builder, scores: Value, anchors: _Anchors, stride: int) -> Value:
+def _around_cells(b: Builder, scores: Value, anchors: _Anchors, stride: int) -> Value:
     """Boxes around every place: [1, H * W * count, 4]."""
     axes: list[Value] = []
     for axis, shape in ((2, [-1, 1, 1, 1]), (3, [1, -1, 1, 1])):

@@ -53,9 +53,9 @@ def cut(b: Builder, x: Value, start: int, stop: int, axis: int) -> Value:
     return b(Slice, x, *(vector(b, [n]) for n in (start, stop, axis)))
 
 
-def rows_of(b: Builder, table: Value, places: Value) -> Value:
+def rows_of(b: Builder, table: Value, indices: Value) -> Value:
     """Rows [N, K, D] of a table [N, M, D] at places [N, K]."""
-    return b(GatherND, table, b(Unsqueeze, places, vector(b, [-1])), batch_dims=1)
+    return b(GatherND, table, b(Unsqueeze, indices, vector(b, [-1])), batch_dims=1)
 
 
 def best(b: Builder, scores: Value, most: int = -1) -> tuple[Value, Value]:
@@ -218,11 +218,11 @@ def narrowed(b: Builder, usable: Value, *others: Value) -> list[Value]:
 
 
 def selected_boxes(
-    b: Builder, found: Value, places: Value, dtype: DType, output_type: DType, *, is_sorted: bool
+    b: Builder, found: Value, indices: Value, dtype: DType, output_type: DType, *, is_sorted: bool
 ) -> tuple[Value, ...]:
     """Boxes that are kept, as rows of batch, class and number; the same with scores; and how many they are.
 
-    Shapes: `found` and `places` [N, C, K]; the score of what is left out is the lowest of all.
+    Shapes: `found` and `indices` [N, C, K]; the score of what is left out is the lowest of all.
     """
     numbers = [
         b(Unsqueeze, counted(b, extent(b, found, axis)), vector(b, behind)) for axis, behind in ((0, [1, 2]), (1, [1]))
@@ -230,7 +230,7 @@ def selected_boxes(
     shape = b(Shape, found)
     flat = b(Reshape, found, vector(b, [-1]))
     owners = [b(Reshape, b(Expand, each, shape), vector(b, [-1, 1])) for each in numbers]
-    rows = b(Concat, *owners, b(Reshape, places, vector(b, [-1, 1])), axis=1)
+    rows = b(Concat, *owners, b(Reshape, indices, vector(b, [-1, 1])), axis=1)
     if is_sorted:
         order = in_order(b, flat, largest=True)
         rows, flat = b(Gather, rows, order), b(Gather, flat, order)

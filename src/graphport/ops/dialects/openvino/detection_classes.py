@@ -162,10 +162,10 @@ class _Table:
         shape = joined(b, b(Shape, found), 4)
         return cls(b(Expand, b(Unsqueeze, boxes, vector(b, [0])), shape), per_class=True), found
 
-    def marks(self, b: Builder, scores: Value, places: Value, found: Value, kept: Value, background: int) -> Value:
+    def marks(self, b: Builder, scores: Value, indices: Value, found: Value, kept: Value, background: int) -> Value:
         """Scores [N, C * M] of the boxes that are kept, and less than any score of the others."""
         nothing = b(Expand, b.like(scores, LOWEST), b(Shape, scores))
-        marks = b(ScatterElements, nothing, places, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
+        marks = b(ScatterElements, nothing, indices, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
         if background >= 0:
             is_background = b(Equal, counted(b, extent(b, scores, 1)), b.constant(np.array(background, np.int64)))
             marks = b(Where, b(Unsqueeze, is_background, vector(b, [1])), b.like(marks, LOWEST), marks)
@@ -202,14 +202,14 @@ class _Table:
         numbers = cast(b, b(Unsqueeze, numbers, vector(b, [1])), output_type)
         return rows, numbers, cast(b, counts, output_type)
 
-    def _classes(self, b: Builder, found: Value, places: Value, length: Value) -> Value:
+    def _classes(self, b: Builder, found: Value, indices: Value, length: Value) -> Value:
         """The class of each place; behind all of them what is not kept."""
-        classes = b(Div, places, length)
+        classes = b(Div, indices, length)
         return b(Where, b(Greater, found, b.like(found, LOWEST)), classes, b.constant(np.array(_MANY, np.int64)))
 
-    def _numbers(self, b: Builder, pictures: Value, places: Value, length: Value) -> Value:
+    def _numbers(self, b: Builder, pictures: Value, indices: Value, length: Value) -> Value:
         """Boxes counted through all pictures, or class by class for each."""
-        box = b(Sub, places, b(Mul, b(Div, places, length), length))
+        box = b(Sub, indices, b(Mul, b(Div, indices, length), length))
         if not self.per_class:
             return b(Add, b(Mul, pictures, length), box)
-        return b(Add, b(Mul, box, extent(b, self.boxes, 1)), b(Div, places, length))
+        return b(Add, b(Mul, box, extent(b, self.boxes, 1)), b(Div, indices, length))

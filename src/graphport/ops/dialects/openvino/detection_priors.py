@@ -139,7 +139,7 @@ class _Priors:
 @lower("openvino", "opset8.PriorBox")
 def prior_box(
     b: Builder,
-    places: Value,
+    output_size: Value,
     picture: Value,
     *,
     min_size: Reals = (),
@@ -169,7 +169,7 @@ def prior_box(
         min_max_aspect_ratios_order,
     )
     boxes = priors.boxes()
-    map_, whole = (cast(b, each, DType.FLOAT32) for each in (places, picture))
+    map_, whole = (cast(b, each, DType.FLOAT32) for each in (output_size, picture))
     steps = b(Div, whole, map_)
     middle = 0.5
     if not scale_all_sizes and step != -1:
@@ -180,13 +180,13 @@ def prior_box(
         steps, middle = b(Expand, cut(b, steps, 0, 1, 0), vector(b, [2])), offset
     elif step != 0:
         steps, middle = b.constant(np.full(2, step, np.float32)), offset
-    return _grid(b, places, whole, steps, middle, boxes, clip=clip, variance=variance)
+    return _prior_boxes(b, output_size, whole, steps, middle, boxes, clip=clip, variance=variance)
 
 
 @lower("openvino", "opset1.PriorBoxClustered")
 def prior_box_clustered(
     b: Builder,
-    places: Value,
+    output_size: Value,
     picture: Value,
     *,
     step: float = 0.0,
@@ -203,15 +203,15 @@ def prior_box_clustered(
         message = f"{len(width)} widths and {len(height)} heights"
         raise ShapeError(message, "as many of both, and at least one")
     boxes = [_Prior(w / 2, h / 2) for w, h in zip(width, height, strict=True)]
-    map_, whole = (cast(b, each, DType.FLOAT32) for each in (places, picture))
+    map_, whole = (cast(b, each, DType.FLOAT32) for each in (output_size, picture))
     sides = (step_h or step, step_w or step)
     steps = b.constant(np.array(sides, np.float32)) if any(sides) else b(Div, whole, map_)
-    return _grid(b, places, whole, steps, offset, boxes, clip=clip, variance=variance)
+    return _prior_boxes(b, output_size, whole, steps, offset, boxes, clip=clip, variance=variance)
 
 
-def _grid(
+def _prior_boxes(
     b: Builder,
-    places: Value,
+    output_size: Value,
     whole: Value,
     steps: Value,
     offset: float,
@@ -224,7 +224,7 @@ def _grid(
     if len(variance) not in (0, 1, 4):
         message = f"variance is {list(variance)}"
         raise ShapeError(message, "1 or 4 numbers")
-    map_ = as_int64(b, places)
+    map_ = as_int64(b, output_size)
     low: list[Value] = []
     high: list[Value] = []
     shape = joined(b, map_, len(boxes))

@@ -76,7 +76,7 @@ def ranked(b: Builder, kept: Value, most: int) -> Value:
     return b(And, b(Greater, kept, b.like(kept, 0)), b(LessOrEqual, ranks, b.like(kept, most)))
 
 
-def per_place(b: Builder, x: Value, parts: int) -> Value:
+def per_cell(b: Builder, x: Value, parts: int) -> Value:
     """[N, A * parts, H, W] as [N, H * W * A, parts]."""
     shape = joined(b, 0, -1, parts, extent(b, x, 2), extent(b, x, 3))
     apart = b(Transpose, b(Reshape, x, shape), perm=(0, 3, 4, 1, 2))
@@ -105,10 +105,10 @@ def generate_proposals(
         raise UnsupportedError(message)
     dtype, offset = dtype_of(anchors), 0.0 if normalized else 1.0
     pictures, anchors, deltas, scores = (cast(b, x, DType.FLOAT32) for x in (pictures, anchors, deltas, scores))
-    boxes = _moved(b, b(Reshape, anchors, vector(b, [1, -1, 4])), per_place(b, deltas, 4), offset)
+    boxes = _moved(b, b(Reshape, anchors, vector(b, [1, -1, 4])), per_cell(b, deltas, 4), offset)
     turned = b(Unsqueeze, b(Gather, pictures, vector(b, [1, 0]), axis=1), vector(b, [1]))
     boxes = inside(b, boxes, b(Sub, turned, b.like(boxes, offset)))
-    marks = b(Squeeze, per_place(b, scores, 1), vector(b, [2]))
+    marks = b(Squeeze, per_cell(b, scores, 1), vector(b, [2]))
     found, places = best(b, marks, pre_nms_count)
     boxes = rows_of(b, boxes, places)
     is_large = are_large(b, boxes, offset, _least(b, pictures, min_size))
@@ -151,11 +151,11 @@ def single_image_proposals(
     dtype = dtype_of(anchors)
     front = vector(b, [0])
     picture, anchors, deltas, scores = (cast(b, x, DType.FLOAT32) for x in (picture, anchors, deltas, scores))
-    moves = per_place(b, b(Unsqueeze, deltas, front), 4)
+    moves = per_cell(b, b(Unsqueeze, deltas, front), 4)
     boxes = _moved(b, b(Reshape, anchors, vector(b, [1, -1, 4])), moves, 1.0)
     size = b(Gather, picture, vector(b, [1, 0]), axis=0)
     boxes = inside(b, boxes, b(Sub, size, b.like(size, 1)))
-    marks = b(Squeeze, per_place(b, b(Unsqueeze, scores, front), 1), vector(b, [2]))
+    marks = b(Squeeze, per_cell(b, b(Unsqueeze, scores, front), 1), vector(b, [2]))
     least = b(Reshape, b.like(boxes, [min_size, min_size]), vector(b, [1, 1, 2]))
     marks = b(Mul, marks, cast(b, are_large(b, boxes, 1.0, least), DType.FLOAT32))
     found, places = best(b, marks, pre_nms_count)
@@ -164,12 +164,12 @@ def single_image_proposals(
     every = b(Reshape, ranked(b, kept, post_nms_count), vector(b, [-1]))
     rows = b(Compress, b(Squeeze, boxes, front), every, axis=0)
     chosen = b(Compress, b(Squeeze, found, front), every, axis=0)
-    rows = _filled_up(b, rows, post_nms_count, 4)
-    chosen = _filled_up(b, chosen, post_nms_count)
+    rows = _zero_padded(b, rows, post_nms_count, 4)
+    chosen = _zero_padded(b, chosen, post_nms_count)
     return cast(b, rows, dtype), cast(b, chosen, dtype)
 
 
-def _filled_up(b: Builder, x: Value, count: int, *rest: int) -> Value:
+def _zero_padded(b: Builder, x: Value, count: int, *rest: int) -> Value:
     """The first `count` rows, zeros where there are not as many."""
     zeros = fill(b, 0.0, dtype_of(x), count, *rest)
     return cut(b, b(Concat, x, zeros, axis=0), 0, count, 0)
@@ -179,7 +179,7 @@ def _filled_up(b: Builder, x: Value, count: int, *rest: int) -> Value:
 def prior_grid(
     b: Builder,
     priors: Value,
-    places: Value,
+    feature_map: Value,
     picture: Value,
     *,
     flatten: bool = False,
@@ -192,7 +192,7 @@ def prior_grid(
     dtype = dtype_of(priors)
     sides: list[Value] = []
     for axis, count, stride in ((3, w, stride_x), (2, h, stride_y)):
-        length = vector(b, [count]) if count else extent(b, places, axis)
+        length = vector(b, [count]) if count else extent(b, feature_map, axis)
         whole = cast(b, extent(b, picture, axis), DType.FLOAT32)
         step = b.constant(np.array([stride], np.float32)) if stride else b(Div, whole, cast(b, length, DType.FLOAT32))
         every = cast(b, counted(b, length), DType.FLOAT32)
@@ -208,7 +208,7 @@ def prior_grid(
 def best_regions(b: Builder, regions: Value, scores: Value, *, max_rois: int = 0) -> Value:
     """The regions [n, 4] with the best scores, zeros where there are not as many."""
     _, places = best(b, scores, max_rois)
-    return _filled_up(b, b(Gather, regions, places, axis=0), max_rois, 4)
+    return _zero_padded(b, b(Gather, regions, places, axis=0), max_rois, 4)
 
 
 @lower("openvino", "opset6.ExperimentalDetectronDetectionOutput")
@@ -256,10 +256,10 @@ def detectron_output(
     return _detected(b, boxes, found, places, max_detections_per_image, dtype)
 
 
-def _detected(b: Builder, boxes: Value, found: Value, places: Value, most: int, dtype: DType) -> tuple[Value, ...]:
+def _detected(b: Builder, boxes: Value, found: Value, indices: Value, most: int, dtype: DType) -> tuple[Value, ...]:
     """Class by class what is kept [C, K], or the best of all where that is too much."""
     nothing = b(Expand, b.like(found, LOWEST), b(Shape, found))
-    by_region = b(Transpose, b(ScatterElements, nothing, places, found, axis=1), perm=(1, 0))
+    by_region = b(Transpose, b(ScatterElements, nothing, indices, found, axis=1), perm=(1, 0))
     classes = extent(b, by_region, 1)
     flat = b(Reshape, by_region, vector(b, [-1]))
     count = b(ReduceSum, cast(b, b(Greater, flat, b.like(flat, LOWEST)), DType.INT64), vector(b, [0]), keepdims=0)
@@ -267,17 +267,17 @@ def _detected(b: Builder, boxes: Value, found: Value, places: Value, most: int, 
     # In the order of scores if something had to go, class by class else.
     own = b(Reshape, b(Expand, b(Unsqueeze, counted(b, classes), vector(b, [1])), b(Shape, found)), vector(b, [-1]))
     listed = b(Concat, b(Reshape, found, vector(b, [-1])), fill(b, LOWEST, DType.FLOAT32, most), axis=0)
-    regions = b(Concat, b(Reshape, places, vector(b, [-1])), fill(b, 0, DType.INT64, most), axis=0)
+    regions = b(Concat, b(Reshape, indices, vector(b, [-1])), fill(b, 0, DType.INT64, most), axis=0)
     own = b(Concat, own, fill(b, 0, DType.INT64, most), axis=0)
     is_there = b(Greater, listed, b.like(listed, LOWEST))
-    in_turn = [_filled_up(b, b(Compress, each, is_there, axis=0), most) for each in (listed, own, regions)]
+    in_turn = [_zero_padded(b, b(Compress, each, is_there, axis=0), most) for each in (listed, own, regions)]
     limit = scalar(b, most, DType.INT64)
     is_over = b(Greater, count, limit)
     ranked = [top, b(Sub, spots, b(Mul, b(Div, spots, classes), classes)), b(Div, spots, classes)]
-    ranked = [_filled_up(b, each, most) for each in ranked]
-    scores, kinds, places = (b(Where, is_over, a, c) for a, c in zip(ranked, in_turn, strict=True))
+    ranked = [_zero_padded(b, each, most) for each in ranked]
+    scores, kinds, indices = (b(Where, is_over, a, c) for a, c in zip(ranked, in_turn, strict=True))
     exists = b(Less, counted(b, vector(b, [most])), b(Min, count, limit))
-    spots = b(Add, b(Mul, kinds, extent(b, boxes, 1)), places)
+    spots = b(Add, b(Mul, kinds, extent(b, boxes, 1)), indices)
     rows = b(Gather, b(Reshape, boxes, vector(b, [-1, 4])), spots, axis=0)
     rows = b(Where, b(Unsqueeze, exists, vector(b, [1])), rows, b.like(rows, 0))
     scores = b(Where, exists, scores, b.like(scores, 0))

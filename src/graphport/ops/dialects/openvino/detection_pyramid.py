@@ -49,13 +49,13 @@ def pyramid_features(
     for level, (features, scale) in enumerate(zip(maps, pyramid_scales, strict=False)):
         # The least size of a region is a pixel here also where its middle is moved by half of one.
         moved = b(Sub, rois, b.like(rois, 0.5 * scale)) if aligned else rois
-        found = _sampled(b, features, moved, scale, output_size, sampling_ratio)
+        found = _roi_samples(b, features, moved, scale, output_size, sampling_ratio)
         is_own = b(And, has_area, b(Equal, levels, b.like(levels, level)))
         total = b(Where, b(Unsqueeze, is_own, vector(b, [1, 2, 3])), found, total)
     return (cast(b, total, dtype), b(Identity, regions))[: b.count]
 
 
-def _sampled(b: Builder, features: Value, rois: Value, scale: int, side: int, ratio: int) -> Value:
+def _roi_samples(b: Builder, features: Value, rois: Value, scale: int, side: int, ratio: int) -> Value:
     """Every region as a grid of means of one map."""
     return b(
         RoiAlign,

@@ -75,7 +75,7 @@ def roi_align_rotated(
         spatial_scale=1.0,
     )
     cells = b(Reshape, found, joined(b, grid, extent(b, x, 1)))
-    return cast(b, b(Transpose, _means(b, cells, down[1], across[1]), perm=(0, 3, 1, 2)), dtype)
+    return cast(b, b(Transpose, _averaged(b, cells, down[1], across[1]), perm=(0, 3, 1, 2)), dtype)
 
 
 def _checked(regions: Sequence[Dim], cells: tuple[int, int], ratio: int) -> None:
@@ -127,7 +127,7 @@ def _rotated(b: Builder, down: Value, across: Value, middle: tuple[Value, Value]
     return b(Concat, *sides, *sides, axis=5)
 
 
-def _means(b: Builder, found: Value, down: Value | None, across: Value | None) -> Value:
+def _averaged(b: Builder, found: Value, down: Value | None, across: Value | None) -> Value:
     """Means [r, cells, cells, c] of samples [r, cells, samples, cells, samples, c] that count."""
     axes = vector(b, [2, 4])
     if down is None or across is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, lower
@@ -188,16 +188,16 @@ def _neutral(dtype: DType, reduction: str) -> float:
     return limits.min if reduction == "max" else limits.max
 
 
-def _scattered_mean(b: Builder, data: Value, places: Value, updates: Value, axis: int, *, use_init_val: bool) -> Value:
+def _scattered_mean(b: Builder, data: Value, indices: Value, updates: Value, axis: int, *, use_init_val: bool) -> Value:
     """The sum over the count; the quotient of integers is rounded down."""
-    ones = b(Expand, b.like(data, 1), b(Shape, places))
+    ones = b(Expand, b.like(data, 1), b(Shape, indices))
     start = b(Expand, b.like(data, 1), b(Shape, data))
     if not use_init_val:
-        zeros = b(Expand, b.like(data, 0), b(Shape, places))
-        data = b(ScatterElements, data, places, zeros, axis=axis)
-        start = b(ScatterElements, start, places, zeros, axis=axis)
-    total = b(ScatterElements, data, places, updates, axis=axis, reduction="add")
-    count = b(ScatterElements, start, places, ones, axis=axis, reduction="add")
+        zeros = b(Expand, b.like(data, 0), b(Shape, indices))
+        data = b(ScatterElements, data, indices, zeros, axis=axis)
+        start = b(ScatterElements, start, indices, zeros, axis=axis)
+    total = b(ScatterElements, data, indices, updates, axis=axis, reduction="add")
+    count = b(ScatterElements, start, indices, ones, axis=axis, reduction="add")
     if dtype_of(data).kind != "i":
         return b(Div, total, count)
     return b(Div, b(Sub, total, b(Mod, total, count)), count)
@@ -424,7 +424,7 @@ def _counting(b: Builder, x: Value, axis: int) -> Value:
     """0, 1, 2 and so on along an axis of `x`."""
     length = b.dims(x)[axis]
     if isinstance(length, int):
-        return b.constant(np.arange(made_up(length), dtype=np.int64))
+        return b.constant(np.arange(reserve(length), dtype=np.int64))
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     count = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", x), b.constant(np.array(axis, np.int64)), zero)
     fact = TensorFact(DType.INT64, (length,))

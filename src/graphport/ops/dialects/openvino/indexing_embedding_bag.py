@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @lower("openvino", "opset3.EmbeddingBagOffsetsSum")
 @lower("openvino", "opset15.EmbeddingBagOffsets")
-def bag_offsets(
+def embedding_bag_offsets(
     b: Builder,
     table: Value,
     indices: Value,
@@ -41,7 +41,7 @@ def bag_offsets(
     every = b(Range, _number(b, 0), as_scalar(b, count), _number(b, 1))
     column = vector(b, [1])
     held = b(And, b(GreaterOrEqual, every, b(Unsqueeze, starts, column)), b(Less, every, b(Unsqueeze, ends, column)))
-    return _sum_bags(b, table, indices, held, default, weights, reduction)
+    return _sum_rows(b, table, indices, held, default, weights, reduction)
 
 
 @lower("openvino", "opset3.EmbeddingSegmentsSum")
@@ -57,14 +57,14 @@ def segments_sum(
     """The sum of the rows of each segment; an operand says which row belongs to which."""
     every = b(Range, _number(b, 0), as_scalar(b, as_int64(b, count)), _number(b, 1))
     held = b(Equal, as_int64(b, segments), b(Unsqueeze, every, vector(b, [1])))
-    return _sum_bags(b, table, indices, held, default, weights, "sum")
+    return _sum_rows(b, table, indices, held, default, weights, "sum")
 
 
 def _number(b: Builder, n: int) -> Value:
     return b.constant(np.array(n, np.int64))
 
 
-def _sum_bags(
+def _sum_rows(
     b: Builder,
     table: Value,
     indices: Value,
@@ -97,7 +97,7 @@ def _sum_bags(
 
 @lower("openvino", "opset3.EmbeddingBagPackedSum")
 @lower("openvino", "opset15.EmbeddingBagPacked")
-def bag_packed(
+def embedding_bag_packed(
     b: Builder, table: Value, indices: Value, weights: Value | None = None, *, reduction: str = "sum"
 ) -> Value:
     """The sum, or mean, of the rows of each bag; all bags are of one size."""

@@ -49,9 +49,9 @@ def sparse_fill_empty_rows(
     return (found, b(Gather, numbers, order), is_empty)[: b.count]
 
 
-def _column(b: Builder, places: Value, number: int) -> Value:
+def _column(b: Builder, indices: Value, number: int) -> Value:
     """Rows [n], or columns, of places [n, 2]."""
-    return b(Gather, places, scalar(b, number, DType.INT64), axis=1)
+    return b(Gather, indices, scalar(b, number, DType.INT64), axis=1)
 
 
 def _fill(b: Builder, number: int, shape: Value) -> Value:
@@ -66,13 +66,13 @@ def _without(b: Builder, rows: Value, length: Value) -> Value:
     return b(Not, cast(b, held, DType.BOOL))
 
 
-def _row_by_row(b: Builder, places: Value) -> Value:
-    """The order of `places` [n, 2]: by columns, then, where equal ones keep their order, by rows.
+def _row_by_row(b: Builder, indices: Value) -> Value:
+    """The order of `indices` [n, 2]: by columns, then, where equal ones keep their order, by rows.
 
     One key of both would not fit into the integers of large tables.
     """
-    by_column = _in_order(b, _column(b, places, 1))
-    rows = b(Gather, _column(b, places, 0), by_column)
+    by_column = _in_order(b, _column(b, indices, 1))
+    rows = b(Gather, _column(b, indices, 0), by_column)
     return b(Gather, by_column, _in_order(b, rows))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
@@ -120,7 +120,7 @@ def standardized(b: Builder, x: Value, axes: Sequence[int], *, eps: float, is_sc
     if is_scaled and is_inside and places == list(range(len(dims) - len(last), len(dims))) and last:
         known = [dim for dim in last if isinstance(dim, int)]
         if len(known) == len(last) and dtype in (DType.FLOAT32, DType.FLOAT16):
-            made_up(*known[-1:])
+            reserve(*known[-1:])
             ones = b.constant(np.ones(known[-1:], dtype.numpy), dtype)
             return b(LayerNormalization, x, ones, axis=places[0] - len(dims), epsilon=eps)
     chosen = vector(b, places)
@@ -214,18 +214,18 @@ def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: f
     return b(Div, x, b(Pow, scale, b.like(x, beta)))
 
 
-def _windowed_mean(b: Builder, x: Value, places: Sequence[int], size: int) -> Value:
-    """The sum over `size` entries around each along `places`, zeros beyond the ends, divided by the window's size."""
+def _windowed_mean(b: Builder, x: Value, axes: Sequence[int], size: int) -> Value:
+    """The sum over `size` entries around each along `axes`, zeros beyond the ends, divided by the window's size."""
     rank = len(b.dims(x))
     last = np.iinfo(np.int64).max
-    for axis in places:
+    for axis in axes:
         edges = [(size - 1) // 2 if place == axis else 0 for place in range(rank)]
         edges += [size // 2 if place == axis else 0 for place in range(rank)]
         wide = b(Pad, x, vector(b, edges))
         ends = [last if n == size - 1 else n + 1 - size for n in range(size)]
         parts = [b(Slice, wide, *(vector(b, [n]) for n in (start, end, axis))) for start, end in enumerate(ends)]
         x = b(Sum, *parts)
-    return b(Div, x, b.like(x, float(size) ** len(places)))
+    return b(Div, x, b.like(x, float(size) ** len(axes)))
 
 
 @LRNView.lift("openvino")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
 from graphport.ops.dialects.emitting import emit
@@ -127,7 +127,7 @@ def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -
             x = _wrapped_open(b, x, axis, begin, end)
             continue
         # What is cut off comes first: the rest goes around.
-        made_up(length + max(begin, 0) + max(end, 0), what="places that are padded")
+        reserve(length + max(begin, 0) + max(end, 0), what="places that are padded")
         every = np.arange(length)[max(-begin, 0) : length - max(-end, 0)]
         places = np.pad(every, (max(begin, 0), max(end, 0)), "wrap")
         x = emit(b, "opset8.Gather", x, vector(b, [int(n) for n in places]), b.constant(np.array(axis, np.int64)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
@@ -191,7 +191,7 @@ def _averaged(b: Builder, x: Value, axis: int, length: int, out: int) -> Value:
     """One axis by the product with a matrix that holds each region's shares."""
     rank, dtype = len(b.dims(x)), dtype_of(x)
     order = [*(other for other in range(rank) if other != axis), axis]
-    made_up(length, out)
+    reserve(length, out)
     numbers = np.zeros((length, out))
     for i, (begin, end) in enumerate(_regions(length, out)):
         numbers[begin:end, i] = 1 / (end - begin)
@@ -211,11 +211,11 @@ def adaptive_max_pool(
     if len(dims) < len(extents):
         y, places = largest(b, x, dict(enumerate(wanted, len(lead))))
         return y, cast(b, places, index_element_type)
-    made_up(max(wanted, default=0), what="regions")
+    reserve(max(wanted, default=0), what="regions")
     regions = [_regions(n, out) for n, out in zip(dims, wanted, strict=True)]
     most = prod(max(end - begin for begin, end in axis) for axis in regions)
     # Every region is found among the places of all.
-    made_up(*wanted, prod(dims))
+    reserve(*wanted, prod(dims))
     table = np.zeros((prod(wanted), most), np.int64)
     for row, place in enumerate(product(*regions)):
         every = np.arange(prod(dims)).reshape(dims)[tuple(slice(*ends) for ends in place)].reshape(-1)
@@ -282,7 +282,7 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     lead, spatial = sizes(b.dims(op.x)[:2], "the maps"), sizes(b.dims(op.x)[2:], "the shape of what is pooled back")
     axes = zip(spatial, op.kernel_shape, steps, cut[:rank], cut[rank:], strict=True)
     dims = [*lead, *((n - 1) * s + k - p - q for n, k, s, p, q in axes)]
-    zeros = b.constant(np.zeros(made_up(*dims), dtype_of(op.x).numpy), dtype_of(op.x))
+    zeros = b.constant(np.zeros(reserve(*dims), dtype_of(op.x).numpy), dtype_of(op.x))
     flat, places = emitted_reshape(b, op.x, (-1,)), emitted_reshape(b, op.i, (-1,))
     at = b.constant(np.array(0, np.int64))
     written = emitted_reshape(b, emit(b, "opset3.ScatterElementsUpdate", zeros, places, flat, at), dims)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.openvino.detection_boxes import entry
@@ -112,7 +112,7 @@ def _side(
     counted = b(And, b(GreaterOrEqual, at, b.like(rois, -0.5)), b(LessOrEqual, at, b.like(rois, length - 0.5)))
     counted = cast(b, counted, dtype_of(rois))
     held = b(Unsqueeze, b(Clip, at, b.like(rois, 0), b.like(rois, length - 1)), vector(b, [5]))
-    near = b(Sub, b.like(rois, 1), b(Abs, b(Sub, held, b.like(rois, np.arange(made_up(length))))))
+    near = b(Sub, b.like(rois, 1), b(Abs, b(Sub, held, b.like(rois, np.arange(reserve(length))))))
     shares = b(Mul, b(Max, near, b.like(rois, 0)), b(Unsqueeze, counted, vector(b, [5])))
     return b(ReduceSum, shares, vector(b, [4]), keepdims=0), b(ReduceSum, counted, vector(b, [4]), keepdims=0)
 

@@ -99,7 +99,7 @@ def padded_max_pool(
     return y, _unpadded(b, x, places, around, first)
 
 
-def _unpadded(b: Builder, x: Value, places: Value, around: Surroundings, first: int) -> Value:
+def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first: int) -> Value:
     """Places in padded data as places in the data."""
     v, rank = Vectors(b), len(b.dims(x)) - 2
     lengths = v.add(v.add(around.extents, around.begins), around.ends)
@@ -107,8 +107,8 @@ def _unpadded(b: Builder, x: Value, places: Value, around: Surroundings, first: 
     is_inside: Value | None = None
     for axis in reversed(range(rank)):
         length, begin, n = (_entry(b, side, axis) for side in (lengths, around.begins, around.extents))
-        at = b(Sub, b(Mod, places, length), begin)
-        places = b(Div, places, length)
+        at = b(Sub, b(Mod, indices, length), begin)
+        indices = b(Div, indices, length)
         is_here = b(And, b(GreaterOrEqual, at, zero), b(Less, at, n))
         is_inside = is_here if is_inside is None else b(And, is_inside, is_here)
         if first <= axis + 2:
@@ -117,7 +117,7 @@ def _unpadded(b: Builder, x: Value, places: Value, around: Surroundings, first: 
     found = zero if total is None or is_inside is None else b(Where, is_inside, total, zero)
     if first >= 2:
         return found
-    lead = places if first == 0 else b(Mod, places, as_scalar(b, b(Shape, x, start=1, end=2)))
+    lead = indices if first == 0 else b(Mod, indices, as_scalar(b, b(Shape, x, start=1, end=2)))
     return b(Add, b(Mul, lead, step), found)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.operands import sizes
-from graphport.ops.dialects.pooling_by_position import means_by_position
+from graphport.ops.dialects.pooling_by_position import position_sensitive_mean
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -35,4 +35,6 @@ def position_sensitive_pooling(
     if channels != output_dim * group_size**2:
         message = f"{channels} maps for {output_dim} times {group_size} by {group_size} cells"
         raise UnsupportedError(message)
-    return means_by_position(b, x, rois, output_dim=output_dim, group_size=group_size, spatial_scale=spatial_scale)
+    return position_sensitive_mean(
+        b, x, rois, output_dim=output_dim, group_size=group_size, spatial_scale=spatial_scale
+    )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -411,7 +411,7 @@ class _Layer:
             if steps > np.iinfo(np.int32).max:
                 message = f"a sequence of {steps} steps, its length is an int32"
                 raise UnsupportedError(message)
-            return self._b.constant(np.full(made_up(batch), steps, np.int32))
+            return self._b.constant(np.full(reserve(batch), steps, np.int32))
         count, length = (self._b.constant(np.array([n], np.int64)) if isinstance(n, int) else n for n in (batch, steps))
         whole = emit(self._b, "opset3.Broadcast", length, count)
         return emit(self._b, "opset1.Convert", whole, destination_type=DType.INT32)

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-def _of_nothing(b: Builder, data: Value, places: Value, largest: bool, *, keepdims: int) -> Value:
+def _of_nothing(b: Builder, data: Value, axes: Value, largest: bool, *, keepdims: int) -> Value:
     """The largest or least of no number, which OpenVINO's plugin does not make infinite."""
-    fact = Builder(b.inference)(ReduceMax, data, places, keepdims=keepdims).fact
+    fact = Builder(b.inference)(ReduceMax, data, axes, keepdims=keepdims).fact
     shape = sizes(fact.dims if isinstance(fact, TensorFact) else (), "the shape of what is reduced")
     dtype = dtype_of(data)
     if dtype.is_floating:
@@ -285,7 +285,7 @@ def _finds(page: Page, mode: str) -> None:
         return b.word("opset1.Squeeze", places, vector(b, [at]))
 
 
-def _counted_back(b: Builder, data: Value, at: int, places: Value) -> Value:
+def _counted_back(b: Builder, data: Value, at: int, indices: Value) -> Value:
     """Places in an axis that was turned around, as places in the axis itself."""
     length = b.dims(data)[at]
     if isinstance(length, int):
@@ -293,8 +293,8 @@ def _counted_back(b: Builder, data: Value, at: int, places: Value) -> Value:
     else:
         whole = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", data), vector(b, [at]), b.constant(np.array(0)))
         last = emit(b, "opset1.Subtract", whole, 1)
-    fact = places.fact if isinstance(places.fact, TensorFact) else TensorFact(DType.INT64, None)
-    return b.word("opset1.Subtract", last, places, facts=[fact])[0]
+    fact = indices.fact if isinstance(indices.fact, TensorFact) else TensorFact(DType.INT64, None)
+    return b.word("opset1.Subtract", last, indices, facts=[fact])[0]
 
 
 _finds(ArgMax, "max")

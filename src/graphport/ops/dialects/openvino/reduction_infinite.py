@@ -24,7 +24,7 @@ _KEEPS = frozenset(
 _FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
 
 
-def with_infinities(b: Builder, y: Value, data: Value, places: Value, *, largest: bool, keepdims: int) -> Value:
+def with_infinities(b: Builder, y: Value, data: Value, axes: Value, *, largest: bool, keepdims: int) -> Value:
     """`y`, the largest or least along some axes; infinite where a mask may have left nothing else there."""
     infinity = -np.inf if largest else np.inf
     dtype = getattr(data.fact, "dtype", None)
@@ -33,5 +33,5 @@ def with_infinities(b: Builder, y: Value, data: Value, places: Value, *, largest
     b.looks_around = True
     end = b.constant(infinity, dtype)
     is_end = emit(b, "opset1.Equal", data, end)
-    only = emit(b, "opset1.ReduceLogicalAnd", is_end, places, keep_dims=bool(keepdims))
+    only = emit(b, "opset1.ReduceLogicalAnd", is_end, axes, keep_dims=bool(keepdims))
     return emit(b, "opset1.Select", only, end, y)

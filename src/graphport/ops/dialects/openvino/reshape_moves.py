@@ -232,18 +232,18 @@ def broadcast(b: Builder, x: Value, target: Value, mapping: Value | None = None,
     return b(Expand, x, shape)
 
 
-def _mapped(b: Builder, x: Value, places: tuple[int, ...], target: Value) -> Value:
+def _mapped(b: Builder, x: Value, axes: tuple[int, ...], target: Value) -> Value:
     """`x` with an axis of 1 for each of the target that is not its own."""
     (rank,) = sizes(b.dims(target), "the rank of a broadcast")
     dims = b.dims(x)
-    if len(places) != len(dims) or len(set(places)) != len(places):
+    if len(axes) != len(dims) or len(set(axes)) != len(axes):
         # One number goes everywhere, whatever its axis is mapped to.
         if prod(sizes(dims)) == 1:
             return reshaped(b, x, ())
-        message = f"{len(dims)} axes are mapped to {places}"
+        message = f"{len(dims)} axes are mapped to {axes}"
         raise ShapeError(message)
-    order = sorted(range(len(places)), key=places.__getitem__)
-    missing = [axis for axis in range(rank) if axis not in places]
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    missing = [axis for axis in range(rank) if axis not in axes]
     x = transposed(b, x, order)
     return b(Unsqueeze, x, vector(b, missing)) if missing else x
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -225,7 +225,7 @@ def _plans(b: Builder, x: Value, axes: Sequence[int], wanted: Value | None, scal
 
 def _coordinates(plan: Axis, coordinates: str) -> np.ndarray[Any, Any]:
     if coordinates == "tf_half_pixel_for_nn":
-        y = np.arange(made_up(plan.out), dtype=np.float32)
+        y = np.arange(reserve(plan.out), dtype=np.float32)
         return (y + np.float32(0.5)) / np.float32(plan.ratio)
     return source_coordinates(plan, coordinates, np.dtype(np.float32))
 
@@ -272,7 +272,7 @@ def _shares(plan: Axis, at: np.ndarray[Any, Any], stated: dict[str, Any], *, ant
     if _MODES[stated["mode"]] == "cubic" and not antialiases:
         return _clipped_shares(plan, at, stated["a"])
     scale = min(plan.ratio, 1.0) if antialiases else 1.0
-    made_up(plan.length, plan.out)
+    reserve(plan.length, plan.out)
     distance = np.abs(np.arange(plan.length)[:, None] - at.astype(np.float64)) * scale
     if _MODES[stated["mode"]] == "linear":
         weights = np.clip(1 - distance, 0, None)
@@ -284,7 +284,7 @@ def _shares(plan: Axis, at: np.ndarray[Any, Any], stated: dict[str, Any], *, ant
 def _clipped_shares(plan: Axis, at: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
     """Shares of cubic interpolation, whose four entries are the ones at the edge where they lie beyond it."""
     indices, weights = taps(at.astype(np.float64), plan, "cubic", a, antialiases=False)
-    made_up(plan.length, plan.out)
+    reserve(plan.length, plan.out)
     shares = np.zeros((plan.length, plan.out))
     np.add.at(shares, (np.clip(indices, 0, plan.length - 1), np.arange(plan.out)[:, None]), weights)
     return shares
@@ -480,10 +480,10 @@ def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, An
             continue
         alone = replace(plan, axis=0)
         if how["mode"] == "nearest":
-            entries = resampled(np.arange(made_up(plan.length)), [alone], **how, extrapolation=0)
+            entries = resampled(np.arange(reserve(plan.length)), [alone], **how, extrapolation=0)
             x = emit(b, "opset8.Gather", x, b.constant(entries), b.constant(np.array(plan.axis, np.int64)))
         else:
-            made_up(plan.length, max(plan.length, plan.out))
+            reserve(plan.length, max(plan.length, plan.out))
             shares = resampled(np.eye(plan.length, dtype=np.float64), [alone], **how, extrapolation=0)
             order = [*(other for other in range(rank) if other != plan.axis), plan.axis]
             matrix = b.constant(shares.T.astype(dtype.numpy), dtype)

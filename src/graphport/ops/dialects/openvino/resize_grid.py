@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import lower
@@ -63,7 +63,7 @@ def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: in
     known = size.fact.elements if isinstance(size.fact, TensorFact) else None
     shape: Sequence[Dim] = known if known is not None else needed(size, "the size of a grid")
     spatial = sizes(shape[2:], "an extent of a grid")
-    made_up(*spatial, len(spatial) + 1)
+    reserve(*spatial, len(spatial) + 1)
     steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
     mesh = np.meshgrid(*steps, indexing="ij")
     # The last axis comes first, and a one behind all.

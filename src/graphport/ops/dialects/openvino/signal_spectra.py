@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
@@ -207,7 +207,7 @@ def lift_stft(b: Builder, op: STFTView) -> Lifted:
     length = _frame(b, whole, op.window, op.frame_length)
     dtype = dtype_of(op.signal)
     count = (whole - length) // step + 1
-    made_up(count, length)
+    reserve(count, length)
     places = np.arange(count)[:, None] * step + np.arange(length)
     frames = emit(b, "opset8.Gather", op.signal, b.constant(places), b.constant(np.array(1, np.int64)))
     if op.window is not None:

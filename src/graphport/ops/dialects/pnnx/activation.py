@@ -9,18 +9,9 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.arithmetic_lifts import NAMES, expressed
-from graphport.ops.dialects.torch_functions import (
-    DIALECT,
-    axis_of,
-    called,
-    dtype_of,
-    emits,
-    length,
-    named_dtype,
-    number,
-    vector,
-)
+from graphport.ops.dialects.torch_functions import DIALECT, axis_of, called, emits, length, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import (

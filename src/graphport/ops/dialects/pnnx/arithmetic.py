@@ -17,7 +17,8 @@ from graphport.ir.graph import Value
 from graphport.ops import expressions
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.torch_functions import DIALECT, Scalar, Tensor, dtype_of, emits, number, vector
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.torch_functions import DIALECT, Scalar, Tensor, emits, number, vector
 from graphport.ops.dialects.torch_promotion import DEFAULT, cast, common, computed, kernel, promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Min, Mul, Reciprocal, Sub

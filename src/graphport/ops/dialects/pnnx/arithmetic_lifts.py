@@ -10,7 +10,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.torch_functions import DIALECT, DTYPES, called, dtype_of, literal_of
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.torch_functions import DIALECT, DTYPES, called, literal_of
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import (
     Cast,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.torch_functions import Tensor, dtype_of
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.torch_functions import Tensor
 from graphport.ops.dialects.torch_promotion import cast, floating, promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.comparison import (

@@ -7,26 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import Dim, Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reshape_parts import repeat_interleave
 from graphport.ops.dialects.pnnx.reshape_shapes import transpose
-from graphport.ops.dialects.torch_functions import (
-    DIALECT,
-    bounded,
-    called,
-    dtype_of,
-    emits,
-    length,
-    number,
-    seen,
-    vector,
-)
+from graphport.ops.dialects.torch_functions import DIALECT, bounded, called, emits, length, number, seen, vector
 from graphport.ops.pages.activation import Gelu, Relu, Softmax
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.comparison import Equal, LessOrEqual, Not, Where
@@ -61,7 +52,7 @@ def _causal(b: Builder, query: Value, key: Value) -> Value:
         own, others = (b(Unsqueeze, _positions(b, x), vector(b, [axis])) for x, axis in ((query, 1), (key, 0)))
         return b(LessOrEqual, others, own)
     bounded(rows * columns)
-    made_up(rows, columns)
+    reserve(rows, columns)
     return b.constant(np.tril(np.ones((rows, columns), bool)))
 
 

@@ -11,13 +11,13 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.convolution_integers import integer_convolution
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
     bounded,
     called,
-    dtype_of,
     emits,
     integers,
     length,

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.indexing_slices import sliced, unfold
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
-from graphport.ops.dialects.torch_functions import bounded, dtype_of, length, vector
+from graphport.ops.dialects.torch_functions import bounded, length, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.matmul import MatMul

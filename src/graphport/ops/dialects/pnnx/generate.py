@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import MOST_AT_ONCE, made_up
+from graphport.core.budget import MOST_AT_ONCE, reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list, computed_number, elements_of
 from graphport.ops.dialects.pnnx.reshape_shapes import extents, lengths
 from graphport.ops.dialects.torch_functions import (
@@ -22,7 +23,6 @@ from graphport.ops.dialects.torch_functions import (
     Scalar,
     bounded,
     called,
-    dtype_of,
     emits,
     named_dtype,
     number,
@@ -127,7 +127,7 @@ def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) ->
     count = _known(steps)
     if isinstance(count, Value):
         return _spread(b, float(number(start)), float(number(end)), _of_type(b, count, DType.INT64), wanted)
-    return b.constant(np.linspace(number(start), number(end), made_up(int(number(steps)))).astype(wanted.numpy), wanted)
+    return b.constant(np.linspace(number(start), number(end), reserve(int(number(steps)))).astype(wanted.numpy), wanted)
 
 
 def _spread(b: Builder, start: float, end: float, count: Value, dtype: DType) -> Value:
@@ -145,7 +145,7 @@ def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
     wanted = _dtype(dtype, _REAL)
     rows = int(number(n))
     bounded(rows * (rows if m is None else int(number(m))))
-    made_up(rows, rows if m is None else int(number(m)))
+    reserve(rows, rows if m is None else int(number(m)))
     return b.constant(np.eye(rows, rows if m is None else int(number(m))).astype(wanted.numpy), wanted)
 
 

@@ -13,10 +13,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.arithmetic_lifts import expressed
 from graphport.ops.dialects.pnnx.computed_lengths import computed_number, elements_of
 from graphport.ops.dialects.pnnx.indexing_slices import END
-from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, seen, static
+from graphport.ops.dialects.torch_functions import DIALECT, called, length, seen, static
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.views.indexing import SliceView

@@ -10,8 +10,9 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.indexing_slices import sliced
-from graphport.ops.dialects.torch_functions import dtype_of, emits, number, vector
+from graphport.ops.dialects.torch_functions import emits, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Div, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Not, Where

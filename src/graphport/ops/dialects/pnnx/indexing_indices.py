@@ -18,9 +18,10 @@ from graphport.expression.syntax import List, Literal, Reference, postorder
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.indexing_slices import END, is_none, sliced
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
-from graphport.ops.dialects.torch_functions import axis_of, bounded, dtype_of, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, integers, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Div
 from graphport.ops.pages.comparison import Where

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.indexing import counted
-from graphport.ops.dialects.torch_functions import DIALECT, KEYS, called, dtype_of, seen, weight_of
+from graphport.ops.dialects.torch_functions import DIALECT, KEYS, called, seen, weight_of
 from graphport.ops.pages.indexing import Compress, GatherND, NonZero, OneHot, ScatterND, Trilu, Unique
 from graphport.ops.shapes import broadcast
 from graphport.ops.views.indexing import ScatterElementsView
@@ -127,7 +128,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     wide = called(
         b, "torch.unsqueeze", TensorFact(dtype_of(indices), (*dims[:place], 1, *dims[place:])), input=indices, dim=place
     )
-    rows = np.arange(made_up(size)).reshape(-1, *[1] * (len(dims) - place))
+    rows = np.arange(reserve(size)).reshape(-1, *[1] * (len(dims) - place))
     fact = TensorFact(DType.BOOL, broadcast(b.dims(wide), tuple(rows.shape)))
     hits = [
         called(b, "torch.eq", fact, input=wide, other=b.constant(each, dtype_of(indices)))

@@ -12,7 +12,8 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, length, number, vector
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.torch_functions import DIALECT, called, emits, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import LogSoftmax
 from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Pow, Sqrt, Sub

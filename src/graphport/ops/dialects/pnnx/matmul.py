@@ -9,11 +9,11 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
     axis_of,
     called,
-    dtype_of,
     emits,
     integers,
     length,

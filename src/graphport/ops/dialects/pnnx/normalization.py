@@ -6,23 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.pnnx.reduction_norms import norm
-from graphport.ops.dialects.torch_functions import (
-    DIALECT,
-    bounded,
-    called,
-    dtype_of,
-    emits,
-    integers,
-    length,
-    number,
-    vector,
-)
+from graphport.ops.dialects.torch_functions import DIALECT, bounded, called, emits, integers, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow
 from graphport.ops.pages.normalization import (
@@ -51,7 +42,7 @@ def _epsilon(eps: Any) -> float | None:
 def _for_entries(b: Builder, given: Value | None, x: Value, shape: Any) -> Value:
     """What is given for each entry of the last axes, or 1 for all."""
     extents = integers(shape)
-    made_up(*extents)
+    reserve(*extents)
     return b.constant(np.ones(extents), dtype_of(x)) if given is None else given
 
 

@@ -12,19 +12,10 @@ from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
-from graphport.ops.dialects.torch_functions import (
-    DIALECT,
-    called,
-    dtype_of,
-    emits,
-    integers,
-    length,
-    number,
-    static,
-    vector,
-)
+from graphport.ops.dialects.torch_functions import DIALECT, called, emits, integers, length, number, static, vector
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad

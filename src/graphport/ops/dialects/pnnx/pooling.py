@@ -16,8 +16,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.convolution import batched, unbatched
-from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, integers, number, vector
+from graphport.ops.dialects.torch_functions import DIALECT, called, emits, integers, number, vector
 from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Max, Mod, Mul, Pow
 from graphport.ops.pages.indexing import Slice
@@ -73,11 +74,11 @@ def max_pool(
     return unbatched(b, y, is_added=is_added), unbatched(b, _within_planes(b, x, places), is_added=is_added)
 
 
-def _within_planes(b: Builder, x: Value, places: Value) -> Value:
+def _within_planes(b: Builder, x: Value, indices: Value) -> Value:
     dims = b.dims(x)[2:]
     if any(isinstance(dim, Symbolic) for dim in dims):
-        return b(Mod, places, b(ReduceProd, b(Shape, x, start=2), keepdims=0))
-    return b(Mod, places, b.like(places, prod(dims)))
+        return b(Mod, indices, b(ReduceProd, b(Shape, x, start=2), keepdims=0))
+    return b(Mod, indices, b.like(indices, prod(dims)))
 
 
 @emits(*_words("AvgPool"))

@@ -12,9 +12,10 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list
 from graphport.ops.dialects.recurrent_in_steps import RESETS_STATE, Recurrent, in_steps, unsupported_parts
-from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, weight_of
+from graphport.ops.dialects.torch_functions import DIALECT, called, weight_of
 from graphport.ops.folded import Computed
 from graphport.ops.pages.recurrent.sequences import DIRECTIONS
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView

@@ -12,6 +12,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.arithmetic_lifts import NAMES
 from graphport.ops.dialects.pnnx.reduction_reduced import named, reduced
 from graphport.ops.dialects.torch_functions import (
@@ -19,7 +20,6 @@ from graphport.ops.dialects.torch_functions import (
     axes_of,
     axis_of,
     called,
-    dtype_of,
     emits,
     length,
     named_dtype,

@@ -7,8 +7,9 @@ from typing import Any
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.arithmetic_lifts import expressed
-from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, static
+from graphport.ops.dialects.torch_functions import DIALECT, called, static
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.normalization import MeanVarianceNormalization
 from graphport.ops.pages.pooling import GlobalLpPool

@@ -8,8 +8,9 @@ from typing import Any
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reduction_reduced import reduced
-from graphport.ops.dialects.torch_functions import axis_of, dtype_of, emits, integers, number, vector
+from graphport.ops.dialects.torch_functions import axis_of, emits, integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.dialects.torch_rows import PNNX, typed
 from graphport.ops.pages.arithmetic import Abs, Pow

@@ -12,8 +12,9 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reduction_norms import norm
-from graphport.ops.dialects.torch_functions import axes_of, axis_of, bounded, dtype_of, emits, length, number, vector
+from graphport.ops.dialects.torch_functions import axes_of, axis_of, bounded, emits, length, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub

@@ -12,9 +12,10 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
 from graphport.ops.dialects.pnnx.reshape_parts import pieces
-from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static, vector
+from graphport.ops.dialects.torch_functions import DIALECT, called, length, static, vector
 from graphport.ops.pages.reshape import (
     Concat,
     DepthToSpace,

@@ -13,7 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.operands import reals
+from graphport.ops.dialects.operands import dtype_of, reals
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
 from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
@@ -21,7 +21,6 @@ from graphport.ops.dialects.resize_by_axes import Sampling, is_there, resized_by
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
     called,
-    dtype_of,
     emits,
     integers,
     length,

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.indexing_slices import roll
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, conjugate, pairs, parts, scaled, stacked
@@ -25,7 +26,6 @@ from graphport.ops.dialects.torch_functions import (
     axis_of,
     bounded,
     called,
-    dtype_of,
     emits,
     integers,
     length,
@@ -302,7 +302,7 @@ def istft(
     if number(normalized):
         frames = b(Mul, frames, b.like(frames, sqrt(size)))
     weighted = b(Mul, frames, b(Reshape, shape, vector(b, [-1, 1])))
-    made_up(size, size)
+    reserve(size, size)
     kernel_ = b.like(frames, np.eye(size).reshape(size, 1, size))
     added = b(Squeeze, b(ConvTranspose, weighted, kernel_, strides=(step,)), vector(b, [1]))
     return _evened(b, added, known.numpy(), step, is_centered=bool(number(center)), length=length)

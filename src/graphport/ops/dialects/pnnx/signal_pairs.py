@@ -21,9 +21,10 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.arithmetic import hypot
 from graphport.ops.dialects.table import Rows
-from graphport.ops.dialects.torch_functions import COMPLEX, DIALECT, Function, bound, dtype_of, vector, weight_of
+from graphport.ops.dialects.torch_functions import COMPLEX, DIALECT, Function, bound, vector, weight_of
 from graphport.ops.dialects.torch_promotion import cast, computed, kernel
 from graphport.ops.pages.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
 from graphport.ops.pages.reshape import Concat, Split, Squeeze, Unsqueeze

@@ -47,7 +47,7 @@ aten.rrelu, aten.rrelu_with_noise,
        unsupported("a dropout that is training: export the module in eval mode")
     -> (F.rrelu(self, lower, upper), None)
 """,
-    by_place=False,
+    by_position=False,
 )
 
 

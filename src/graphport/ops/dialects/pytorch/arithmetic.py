@@ -6,8 +6,9 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
-from graphport.ops.dialects.torch_functions import dtype_of, number, vector
+from graphport.ops.dialects.torch_functions import number, vector
 from graphport.ops.dialects.torch_promotion import promoted
 from graphport.ops.pages.arithmetic import Abs, Div, Mod, Mul, Round
 from graphport.ops.pages.comparison import Equal, Where

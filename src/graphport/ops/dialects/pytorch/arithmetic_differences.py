@@ -9,9 +9,10 @@ from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.indexing_slices import sliced
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import axis_of, dtype_of, integers, number, vector
+from graphport.ops.dialects.torch_functions import axis_of, integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Mul, Pow, Sub
 from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, IsInf, IsNaN, Less, Not, Or, Where
@@ -37,13 +38,13 @@ def trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1)
     return b(ReduceSum, _panels(b, y, x, dx, axis), vector(b, [axis]), keepdims=0)
 
 
-@aten("aten.cumulative_trapezoid", by_place=False)
+@aten("aten.cumulative_trapezoid", by_position=False)
 def cumulative_trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1) -> Value:
     axis = axis_of(number(dim), len(b.dims(y)))
     return b(CumSum, _panels(b, y, x, dx, axis), b.constant(axis, DType.INT64))
 
 
-@aten("aten.gradient", by_place=False)
+@aten("aten.gradient", by_position=False)
 def gradient(b: Builder, self: Value, spacing: Any = None, dim: Any = None, edge_order: Any = 1) -> Any:
     """Half the differences of both neighbours, whole ones of a single neighbour at the ends."""
     if number(edge_order) != 1:

@@ -11,9 +11,10 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.arithmetic_special import lgamma, polynomial
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import dtype_of, number
+from graphport.ops.dialects.torch_functions import number
 from graphport.ops.dialects.torch_promotion import cast, common, floating, kernel, promoted, tensor
 from graphport.ops.pages.arithmetic import Add, Cos, Div, Floor, Log, Mul, Neg, Pow, Sin, Sub
 from graphport.ops.pages.comparison import Equal, Less, LessOrEqual, Where

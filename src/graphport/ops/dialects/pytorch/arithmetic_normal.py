@@ -10,9 +10,9 @@ from graphport.core.dtypes import DType
 from graphport.expression.approximations import ERF_INNER, ERF_OUTER
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.arithmetic_special import polynomial
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
-from graphport.ops.dialects.torch_functions import dtype_of
 from graphport.ops.dialects.torch_promotion import cast, floating, kernel
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Neg, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Greater, Less, Where
@@ -48,7 +48,7 @@ def _scaled_complement(b: Builder, x: Value) -> Value:
     size, one = b(Abs, x), b.like(x, 1)
     near = b(Min, size, one)
     square = b(Mul, near, near)
-    plain = b(Mul, b(Exp, square), b(Sub, one, b(Mul, near, polynomial(b, square, ERF_INNER[::-1]))))
+    without_layout = b(Mul, b(Exp, square), b(Sub, one, b(Mul, near, polynomial(b, square, ERF_INNER[::-1]))))
     middle = b(Max, one, b(Min, size, b.like(x, 6)))
     ratio = b(Div, b(Sub, middle, b.like(x, 3)), b(Add, middle, b.like(x, 3)))
     fitted = polynomial(b, ratio, ERF_OUTER[::-1])
@@ -56,7 +56,7 @@ def _scaled_complement(b: Builder, x: Value) -> Value:
     z = b(Div, b.like(x, -0.5), b(Mul, far, far))
     terms = [math.prod(range(1, 2 * k, 2)) for k in range(_TERMS)]
     series = b(Div, polynomial(b, z, [float(t) for t in terms[::-1]]), b(Mul, far, b.like(x, math.sqrt(math.pi))))
-    found = b(Where, b(Less, size, one), plain, b(Where, b(Less, size, b.like(x, 6)), fitted, series))
+    found = b(Where, b(Less, size, one), without_layout, b(Where, b(Less, size, b.like(x, 6)), fitted, series))
     mirrored = b(Sub, b(Mul, b.like(x, 2), b(Exp, b(Mul, x, x))), found)
     return b(Where, b(Less, x, b.like(x, 0)), mirrored, found)
 

@@ -9,9 +9,10 @@ from typing import Any
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.overloads import DIALECT
 from graphport.ops.dialects.table import Rows
-from graphport.ops.dialects.torch_functions import KEYS, Function, Tensor, dtype_of
+from graphport.ops.dialects.torch_functions import KEYS, Function, Tensor
 from graphport.ops.dialects.torch_promotion import promoted
 from graphport.ops.dialects.torch_rows import FUNCTIONS
 from graphport.ops.pages.arithmetic import Div, Floor, Mod, Sub

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
-from graphport.ops.dialects.torch_functions import dtype_of
 from graphport.ops.dialects.torch_promotion import cast, computed, floating
 from graphport.ops.pages.arithmetic import Abs, Add, Cos, Div, Exp, Floor, Log, Mul, Neg, Sin, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Less, Where

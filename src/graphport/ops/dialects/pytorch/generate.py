@@ -10,11 +10,12 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.generate import arange as pnnx_arange
 from graphport.ops.dialects.pnnx.generate import fill
 from graphport.ops.dialects.pnnx.reshape_shapes import extents, lengths
 from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten
-from graphport.ops.dialects.torch_functions import bounded, dtype_of, named_dtype, number, vector
+from graphport.ops.dialects.torch_functions import bounded, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Mul, Sub
 from graphport.ops.pages.comparison import Equal
@@ -73,7 +74,7 @@ def new_full(b: Builder, self: Value, size: Any, fill_value: Any, dtype: Any = N
     return full(b, size, fill_value, dtype or f"torch.{dtype_of(self).text}")
 
 
-@aten("aten.empty_permuted", "aten.empty_strided", "aten.new_empty_strided", by_place=False)
+@aten("aten.empty_permuted", "aten.empty_strided", "aten.new_empty_strided", by_position=False)
 def empty(
     b: Builder, size: Any, physical_layout: Any = None, stride: Any = None, self: Any = None, dtype: Any = None
 ) -> Value:

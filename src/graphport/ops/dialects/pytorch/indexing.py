@@ -11,13 +11,14 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.indexing_indices import scatter, scatter_reduce, slice_scatter
 from graphport.ops.dialects.pnnx.indexing_slices import END, sliced
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.indexing_indices import strided_indices
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten, view
-from graphport.ops.dialects.torch_functions import axis_of, dtype_of, number, vector
+from graphport.ops.dialects.torch_functions import axis_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
 from graphport.ops.pages.comparison import Equal, Greater, Less, Where

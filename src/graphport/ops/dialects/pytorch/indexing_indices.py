@@ -12,10 +12,11 @@ from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.indexing_embedding_bag import embedding_bag
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import bounded, dtype_of, integers, number, vector
+from graphport.ops.dialects.torch_functions import bounded, integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.comparison import Where

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.operands import as_int64
+from graphport.ops.dialects.operands import as_int64, dtype_of
 from graphport.ops.dialects.pnnx.convolution import conv, conv_transpose
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import dtype_of, integers, length, number, vector
+from graphport.ops.dialects.torch_functions import integers, length, number, vector
 from graphport.ops.pages.arithmetic import Div, Mul, Sub
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.convolution import Conv
@@ -29,13 +29,13 @@ def _wanted(mask: Any) -> list[bool]:
     return [bool(number(each)) for each in mask]
 
 
-@aten("aten.embedding_dense_backward", by_place=False)
+@aten("aten.embedding_dense_backward", by_position=False)
 def embedding_gradient(
     b: Builder, grad_output: Value, indices: Value, num_weights: Any, padding_idx: Any, scale_grad_by_freq: Any
 ) -> Value:
     """Rows added up at their places, none at the place that stands for padding."""
     count, padding = int(number(num_weights)), int(number(padding_idx))
-    made_up(count)
+    reserve(count)
     width = b(Shape, grad_output, start=-1)
     rows = b(Reshape, grad_output, b(Concat, vector(b, [-1]), width, axis=0))
     places = b(Reshape, as_int64(b, indices), vector(b, [-1, 1]))
@@ -52,7 +52,7 @@ def embedding_gradient(
 @aten(
     "aten.max_pool2d_with_indices_backward",
     ignores=("kernel_size", "stride", "padding", "dilation", "ceil_mode"),
-    by_place=False,
+    by_position=False,
 )
 def max_pool_gradient(b: Builder, grad_output: Value, self: Value, indices: Value) -> Value:
     """What comes of each window, at the place of its maximum."""
@@ -70,12 +70,12 @@ def _spread(b: Builder, grad: Value, x: Value, shares: Sequence[np.ndarray[Any, 
     return b(MatMul, b(MatMul, rows, grad), columns)
 
 
-@aten("aten._adaptive_avg_pool2d_backward", by_place=False)
+@aten("aten._adaptive_avg_pool2d_backward", by_position=False)
 def adaptive_avg_pool_gradient(b: Builder, grad_output: Value, self: Value) -> Value:
     shares: list[np.ndarray[Any, Any]] = []
     for axis in (-2, -1):
         count, windows = length(b.dims(self), axis), length(b.dims(grad_output), axis)
-        made_up(count, windows)
+        reserve(count, windows)
         found = np.zeros((windows, count))
         for place in range(windows):
             start, stop = place * count // windows, -(-(place + 1) * count // windows)
@@ -84,7 +84,7 @@ def adaptive_avg_pool_gradient(b: Builder, grad_output: Value, self: Value) -> V
     return _spread(b, grad_output, self, shares)
 
 
-@aten("aten.avg_pool2d_backward", ignores=("ceil_mode",), by_place=False)
+@aten("aten.avg_pool2d_backward", ignores=("ceil_mode",), by_position=False)
 def avg_pool_gradient(
     b: Builder,
     grad_output: Value,
@@ -101,7 +101,7 @@ def avg_pool_gradient(
     shares: list[np.ndarray[Any, Any]] = []
     for axis, k, step, pad in zip((-2, -1), kernel, strides, pads, strict=True):
         count, windows = length(b.dims(self), axis), length(b.dims(grad_output), axis)
-        made_up(count, windows)
+        reserve(count, windows)
         found = np.zeros((windows, count))
         for place in range(windows):
             begin = place * step - pad
@@ -114,7 +114,7 @@ def avg_pool_gradient(
     return found if divisor is None else b(Div, found, b.like(found, divisor))
 
 
-@aten("aten.convolution_backward", ignores=("bias_sizes", "output_padding"), by_place=False)
+@aten("aten.convolution_backward", ignores=("bias_sizes", "output_padding"), by_position=False)
 def convolution_gradient(
     b: Builder,
     grad_output: Value,
@@ -180,7 +180,7 @@ def _centered(b: Builder, grad: Value, scaled: Value, inverse: Value, axes: Valu
     return b(Mul, inverse, b(Sub, b(Sub, grad, b(ReduceMean, grad, axes)), along))
 
 
-@aten("aten.native_layer_norm_backward", by_place=False)
+@aten("aten.native_layer_norm_backward", by_position=False)
 def layer_norm_gradient(
     b: Builder,
     grad_out: Value,
@@ -205,7 +205,7 @@ def layer_norm_gradient(
     )
 
 
-@aten("aten.native_group_norm_backward", ignores=("N", "C", "HxW"), by_place=False)
+@aten("aten.native_group_norm_backward", ignores=("N", "C", "HxW"), by_position=False)
 def group_norm_gradient(
     b: Builder,
     grad_out: Value,

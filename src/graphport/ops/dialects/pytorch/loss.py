@@ -7,9 +7,10 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import dtype_of, number, vector
+from graphport.ops.dialects.torch_functions import number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import LogSoftmax

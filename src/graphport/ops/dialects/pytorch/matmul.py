@@ -38,7 +38,7 @@ def _inverse(b: Builder, x: Value) -> Value:
     return inverted(b, x) if _is_small(b, x) else inverse(b, x)
 
 
-@aten("aten.linalg_inv_ex", by_place=False)
+@aten("aten.linalg_inv_ex", by_position=False)
 @aten("aten.inverse", "aten.linalg_inv")
 def inv(b: Builder, self: Any = None, A: Any = None, check_errors: Any = False) -> Any:
     """A matrix without one gives infinite numbers, where PyTorch stops."""

@@ -16,11 +16,11 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.operands import sizes
+from graphport.ops.dialects.operands import dtype_of, sizes
 from graphport.ops.dialects.pnnx.indexing_slices import sliced
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import dtype_of, number, vector
+from graphport.ops.dialects.torch_functions import number, vector
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Mul, Neg, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Less, Where
 from graphport.ops.pages.matmul import MatMul
@@ -173,7 +173,7 @@ def triangular_solve(
     return triangular(b, a, self, is_upper=is_upper, is_unit=bool(number(unitriangular))), A
 
 
-@aten("aten._cholesky_solve_helper", by_place=False)
+@aten("aten._cholesky_solve_helper", by_position=False)
 @aten("aten.cholesky_solve")
 def cholesky_solve(b: Builder, self: Value, input2: Any = None, upper: Any = False, A: Any = None) -> Value:
     factor = input2 if input2 is not None else A
@@ -186,7 +186,7 @@ def cholesky_inverse(b: Builder, self: Value, upper: Any = False) -> Value:
     return cholesky_solve(b, _identity(b, self, _square(b, self)), self, upper)
 
 
-@aten("aten.qr", by_place=False)
+@aten("aten.qr", by_position=False)
 @aten("aten.linalg_qr")
 def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some: Any = True) -> Any:
     """By reflections, with the signs of LAPACK, which PyTorch asks."""

@@ -10,8 +10,9 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import dtype_of, integers, number, vector
+from graphport.ops.dialects.torch_functions import integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub

@@ -18,7 +18,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, LOWERINGS, UnsupportedError, lower
 from graphport.ops.dialects.table import Rows
-from graphport.ops.dialects.torch_functions import BY_PLACE, COMPLEX, EXPORTED, LEFT, Function, bound
+from graphport.ops.dialects.torch_functions import BY_POSITION, COMPLEX, EXPORTED, LEFT, Function, bound
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
 from graphport.ops.dialects.torch_rows import FUNCTIONS
 
@@ -56,20 +56,20 @@ FUNCTIONAL: dict[str, str] = {}
 """Words that write into their operand and are not called like what they compute with an underscore behind."""
 
 
-def aten(*words: str, ignores: Sequence[str] = (), by_place: bool = True) -> Callable[[Function], Function]:
+def aten(*words: str, ignores: Sequence[str] = (), by_position: bool = True) -> Callable[[Function], Function]:
     """Register a function as the meaning of targets: `aten.max.dim`, or `aten.max` for every overload without a rule.
 
     As `emits` for PNNX: parameters have PyTorch's names, tensors are values, numbers are what they are in Python.
-    `by_place` says that the parameters are PyTorch's first ones in their order, of every overload that there is a rule
-    for: then it is also the meaning of PNNX's `aten::max`, whose operands have no names.
+    `by_position` says that the parameters are PyTorch's first ones in their order, of every overload that has a rule
+    of its own: then it is also the meaning of PNNX's `aten::max`, whose operands have no names.
     """
 
     def register(function: Function) -> Function:
         for word in words:
-            rule = _Plain(bound(word, function, ignores))
+            rule = _WithoutLayout(bound(word, function, ignores))
             lower(DIALECT, word)(rule)
-            if by_place and word.startswith(_SPACE) and base_of(word) == word:
-                BY_PLACE[word.removeprefix(_SPACE)] = rule
+            if by_position and word.startswith(_SPACE) and base_of(word) == word:
+                BY_POSITION[word.removeprefix(_SPACE)] = rule
         return function
 
     return register
@@ -80,9 +80,9 @@ def _aliased(*words: str) -> Callable[[Function], Function]:
 
     def register(rule: Function) -> Function:
         for word in words:
-            lower(DIALECT, word)(_Plain(rule))
+            lower(DIALECT, word)(_WithoutLayout(rule))
             if base_of(word) == word:
-                BY_PLACE[word.removeprefix(_SPACE)] = rule
+                BY_POSITION[word.removeprefix(_SPACE)] = rule
         return rule
 
     return register
@@ -100,7 +100,7 @@ def view(
 
 
 @dataclass(frozen=True, slots=True)
-class _Plain:
+class _WithoutLayout:
     """A rule that is given no arguments about where numbers lie."""
 
     rule: Callable[..., Any]
@@ -117,9 +117,9 @@ class _Plain:
         return self.rule(b, *operands, **kept)
 
 
-def plain(rule: Callable[..., Any]) -> Callable[..., Any]:
+def without_layout(rule: Callable[..., Any]) -> Callable[..., Any]:
     """`rule`, given no arguments about where numbers lie."""
-    return _Plain(rule)
+    return _WithoutLayout(rule)
 
 
 def base_of(word: str) -> str:
@@ -162,7 +162,7 @@ def _fallback(word: str) -> Callable[..., Any] | None:
     if base != bare or not base.startswith(_SPACE):
         return None
     rule = registry.lowering(PNNX, f"{prefix}{LEFT}{name}")
-    return None if rule is None else _Plain(rule)
+    return None if rule is None else _WithoutLayout(rule)
 
 
 FALLBACKS[DIALECT] = _fallback

@@ -10,8 +10,9 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import axis_of, dtype_of, named_dtype, number, vector
+from graphport.ops.dialects.torch_functions import axis_of, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Cast, Div, Max, Min, Mul, Neg, Reciprocal, Round, Sub

@@ -11,9 +11,10 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import dtype_of, integers, named_dtype, number, vector
+from graphport.ops.dialects.torch_functions import integers, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Neg, Reciprocal, Round, Sub

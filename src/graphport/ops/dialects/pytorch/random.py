@@ -7,10 +7,11 @@ from typing import Any
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.generate import fill
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
-from graphport.ops.dialects.torch_functions import dtype_of, named_dtype, number
+from graphport.ops.dialects.torch_functions import named_dtype, number
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Floor, Mul
 from graphport.ops.pages.comparison import Less
@@ -38,7 +39,7 @@ aten.randn(size, dtype=None) -> RandomNormalLike(zeros(size, dtype))
 """)
 
 
-@aten("aten.randint", "aten.randint.low", by_place=False)
+@aten("aten.randint", "aten.randint.low", by_position=False)
 def randint(b: Builder, high: Any, size: Any, low: Any = 0, dtype: Any = None) -> Value:
     first, last = float(number(low)), float(number(high))
     x = b(RandomUniformLike, _zeros(b, size, None))
@@ -46,7 +47,7 @@ def randint(b: Builder, high: Any, size: Any, low: Any = 0, dtype: Any = None) -
     return cast(b, wide, named_dtype(dtype) or DType.INT64)
 
 
-@aten("aten.bernoulli", by_place=False)
+@aten("aten.bernoulli", by_position=False)
 def bernoulli(b: Builder, self: Value, p: Any = None) -> Value:
     """1 with the probability that stands there."""
     chance = self if p is None else b.like(self, float(number(p)))

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reduction import median as pnnx_median
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pnnx.reduction_reduced import reduced
 from graphport.ops.dialects.pnnx.reduction_statistics import running_extreme
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
-from graphport.ops.dialects.torch_functions import axes_of, axis_of, dtype_of, number, vector
+from graphport.ops.dialects.torch_functions import axes_of, axis_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
@@ -172,7 +173,7 @@ def pdist(b: Builder, self: Value, p: Any = 2.0) -> Value:
     """The distances of all pairs of rows, each once: those above the diagonal."""
     count = b.dims(self)[0]
     if isinstance(count, int):
-        made_up(count, count)
+        reserve(count, count)
         pairs = [vector(b, [int(n) for n in row]) for row in np.triu_indices(count, 1)]
     else:
         rows = b(Shape, self, end=1)

@@ -9,10 +9,11 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten, view
-from graphport.ops.dialects.torch_functions import axes_of, axis_of, dtype_of, length, named_dtype, number, vector
+from graphport.ops.dialects.torch_functions import axes_of, axis_of, length, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.pages.arithmetic import BitCast
 from graphport.ops.pages.reduction import ReduceProd

@@ -54,9 +54,9 @@ def _resized(
 
 for _name, _mode in _WORDS.items():
     _word = f"aten._upsample{_name}" if _name.startswith("_") else f"aten.upsample_{_name}"
-    aten(_word, by_place=False)(partial(_resized, _mode, False))
+    aten(_word, by_position=False)(partial(_resized, _mode, False))
 for _name in ("bilinear2d", "bicubic2d"):
-    aten(f"aten._upsample_{_name}_aa", by_place=False)(partial(_resized, _WORDS[_name], True))
+    aten(f"aten._upsample_{_name}_aa", by_position=False)(partial(_resized, _WORDS[_name], True))
 
 
 ROWS.lower("""

@@ -15,7 +15,7 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pnnx.generate import fill
 from graphport.ops.dialects.pnnx.signal import fft, ifft, irfft, rfft
 from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both
-from graphport.ops.dialects.pytorch.overloads import DIALECT, ROWS, aten, plain
+from graphport.ops.dialects.pytorch.overloads import DIALECT, ROWS, aten, without_layout
 from graphport.ops.dialects.pytorch.signal_pairs import ALIKE, pairs
 from graphport.ops.dialects.pytorch.signal_pairs import ROWS as PAIRS
 from graphport.ops.dialects.torch_functions import COMPLEX, axes_of, bounded, named_dtype, number
@@ -155,14 +155,14 @@ def where(b: Builder, condition: Value, self: Any, other: Any) -> Part:
 def _cosines(b: Builder, coefficients: tuple[float, ...], window_length: Any, periodic: Any, dtype: Any) -> Value:
     """A window that is a sum of cosines of once, twice … the angle."""
 
-    def shape(places: Any, span: int) -> Any:
-        angles = 2 * np.pi * places / span
+    def shape(positions: Any, span: int) -> Any:
+        angles = 2 * np.pi * positions / span
         return sum(c * np.cos(k * angles) for k, c in enumerate(coefficients))
 
-    return _sampled(b, shape, window_length, periodic, dtype)
+    return _window(b, shape, window_length, periodic, dtype)
 
 
-def _sampled(b: Builder, shape: Callable[[Any, int], Any], window_length: Any, periodic: Any, dtype: Any) -> Value:
+def _window(b: Builder, shape: Callable[[Any, int], Any], window_length: Any, periodic: Any, dtype: Any) -> Value:
     """A window as a function of the place and of the last one; a periodic one is longer by a place that is left out."""
     count = bounded(int(number(window_length)))
     wanted = named_dtype(dtype) or DType.FLOAT32
@@ -180,23 +180,23 @@ aten.hamming_window(window_length, periodic: any = True, alpha=0.54, beta=0.46, 
 aten.blackman_window(window_length, periodic: any = True, dtype=None)
     -> cosines([0.42, -0.5, 0.08], window_length, periodic, dtype)
 """,
-    by_place=False,
+    by_position=False,
 )
 
 
-@aten("aten.bartlett_window", by_place=False)
+@aten("aten.bartlett_window", by_position=False)
 def bartlett_window(b: Builder, window_length: Any, periodic: Any = True, dtype: Any = None) -> Value:
-    return _sampled(b, lambda places, span: 1 - np.abs(2 * places / span - 1), window_length, periodic, dtype)
+    return _window(b, lambda places, span: 1 - np.abs(2 * places / span - 1), window_length, periodic, dtype)
 
 
-@aten("aten.kaiser_window", by_place=False)
+@aten("aten.kaiser_window", by_position=False)
 def kaiser_window(b: Builder, window_length: Any, periodic: Any = True, beta: Any = 12.0, dtype: Any = None) -> Value:
     width = float(number(beta))
 
-    def shape(places: Any, span: int) -> Any:
-        return np.i0(width * np.sqrt(np.maximum(1 - (2 * places / span - 1) ** 2, 0))) / np.i0(width)
+    def shape(positions: Any, span: int) -> Any:
+        return np.i0(width * np.sqrt(np.maximum(1 - (2 * positions / span - 1) ** 2, 0))) / np.i0(width)
 
-    return _sampled(b, shape, window_length, periodic, dtype)
+    return _window(b, shape, window_length, periodic, dtype)
 
 
 @aten("aten.fft_fftfreq")
@@ -221,5 +221,5 @@ def _uncentered(b: Builder, /, *operands: Value | None, **attributes: Any) -> An
     return rule(b, *operands, center=False, **attributes)
 
 
-lower(DIALECT, "aten.stft.default")(plain(_uncentered))
-lower(DIALECT, f"{COMPLEX}aten.stft.default")(plain(_uncentered))
+lower(DIALECT, "aten.stft.default")(without_layout(_uncentered))
+lower(DIALECT, f"{COMPLEX}aten.stft.default")(without_layout(_uncentered))

@@ -10,6 +10,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.arithmetic import hypot
 from graphport.ops.dialects.pnnx.reshape_shapes import extents
 from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, exponential
@@ -17,7 +18,7 @@ from graphport.ops.dialects.pytorch.generate import full
 from graphport.ops.dialects.pytorch.overloads import DIALECT
 from graphport.ops.dialects.pytorch.signal_pairs import ROWS as PAIRS
 from graphport.ops.dialects.pytorch.signal_pairs import pairs
-from graphport.ops.dialects.torch_functions import dtype_of, named_dtype, number
+from graphport.ops.dialects.torch_functions import named_dtype, number
 from graphport.ops.dialects.torch_promotion import cast, kernel
 from graphport.ops.pages.arithmetic import Add, Div, Log, Max, Mul, Neg, Sqrt, Sub
 from graphport.ops.pages.comparison import And, Equal, Less, Where

@@ -7,7 +7,7 @@ from functools import partial
 
 from graphport.ops.declare import lower
 from graphport.ops.dialects.pnnx.signal_pairs import FUNCTIONS, of_each_part, of_pairs
-from graphport.ops.dialects.pytorch.overloads import DIALECT, plain
+from graphport.ops.dialects.pytorch.overloads import DIALECT, without_layout
 from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.torch_functions import COMPLEX, Function
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
@@ -18,7 +18,7 @@ def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
 
     def register(function: Function) -> Function:
         for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(plain(of_pairs(word, function, ignores)))
+            lower(DIALECT, f"{COMPLEX}{word}")(without_layout(of_pairs(word, function, ignores)))
         return function
 
     return register
@@ -35,7 +35,7 @@ def _of_each_part(*words: str) -> Callable[[Function], Function]:
         bound = partial(of_each_part, rule)
         vars(bound)["__wrapped__"] = rule
         for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(plain(bound))
+            lower(DIALECT, f"{COMPLEX}{word}")(without_layout(bound))
         return rule
 
     return register

@@ -126,7 +126,7 @@ def prelu(given: Given) -> Numbers:
     return given.clamped(np.where(x >= 0, twice(x, real), twice(x * given.centred(1), steep)))
 
 
-def _between(word: str, low: float, high: float) -> None:
+def _register_clip(word: str, low: float, high: float) -> None:
     @integers(word)
     def rule(given: Given) -> Numbers:
         limits, steps = np.iinfo(given.result[0].numpy), twice(given.centred(0), float(given.scale(0) / given.step))
@@ -139,6 +139,6 @@ def _between(word: str, low: float, high: float) -> None:
     del rule
 
 
-_between("RELU", 0.0, np.inf)
-_between("RELU6", 0.0, 6.0)
-_between("RELU_N1_TO_1", -1.0, 1.0)
+_register_clip("RELU", 0.0, np.inf)
+_register_clip("RELU6", 0.0, 6.0)
+_register_clip("RELU_N1_TO_1", -1.0, 1.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.nnef.attention import lift_attention as formula
@@ -47,7 +47,7 @@ def _masked(
 ) -> Value:
     """0 where a query may see a key, -inf elsewhere, and the mask added: [batch, heads or 1, queries, keys]."""
     queries, keys = (sizes(b.dims(x)[-2:-1], "the queries and keys")[0] for x in operands)
-    made_up(queries, keys)
+    reserve(queries, keys)
     count = reshaped(b, cast(b, lengths, DType.INT64), (-1, 1, 1, 1))
     place = b.constant(np.arange(keys, dtype=np.int64))
     seen = b(LessOrEqual, b(Add, place, b.constant(np.asarray(1, np.int64))), count)
@@ -119,7 +119,7 @@ def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     if at == 0:
         message = "a cache along the batch"
         raise UnsupportedError(message)
-    made_up(*given)
+    reserve(*given)
     behind = [1] * (len(dims) - at - 1)
     places = b.constant(np.arange(given[at], dtype=np.int64).reshape(-1, *behind))
     if op.write_indices is not None:

@@ -181,9 +181,9 @@ class Operator:
         told = self.options.get(name)
         return default if told is None else told
 
-    def stored(self, value: Value, activation: int, told: Quantization | None) -> Value:
+    def stored(self, value: Value, activation: int, quantization: Quantization | None) -> Value:
         """A result behind the fused activation, as it is stored."""
-        return quantized_as(self.b, activated(self.b, value, activation), told)
+        return quantized_as(self.b, activated(self.b, value, activation), quantization)
 
     def positive(self, *names: str) -> tuple[int, ...]:
         """Options that are counts from 1.
@@ -286,15 +286,15 @@ def _check_numbers(op: Operator) -> None:
             raise UnsupportedError(message)
 
 
-def _is_moved_as_it_is(op: Operator, places: Sequence[int]) -> bool:
+def _is_moved_as_it_is(op: Operator, indices: Sequence[int]) -> bool:
     """Whether integers are moved, whatever they stand for."""
-    stored = {dtype_of(op.raw(place)) for place in places if op.has(place)}
-    return stands_the_same(op, places) or (bool(stored) and stored == set(op.types[:1]))
+    stored = {dtype_of(op.raw(place)) for place in indices if op.has(place)}
+    return stands_the_same(op, indices) or (bool(stored) and stored == set(op.types[:1]))
 
 
-def stands_the_same(op: Operator, places: Sequence[int]) -> bool:
+def stands_the_same(op: Operator, indices: Sequence[int]) -> bool:
     """Whether what is moved stands for the same numbers before and behind; integers of which nothing is said do."""
-    sides = [(op.quantization(place), dtype_of(op.raw(place))) for place in places if op.has(place)]
+    sides = [(op.quantization(place), dtype_of(op.raw(place))) for place in indices if op.has(place)]
     sides += list(zip(op.results, op.types, strict=False))
     known = {told for told, _ in sides if told is not None}
     if len(known) > 1 or not sides:
@@ -312,9 +312,9 @@ def _at(items: Sequence[Quantization | None], index: int) -> Quantization | None
     return items[index] if index < len(items) else None
 
 
-def dequantized(b: Builder, value: Value, told: Quantization) -> Value:
+def dequantized(b: Builder, value: Value, quantization: Quantization) -> Value:
     """The real numbers that stored ones stand for."""
-    dtype, axis, scales, zeros = told
+    dtype, axis, scales, zeros = quantization
     scale = np.array(scales if axis >= 0 else scales[0], np.float32)
     if dtype not in _QUANTIZED and not (dtype is DType.INT32 and not any(zeros)):
         return _multiplied(b, value, scale, axis, zeros)
@@ -335,11 +335,11 @@ def _multiplied(b: Builder, value: Value, scale: np.ndarray[Any, Any], axis: int
     return b(Mul, cast(b, value, DType.FLOAT32), b.constant(scale))
 
 
-def quantized_as(b: Builder, value: Value, told: Quantization | None) -> Value:
+def quantized_as(b: Builder, value: Value, quantization: Quantization | None) -> Value:
     """Real numbers as integers that stand for them."""
-    if told is None:
+    if quantization is None:
         return value
-    dtype, axis, scales, zeros = told
+    dtype, axis, scales, zeros = quantization
     scale = np.array(scales if axis >= 0 else scales[0], np.float32)
     if dtype not in _QUANTIZED:
         rounded = b(Round, b(Mul, value, b.constant(np.float32(1) / scale)))

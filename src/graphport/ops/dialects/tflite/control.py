@@ -8,10 +8,10 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.captures import copied
 from graphport.ops.dialects.inlining import inlined
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tflite.binding import Operator, word
@@ -21,14 +21,6 @@ from graphport.ops.pages.control.loops import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def _copied(b: Builder, body: Graph) -> Graph:
-    """A body to be edited, in which new values are called like none around it."""
-    twin = rewrite.copy(body)
-    if b.graph is not None:
-        b.graph.share_names(twin)
-    return twin
 
 
 def _body(op: Operator, name: str, count: int, results: int) -> Graph:
@@ -106,7 +98,7 @@ def _case(
 
 def _branch(b: Builder, body: Graph, operands: Sequence[Value]) -> Graph:
     """A body that reads the operands themselves."""
-    branch = _copied(b, body)
+    branch = copied(b, body)
     returned = branch.outputs
     for inner, outer in zip(branch.inputs, operands, strict=True):
         returned = [outer if value is inner else value for value in returned]
@@ -131,7 +123,7 @@ def stablehlo_while(op: Operator) -> tuple[Value, ...]:
 def _looped(op: Operator, condition_name: str, body_name: str) -> tuple[Value, ...]:
     b, operands = op.b, [op.raw(index) for index in range(op.count)]
     condition = _body(op, condition_name, len(operands), 1)
-    twin = _copied(b, _body(op, body_name, len(operands), len(operands)))
+    twin = copied(b, _body(op, body_name, len(operands), len(operands)))
     old, returned = twin.inputs, twin.outputs
     twin.add_input("round", TensorFact(DType.INT64, ()))
     twin.add_input("goes_on", TensorFact(DType.BOOL, ()))

@@ -9,12 +9,11 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
-from graphport.ir import rewrite
 from graphport.ir.graph import Graph
 from graphport.ir.transplant import transplant
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.captures import captured, close
+from graphport.ops.dialects.captures import captured, close, copied, facts_of_results
 from graphport.ops.dialects.tflite.emitting import shaped
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add
@@ -32,19 +31,6 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-
-
-def _copied(b: Builder, body: Graph) -> Graph:
-    """A body to be edited, in which new values are called like none around it."""
-    twin = rewrite.copy(body)
-    if b.graph is not None:
-        b.graph.share_names(twin)
-    return twin
-
-
-def _results(b: Builder) -> list[Fact]:
-    node = b.before
-    return [] if node is None else [TensorFact(None, None) if value is None else value.fact for value in node.outputs]
 
 
 def _check_tensors(values: Sequence[Value]) -> None:
@@ -74,7 +60,7 @@ def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) 
         if len(set(own)) == len(taken.outputs):
             return tuple(own)
         return tuple(b(Identity, moved.get(value, value)) for value in taken.outputs)
-    branches = [_copied(b, each) for each in (then_branch, else_branch)]
+    branches = [copied(b, each) for each in (then_branch, else_branch)]
     given = list(dict.fromkeys(value for branch in branches for value in captured(branch)))
     for branch in branches:
         _check_tensors([*given, *branch.outputs])
@@ -82,7 +68,7 @@ def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) 
         _return(b, branch, branch.outputs)
     then_subgraph, else_subgraph = branches
     operands = [shaped(b, cond, ()) if b.dims(cond) else cond, *given]
-    return b.word("IF", *operands, facts=_results(b), then_subgraph=then_subgraph, else_subgraph=else_subgraph)
+    return b.word("IF", *operands, facts=facts_of_results(b), then_subgraph=then_subgraph, else_subgraph=else_subgraph)
 
 
 def _take_in(body: Graph, given: Sequence[Value]) -> list[Value]:
@@ -112,7 +98,7 @@ def lift_loop(
         message = "a carried value is absent"
         raise UnsupportedError(message)
     carried = [value for value in v_initial if value is not None]
-    twin = _copied(b, body)
+    twin = copied(b, body)
     outside = list(captured(twin))
     stacked = twin.outputs[1 + len(carried) :]
     _check_tensors([*carried, *outside, *twin.outputs])
@@ -129,7 +115,7 @@ def lift_loop(
     states = [holds.add_input(value.name, value.fact) for value in inner.inputs]
     asks = Builder(b.inference, holds, origin=b.origin, stem=b.stem)
     holds.set_outputs([asks(And, asks(Less, states[0], states[2 + len(carried) + len(empty)]), states[1])])
-    own, grown = _results(b), 2 + len(carried)
+    own, grown = facts_of_results(b), 2 + len(carried)
     facts: list[Fact] = [value.fact for value in given[:2]]
     facts += own[: len(carried)]
     for stack, fact in zip(stacks, own[len(carried) :], strict=True):

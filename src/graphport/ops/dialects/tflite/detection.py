@@ -32,7 +32,7 @@ def _chosen(op: Operator) -> tuple[Value, Value, Value]:
     return numbers, most, b(Shape, numbers)
 
 
-def _filled_up(b: Builder, x: Value, most: Value) -> Value:
+def _zero_padded(b: Builder, x: Value, most: Value) -> Value:
     """x with zeros behind it, as many as there are to be."""
     zeros = b(Expand, b.like(x, 0), most)
     return b(Slice, b(Concat, x, zeros, axis=0), vector(b, [0]), most, vector(b, [0]))
@@ -43,7 +43,7 @@ def non_max_suppression_v4(op: Operator) -> tuple[Value, Value]:
     """The numbers of the boxes that are kept, zeros behind them, and how many they are."""
     b = op.b
     numbers, most, count = _chosen(op)
-    return cast(b, _filled_up(b, numbers, most), DType.INT32), as_scalar(b, cast(b, count, DType.INT32))
+    return cast(b, _zero_padded(b, numbers, most), DType.INT32), as_scalar(b, cast(b, count, DType.INT32))
 
 
 @word("NON_MAX_SUPPRESSION_V5")
@@ -53,6 +53,6 @@ def non_max_suppression_v5(op: Operator) -> tuple[Value, Value, Value]:
     if real(op.raw(5)) != 0:
         return soft_nms(op)
     numbers, most, count = _chosen(op)
-    scores = _filled_up(b, b(Gather, op[1], numbers, axis=0), most)
-    kept = cast(b, _filled_up(b, as_int64(b, numbers), most), DType.INT32)
+    scores = _zero_padded(b, b(Gather, op[1], numbers, axis=0), most)
+    kept = cast(b, _zero_padded(b, as_int64(b, numbers), most), DType.INT32)
     return kept, scores, as_scalar(b, cast(b, count, DType.INT32))

@@ -58,7 +58,7 @@ def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
         scores = b(Slice, scores, vector(b, [1]), vector(b, [columns]), vector(b, [2]))
     scores = reshaped(b, scores, (n, options.classes))
     found = _regular(b, corners, scores, options) if options.is_regular else _fast(b, corners, scores, options)
-    return _filled(b, *found, options.most)
+    return _zero_padded(b, *found, options.most)
 
 
 def _options(op: Operator) -> _Options:
@@ -128,7 +128,7 @@ def _regular(b: Builder, corners: Value, scores: Value, options: _Options) -> tu
     return b(Gather, corners, b(Gather, boxes, order, axis=0), axis=0), b(Gather, kinds, order, axis=0), best
 
 
-def _filled(b: Builder, boxes: Value, kinds: Value, scores: Value, most: int) -> tuple[Value, Value, Value, Value]:
+def _zero_padded(b: Builder, boxes: Value, kinds: Value, scores: Value, most: int) -> tuple[Value, Value, Value, Value]:
     count = b(Shape, scores)
     zeros = [b.constant(np.zeros(shape, np.float32)) for shape in ((most, 4), (most,), (most,))]
     told = (boxes, cast(b, kinds, DType.FLOAT32), scores)

@@ -46,7 +46,10 @@ def lift_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
     columns = _points(b, left, sides[1], op.output_width * each, width)
     images = b(Gather, op.x, op.batch_indices, axis=0)
     if op.mode == "avg":
-        cells = _means(b, rows, op.output_height, height), _means(b, columns, op.output_width, width)
+        cells = (
+            _averaging_weights(b, rows, op.output_height, height),
+            _averaging_weights(b, columns, op.output_width, width),
+        )
         return (_weighted(b, images, *cells),)
     # The largest of the four pixels around a point, each times its share: of each pair the matrices pick one pixel.
     corners = [_weighted(b, images, *pair) for pair in product(_sides(b, rows, height), _sides(b, columns, width))]
@@ -74,7 +77,7 @@ def _points(b: Builder, start: Value, side: Value, count: int, n: int) -> tuple[
     return b(Unsqueeze, found[0], vector(b, [2])), b(Unsqueeze, found[1], vector(b, [2]))
 
 
-def _means(b: Builder, points: tuple[Value, Value], cells: int, n: int) -> Value:
+def _averaging_weights(b: Builder, points: tuple[Value, Value], cells: int, n: int) -> Value:
     """What each of `n` pixels weighs in each cell: [R, cells, n]."""
     place, is_inside = points
     apart = b(Sub, place, b.constant(np.arange(n, dtype=np.float32)))

@@ -74,18 +74,18 @@ def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
 
 
 def _round(
-    b: Builder, is_here: Value, lowers: tuple[Value, ...], scores: Value, kept: Value, told: Value, count: Value
+    b: Builder, is_here: Value, lowers: tuple[Value, ...], scores: Value, kept: Value, kept_scores: Value, count: Value
 ) -> list[Value]:
     """Whether there is another round, and the states after this one: the best box is kept, and lowers the others."""
     first, far, factor, overlap, least = lowers
     best = b(ArgMax, scores, axis=0, keepdims=1)
-    kept, told = b(Where, is_here, best, kept), b(Where, is_here, b(Gather, scores, best, axis=0), told)
+    kept, kept_scores = b(Where, is_here, best, kept), b(Where, is_here, b(Gather, scores, best, axis=0), kept_scores)
     shared = _shared(b, first, far, best)
     lowered = b(Mul, scores, b(Exp, b(Mul, factor, b(Mul, shared, shared))))
     stays = b(And, b(Less, shared, overlap), b(Greater, lowered, least))
     left = b(Where, stays, lowered, b.like(lowered, _NEVER))
     goes_on = b(Greater, b(ReduceMax, left, vector(b, [0]), keepdims=0), least)
-    return [goes_on, left, kept, told, b(Add, count, scalar(b, 1, DType.INT64))]
+    return [goes_on, left, kept, kept_scores, b(Add, count, scalar(b, 1, DType.INT64))]
 
 
 def _shared(b: Builder, first: Value, far: Value, best: Value) -> Value:

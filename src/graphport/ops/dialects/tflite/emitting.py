@@ -102,13 +102,13 @@ def _as_real(b: Builder, x: Value) -> Value:
     parts = cast_to(b, parts, DType.INT64)
     low, high = (emit(b, "GATHER", parts, ints(b, place), axis=len(b.dims(x))) for place in (0, 1))
     odd = emit(b, "FLOOR_MOD", low, b.like(low, 2))
-    half = emit(b, "ADD", emit(b, "MUL", high, b.like(high, 1 << 31)), _halved(b, emit(b, "SUB", low, odd)))
+    half = emit(b, "ADD", emit(b, "MUL", high, b.like(high, 1 << 31)), _half(b, emit(b, "SUB", low, odd)))
     sticky = emit(b, "SUB", odd, emit(b, "MUL", odd, emit(b, "FLOOR_MOD", half, b.like(half, 2))))
     large = emit(b, "MUL", cast_to(b, emit(b, "ADD", half, sticky), DType.FLOAT32), 2.0)
     return emit(b, "SELECT_V2", emit(b, "LESS", x, b.like(x, 0)), large, cast_to(b, x, DType.FLOAT32))
 
 
-def _halved(b: Builder, x: Value) -> Value:
+def _half(b: Builder, x: Value) -> Value:
     """Half of what has 32 bits, in int64."""
     bits = emit(b, "CAST", x, types=(DType.UINT32,))
     return cast_to(b, emit(b, "RIGHT_SHIFT", bits, b.like(bits, 1)), DType.INT64)

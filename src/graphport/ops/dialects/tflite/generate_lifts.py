@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes
@@ -37,7 +37,7 @@ def lift_constant_of_shape(b: Builder, input: Value, *, value: object = None) ->
 @EyeLike.lift("tflite")
 def lift_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Lifted:
     rows, columns = sizes(b.dims(input), "the shape")
-    made_up(rows, columns)
+    reserve(rows, columns)
     own = dtype or dtype_of(input)
     return (b(Identity, b.constant(np.eye(rows, columns, k).astype(own.numpy), own)),)
 
@@ -75,6 +75,6 @@ def lift_mel_weights(
     """A constant: where corners of triangles are rounded down, float32 falls on other frequencies than float64."""
     operands = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
     stored = [needed_array(each, "what mel weights are made of") for each in operands]
-    made_up(int(stored[0].item()), int(stored[1].item()))
+    reserve(int(stored[0].item()), int(stored[1].item()))
     weights = MelWeightMatrix.function(*stored, output_datatype=output_datatype)
     return (b(Identity, b.constant(weights, output_datatype)),)

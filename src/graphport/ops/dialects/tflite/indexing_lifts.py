@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import bounded, made_up
+from graphport.core.budget import bounded, reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
@@ -68,7 +68,7 @@ def _grid(b: Builder, indices: Value, dims: Sequence[Dim], axis: int) -> Value:
     """The place along an axis of each element of a tensor [*dims], the first axes of `indices`, as [*dims, 1]."""
     if all(isinstance(n, int) for n in dims):
         told = sizes(dims, "the indices")
-        made_up(*told)
+        reserve(*told)
         column = np.arange(told[axis]).reshape(-1, *[1] * (len(told) - axis))
         return ints(b, np.broadcast_to(column, (*told, 1)).tolist())
     lengths = lengths_of(b, indices)
@@ -237,7 +237,7 @@ def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | Non
 @regions.Trilu.lift("tflite")
 def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Lifted:
     rows, columns = sizes(b.dims(input)[-2:], "the matrices")
-    made_up(rows, columns)
+    reserve(rows, columns)
     ahead = np.arange(columns) - np.arange(rows)[:, None]
     told = 0 if k is None else real(k)
     if told is None and k is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, needed, scalar, sizes, vector
@@ -85,7 +85,7 @@ def mirror_pad(op: Operator) -> Value:
         if min(begin, end) < 0 or max(begin, end) > most:
             message = f"padding {begin}, {end} of an axis of {n}"
             raise ShapeError(message)
-        places = np.pad(np.arange(made_up(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
+        places = np.pad(np.arange(reserve(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
         x = b(Gather, x, vector(b, places.tolist()), axis=axis)
     return x
 
@@ -124,7 +124,7 @@ def spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
         x = b(Reshape, x, vector(b, split))
         behind = [gap if place == axis + 1 else 0 for place in range(len(split))]
         x = around(b, x, [0] * len(split), behind, number)
-        made_up(dims[axis], 1 + gap)
+        reserve(dims[axis], 1 + gap)
         dims[axis] *= 1 + gap
         x = b(Reshape, x, vector(b, dims))
         dims[axis] -= gap

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import bounded, made_up
+from graphport.core.budget import bounded, reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
@@ -76,7 +76,7 @@ def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]
     if any(out * s + at * d + abs(p) > _FARTHEST for at, out, s, d, p in told):
         message = "places of a window that 64 bits do not hold"
         raise UnsupportedError(message)
-    return [np.arange(made_up(out)) * s + at * d - p for at, out, s, d, p in told]
+    return [np.arange(reserve(out)) * s + at * d - p for at, out, s, d, p in told]
 
 
 def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
@@ -106,7 +106,7 @@ def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
     y = cast_to(b, best, dtype)
     if place is None:
         return (y,)
-    made_up(*dims[:2])
+    reserve(*dims[:2])
     planes = np.arange(prod(dims[:2]), dtype=np.int64).reshape(*dims[:2], *[1] * len(space)) * prod(space)
     return y, emit(b, "ADD", place, b.constant(planes))
 

@@ -226,9 +226,9 @@ def _is_plain(op: Operator, cell: _Cell) -> bool:
     )
 
 
-def _joined(op: Operator, places: Sequence[int]) -> Value:
+def _joined(op: Operator, indices: Sequence[int]) -> Value:
     """Operands i, f, c, o side by side in ONNX's order, with an axis of directions."""
-    i, f, c, o = places
+    i, f, c, o = indices
     return op.b(Unsqueeze, op.b(Concat, op[i], op[o], op[f], op[c], axis=0), vector(op.b, [0]))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
@@ -89,7 +89,7 @@ def _transposed_at_run_time(op: Operator) -> Value:
     """With its axes in an order that only a run tells: elements are picked where the order says that they stand."""
     b, x = op.b, op[0]
     dims, order = known_dims(b.dims(x), "what is turned by an order that only a run tells"), as_int64(b, op.raw(1))
-    made_up(*dims)
+    reserve(*dims)
     lengths = b(Gather, vector(b, dims), order, axis=0)
     strides = b(Gather, vector(b, [prod(dims[axis + 1 :]) for axis in range(len(dims))]), order, axis=0)
     zero, one = scalar(b, 0, DType.INT64), scalar(b, 1, DType.INT64)
@@ -280,12 +280,12 @@ def _cut(
     b: Builder,
     x: Value,
     rows: Sequence[tuple[int, int]],
-    told: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    bounds: tuple[Sequence[int], Sequence[int], Sequence[int]],
     masks: dict[str, int],
 ) -> Value:
     begins, ends, steps = ([0] * len(b.dims(x)), [_REST] * len(b.dims(x)), [1] * len(b.dims(x)))
     for axis, entry in rows:
-        begin, end, step = (numbers[entry] for numbers in told)
+        begin, end, step = (numbers[entry] for numbers in bounds)
         if masks["shrink_axis"] >> entry & 1:
             begin = 0 if masks["begin"] >> entry & 1 else begin
             _check_inside(begin, b.dims(x)[axis])
@@ -372,17 +372,17 @@ def broadcast_args(op: Operator) -> Value:
 def space_to_depth(op: Operator) -> Value:
     """Squares of the image as channels."""
     (size,) = op.positive("block_size")
-    return _between(op, SpaceToDepth, size, None)
+    return _in_float32(op, SpaceToDepth, size, None)
 
 
 @word("DEPTH_TO_SPACE", moves=True)
 def depth_to_space(op: Operator) -> Value:
     """Channels as squares of the image, the channel last among what becomes of one."""
     (size,) = op.positive("block_size")
-    return _between(op, DepthToSpace, size, "DCR")
+    return _in_float32(op, DepthToSpace, size, "DCR")
 
 
-def _between(op: Operator, page: Page, size: int, mode: str | None) -> Value:
+def _in_float32(op: Operator, page: Page, size: int, mode: str | None) -> Value:
     b, x = op.b, first(op.b, op[0])
     own = dtype_of(x)
     wide = x if own is DType.FLOAT32 else cast(b, x, DType.FLOAT32)

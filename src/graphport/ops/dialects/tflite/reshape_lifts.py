@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import UnsupportedError
@@ -223,10 +223,10 @@ def lift_slice(b: Builder, op: SliceView) -> Lifted:
 _MOST = (1 << 31) - 1
 
 
-def _sliced(b: Builder, data: Value, told: tuple[Value, Value, Value | None], axes: Value | None) -> Value:
+def _sliced(b: Builder, data: Value, bounds: tuple[Value, Value, Value | None], axes: Value | None) -> Value:
     """A slice of which a part is given later: what is told of some axes stands among what is so of the others."""
     rank = len(b.dims(data))
-    lengths = b.dims(told[0])
+    lengths = b.dims(bounds[0])
     if len(lengths) != 1:
         message = "its starts are no list"
         raise UnsupportedError(message)
@@ -245,8 +245,8 @@ def _sliced(b: Builder, data: Value, told: tuple[Value, Value, Value | None], ax
         column = shaped(b, _within_int32(b, value), (count, 1))
         return emit(b, "ADD", emit(b, "SUM", emit(b, "MUL", places, column), ints(b, [0]), keep_dims=False), rest)
 
-    begin, end, step = spread(told[0], 0), spread(told[1], _MOST), spread(told[2], 1)
-    if told[2] is not None and min(integers(told[2]) or (-1,)) < 0:
+    begin, end, step = spread(bounds[0], 0), spread(bounds[1], _MOST), spread(bounds[2], 1)
+    if bounds[2] is not None and min(integers(bounds[2]) or (-1,)) < 0:
         # An end before the first element is -1 - n, which a kernel takes for no end; what begins behind the last, too.
         lengths = ints(b, list(sizes(b.dims(data), "the shape")))
         end = emit(b, "MAXIMUM", end, emit(b, "SUB", ints(b, -1), lengths))
@@ -340,7 +340,7 @@ def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) 
         if not first and not last:
             continue
         (n,) = sizes(b.dims(data)[axis : axis + 1], "what is padded")
-        made_up(first + n + last, what="places that are padded")
+        reserve(first + n + last, what="places that are padded")
         places = np.arange(-first, n + last)
         places = places.clip(0, n - 1) if mode == "edge" else places % n
         data = emit(b, "GATHER", data, ints(b, places.tolist()), axis=axis)
@@ -385,7 +385,7 @@ def lift_col2im(b: Builder, op: Col2ImView) -> Lifted:
         op.pads or (0,) * 2 * len(image),
     )
     cells = prod(block)
-    made_up(cells, cells)
+    reserve(cells, cells)
     whole = [n + edges[i] + edges[i + len(image)] for i, n in enumerate(image)]
     counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(whole, block, steps, gaps, strict=True)]
     apart = reshaped(b, op.input, (batch * (rows // cells), cells, *counts))

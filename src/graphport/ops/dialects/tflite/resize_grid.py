@@ -75,12 +75,12 @@ def _pixels(b: Builder, spot: Value, n: int, padding: str, *, aligned: bool) -> 
     return places if padding != "reflection" else _reflected(b, places, n, aligned=aligned)
 
 
-def _reflected(b: Builder, places: Value, n: int, *, aligned: bool) -> Value:
+def _reflected(b: Builder, coordinates: Value, n: int, *, aligned: bool) -> Value:
     low, high = (0.0, n - 1.0) if aligned else (-0.5, n - 0.5)
     span = high - low
     if span <= 0:
-        return b(Mul, places, _real(b, 0))
-    ahead = b(Mod, b(Abs, b(Sub, places, _real(b, low))), _real(b, 2 * span), fmod=1)
+        return b(Mul, coordinates, _real(b, 0))
+    ahead = b(Mod, b(Abs, b(Sub, coordinates, _real(b, low))), _real(b, 2 * span), fmod=1)
     back = b(Sub, _real(b, 2 * span), ahead)
     return b(Add, b(Min, ahead, back), _real(b, low))
 
@@ -111,12 +111,12 @@ def _cubic(b: Builder, x: Value, *, is_far: bool) -> Value:
 
 
 def _read(
-    b: Builder, rows: Value, places: Sequence[Value], space: Sequence[int], padding: str, *, aligned: bool
+    b: Builder, rows: Value, coordinates: Sequence[Value], space: Sequence[int], padding: str, *, aligned: bool
 ) -> Value:
     """What stands at whole places [batch, count]; zeros outside, or what is nearest."""
     inside: Value | None = None
     flat: Value | None = None
-    for spot, n in zip(places, space, strict=True):
+    for spot, n in zip(coordinates, space, strict=True):
         place = _reflected(b, spot, n, aligned=aligned) if padding == "reflection" else spot
         is_in = b(And, b(LessOrEqual, _real(b, 0), place), b(Less, place, _real(b, n - 0.5)))
         inside = is_in if inside is None else b(And, inside, is_in)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
@@ -138,7 +138,7 @@ def _weights(b: Builder, at: Value, n: int, scale: Value, stated: Sampling) -> V
     row = emit(b, "EXPAND_DIMS", at, ints(b, 0))
     if stated.antialias:
         return _smoothed(b, row, n, scale, stated)
-    column = b.constant(np.arange(made_up(n), dtype=np.float32).reshape(n, 1))
+    column = b.constant(np.arange(reserve(n), dtype=np.float32).reshape(n, 1))
     if stated.mode == "linear":
         inside = emit(b, "MINIMUM", emit(b, "MAXIMUM", row, 0.0), float(n - 1))
         return _tent(b, emit(b, "ABS", emit(b, "SUB", inside, column)))
@@ -162,13 +162,13 @@ def _smoothed(b: Builder, row: Value, n: int, scale: Value, stated: Sampling) ->
     A new entry stands for `n` old ones at most, so that a kernel reaches that far, or twice as far.
     """
     reach = 0 if stated.excludes_outside else n * (1 if stated.mode == "linear" else 2)
-    places = np.arange(-reach, made_up(n + 2 * reach) - reach, dtype=np.float32).reshape(-1, 1)
+    places = np.arange(-reach, reserve(n + 2 * reach) - reach, dtype=np.float32).reshape(-1, 1)
     gaps = emit(b, "ABS", emit(b, "SUB", row, b.constant(places)))
     gaps = emit(b, "MUL", gaps, emit(b, "MINIMUM", scale, 1.0))
     shares = _shares(b, _tent(b, gaps) if stated.mode == "linear" else _cubic(b, gaps, stated.a))
     if not reach:
         return shares
-    made_up(n, n + 2 * reach)
+    reserve(n, n + 2 * reach)
     ends = np.clip(places[:, 0], 0, n - 1) == np.arange(n)[:, None]  # what lies beyond counts for the end
     return emit(b, "BATCH_MATMUL", b.constant(ends.astype(np.float32)), shares)
 

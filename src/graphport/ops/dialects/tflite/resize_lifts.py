@@ -156,6 +156,6 @@ def _lengths(
     return lengths if found[:2] == list(dims[:2]) and len(lengths) == len(found) - 2 else None
 
 
-def _is_whole(extents: Sequence[int], told: Sequence[int], coordinates: str) -> bool:
+def _is_whole(extents: Sequence[int], sizes: Sequence[int], coordinates: str) -> bool:
     """Whether halves never come up, so that it does not matter which way they are rounded."""
-    return coordinates == "half_pixel" and all(out % n == 0 for n, out in zip(extents, told, strict=True))
+    return coordinates == "half_pixel" and all(out % n == 0 for n, out in zip(extents, sizes, strict=True))

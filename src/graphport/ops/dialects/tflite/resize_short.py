@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, integers, scalar, vector
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
@@ -39,15 +39,15 @@ def short_bilinear(op: Operator, coordinates: str) -> Value | None:
     if len(dims) != len(sizes):
         return None
     b = op.b
-    made_up(*sizes)
+    reserve(*sizes)
     if own is DType.INT8 and not any(_moves(n, m, coordinates) for n, m in zip(dims, sizes, strict=True)):
         return None
     op.is_raw = True
     x = cast(b, op.raw(0), DType.INT32)
-    tall = _between(b, x, 1, dims[0], sizes[0], coordinates)
+    tall = _bilinear(b, x, 1, dims[0], sizes[0], coordinates)
     high = _floored(b, tall)
     low = b(Sub, tall, b(Mul, high, _int(b, UNIT)))
-    wide = [_between(b, part, 2, dims[1], sizes[1], coordinates) for part in (high, low)]
+    wide = [_bilinear(b, part, 2, dims[1], sizes[1], coordinates) for part in (high, low)]
     carried = _floored(b, wide[1])
     whole = b(Add, wide[0], carried)
     rest = b(Sub, wide[1], b(Mul, carried, _int(b, UNIT)))
@@ -88,7 +88,7 @@ def neighbours(n: int, count: int, coordinates: str) -> tuple[Numbers, Numbers, 
     """For each of `count` cells made of `n`: the two nearest, and the share of the second in units."""
     is_aligned = coordinates == "align_corners" and count > 1
     step = (UNIT * (n - 1) + (count - 1) // 2) // (count - 1) if is_aligned else (UNIT * n + count // 2) // count
-    places = np.arange(made_up(count, what="places of an axis"), dtype=np.int64) * step
+    places = np.arange(reserve(count, what="places of an axis"), dtype=np.int64) * step
     if coordinates == "half_pixel":
         places += step // 2 - UNIT // 2
     # Divisions of the kernel cut towards zero.
@@ -97,7 +97,7 @@ def neighbours(n: int, count: int, coordinates: str) -> tuple[Numbers, Numbers, 
     return lower, upper, places - UNIT * lower
 
 
-def _between(b: Builder, x: Value, axis: int, n: int, count: int, coordinates: str) -> Value:
+def _bilinear(b: Builder, x: Value, axis: int, n: int, count: int, coordinates: str) -> Value:
     """Sums of the two nearest along an axis, their weights in units."""
     lower, upper, shares = neighbours(n, count, coordinates)
     share = shares.astype(np.int32).reshape(-1, *[1] * (3 - axis))

@@ -38,8 +38,8 @@ def _waves(rows: int, length: int, columns: int) -> tuple[Numbers, Numbers]:
     return np.cos(angles), np.sin(angles)
 
 
-def _matrix(b: Builder, told: Numbers) -> Value:
-    return b.constant(told.astype(np.float32))
+def _matrix(b: Builder, numbers: Numbers) -> Value:
+    return b.constant(numbers.astype(np.float32))
 
 
 @word("RFFT2D", is_raw=True)

@@ -119,7 +119,7 @@ def logistic(op: Operator) -> Value | None:
     if scales is None or scales[1] != 2.0**-15:
         return None
     x = _in_table(scales[0])
-    y = np.where(np.abs(x) >> 9 >= 255, 0x7FFF << 10, _between(np.abs(x), 9)) + 512
+    y = np.where(np.abs(x) >> 9 >= 255, 0x7FFF << 10, _interpolated(np.abs(x), 9)) + 512
     return looked_up(op, (np.where(x >= 0, y, (1 << 25) + 1023 - y) >> 10).astype(np.int16))
 
 
@@ -129,11 +129,11 @@ def tanh(op: Operator) -> Value | None:
     if scales is None or scales[1] != 2.0**-15:
         return None
     x = _in_table(scales[0])
-    y = np.where(np.abs(x) >> 8 >= 255, 0xFFFF << 8, _between(np.abs(x), 8)) - (1 << 23)
+    y = np.where(np.abs(x) >> 8 >= 255, 0xFFFF << 8, _interpolated(np.abs(x), 8)) - (1 << 23)
     return looked_up(op, (np.where(x >= 0, y + 128, 127 - y) >> 8).astype(np.int16))
 
 
-def _between(x: Numbers, bits: int) -> Numbers:
+def _interpolated(x: Numbers, bits: int) -> Numbers:
     """Between two entries of the table of the logistic function, which has one for each 24th."""
     table = np.round(65536 / (1 + np.exp(-np.arange(256) / 24))).astype(np.int64)
     table[list(_RAISED)] += 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.dialects.nnef.convolution_borders import bordered, emitted_padding
@@ -105,6 +105,6 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> Any:
     }
     free = TensorFact(None, None)
     y, place = b.word("max_pool_with_index", op.x, facts=[free, free], **given)
-    planes = np.arange(made_up(*known[:2]), dtype=np.int64).reshape(*known[:2], *[1] * count)
+    planes = np.arange(reserve(*known[:2]), dtype=np.int64).reshape(*known[:2], *[1] * count)
     (index,) = b.word("add", place, b.constant(planes * int(np.prod(known[2:]))), facts=[free])
     return y, index

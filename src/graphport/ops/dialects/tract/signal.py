@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import axis_of, word
@@ -44,7 +44,7 @@ def stft(b: Builder, input: Value, window: Value | None = None, *, axis: int, fr
     if min(frame, stride) < 1:
         message = f"frames of {frame} entries, one each {stride}"
         raise UnsupportedError(message)
-    made_up(max(length - frame, 0) // stride + 1, frame, what="places in frames")
+    reserve(max(length - frame, 0) // stride + 1, frame, what="places in frames")
     starts = np.arange(0, length - frame + 1, stride)
     places = b.constant((starts[:, None] + np.arange(frame)[None]).astype(np.int64))
     frames = emit("Gather", input, places, axis=place)

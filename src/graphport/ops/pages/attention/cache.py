@@ -9,12 +9,12 @@ import numpy as np
 from graphport.core.dims import decide_less
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import place_of_update
+from graphport.ops.holds import index_of_update
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_12, INT64, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_12)]
-Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Indices = Annotated[Tensor, Types("tensor(int64)", INT64)]
 
 
 def _scatter_shape(
@@ -54,10 +54,10 @@ def _scatter_shape(
     exactness="exact",
     role="passive",
     index_operands=("write_indices",),
-    holds={"write_indices": place_of_update},
+    holds={"write_indices": index_of_update},
 )
 def TensorScatter(
-    past_cache: T, update: T, write_indices: Places | None = None, *, axis: int = -2, mode: str = "linear"
+    past_cache: T, update: T, write_indices: Indices | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> T:
     """`past_cache` with `update` written over its entries along `axis` from `write_indices` on, one for each sample.
 

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dims import Dim
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import place_of_entry
+from graphport.ops.holds import row_of_table
 from graphport.ops.shapes import same_dim
 from graphport.ops.special import widened
 from graphport.ops.types import FLOAT32, HALF, INT64, Tensor, Types
@@ -64,7 +64,7 @@ def _head_size(x: TensorFact, heads: int | None) -> Dim:
     exactness="rounding",
     role="pointwise",
     index_operands=("position_ids",),
-    holds={"position_ids": place_of_entry},
+    holds={"position_ids": row_of_table},
 )
 def RotaryEmbedding(
     x: T,

@@ -97,15 +97,15 @@ def SequenceInsert(input_sequence: S, tensor: T, position: I | None = None) -> S
     Source: ONNX SequenceInsert-11.
     """
     count = len(input_sequence)
-    place = count if position is None else _place(position, count, count + 1)
+    place = count if position is None else _from_front(position, count, count + 1)
     return [*input_sequence[:place], tensor, *input_sequence[place:]]
 
 
-def _place(position: Tensor, count: int, places: int) -> int:
-    """A position counted from the front, among the first `places`."""
+def _from_front(position: Tensor, count: int, length: int) -> int:
+    """A position counted from the front, among the first `length`."""
     given = int(position.reshape(-1)[0])
     place = given + count if given < 0 else given
-    if not 0 <= place < places:
+    if not 0 <= place < length:
         message = f"there is no position {given} in a sequence of {count}"
         raise IndexError(message)
     return place
@@ -135,7 +135,7 @@ def SequenceErase(input_sequence: S, position: I | None = None) -> S:
     Source: ONNX SequenceErase-11.
     """
     count = len(input_sequence)
-    place = _place(np.array(-1) if position is None else position, count, count)
+    place = _from_front(np.array(-1) if position is None else position, count, count)
     return [*input_sequence[:place], *input_sequence[place + 1 :]]
 
 
@@ -160,7 +160,7 @@ def SequenceAt(input_sequence: S, position: I) -> T:
 
     Source: ONNX SequenceAt-11.
     """
-    return input_sequence[_place(position, len(input_sequence), len(input_sequence))]
+    return input_sequence[_from_front(position, len(input_sequence), len(input_sequence))]
 
 
 def _length_shape(input_sequence: Fact) -> TensorFact:

@@ -9,13 +9,13 @@ import numpy as np
 from graphport.core.dims import Dim, Symbolic, decide_less
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import place_along_axis, place_in_axes
+from graphport.ops.holds import index_along_axis, index_in_axes
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_4, BOOL, CLASSIC, INDICES, INT64, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_4)]
 Old = Annotated[Tensor, Types("T", CLASSIC)]
-Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Indices = Annotated[Tensor, Types("tensor(int64)", INT64)]
 Condition = Annotated[Tensor, Types("T1", BOOL)]
 Tind = Annotated[Tensor, Types("Tind", INDICES)]
 
@@ -43,7 +43,7 @@ def _check_indices(indices: TensorFact, length: Dim, axis: int) -> None:
     exactness="exact",
     role="passive",
     index_operands=("indices",),
-    holds={"indices": place_along_axis},
+    holds={"indices": index_along_axis},
 )
 def Gather(data: T, indices: Tind, *, axis: int = 0) -> T:
     """Entries of `data` along `axis`, picked by `indices`; negative ones count from the end.
@@ -83,7 +83,7 @@ def _gather_elements_shape(data: TensorFact, indices: TensorFact, *, axis: int =
     exactness="exact",
     role="passive",
     index_operands=("indices",),
-    holds={"indices": place_along_axis},
+    holds={"indices": index_along_axis},
 )
 def GatherElements(data: T, indices: Tind, *, axis: int = 0) -> T:
     """One element of `data` for each of `indices`, which says its place along `axis`; the other places are its own.
@@ -124,9 +124,9 @@ def _gather_nd_shape(data: TensorFact, indices: TensorFact, *, batch_dims: int =
     exactness="exact",
     role="passive",
     index_operands=("indices",),
-    holds={"indices": place_in_axes},
+    holds={"indices": index_in_axes},
 )
-def GatherND(data: T, indices: Places, *, batch_dims: int = 0) -> T:
+def GatherND(data: T, indices: Indices, *, batch_dims: int = 0) -> T:
     """Slices of `data`, each named by a vector along the last axis of `indices`, within equal `batch_dims` first axes.
 
     Shapes: data [*s], indices [*i, k] → [*i, *s[batch_dims + k:]].

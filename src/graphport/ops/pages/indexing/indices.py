@@ -10,13 +10,13 @@ from graphport.core.dims import Dim, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import place_in_depth
+from graphport.ops.holds import index_in_depth
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_4, CLASSIC, IEEE, INT64, INTEGERS, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_4)]
 Old = Annotated[Tensor, Types("T", CLASSIC)]
-Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Indices = Annotated[Tensor, Types("tensor(int64)", INT64)]
 Numbers1 = Annotated[Tensor, Types("T1", IEEE | INTEGERS)]
 Numbers2 = Annotated[Tensor, Types("T2", IEEE | INTEGERS)]
 Filler = Annotated[Tensor, Types("T3", CLASSIC)]
@@ -44,7 +44,7 @@ def _depth(fact: TensorFact) -> Dim:
     outputs=("output",),
     exactness="exact",
     index_operands=("indices", "depth"),
-    holds={"indices": place_in_depth},
+    holds={"indices": index_in_depth},
 )
 def OneHot(indices: Numbers1, depth: Numbers2, values: Filler, *, axis: int = -1) -> Filler:
     """`values[1]` at the place that each index says along a new axis of length `depth`, `values[0]` elsewhere.
@@ -73,8 +73,8 @@ def _non_zero_shape(x: TensorFact) -> TensorFact:
 
 
 @op(shape=_non_zero_shape, since=9, exactness="exact", role="index")
-def NonZero(x: T) -> Places:
-    """Places of the elements that are not zero, in row-major order, one column each.
+def NonZero(x: T) -> Indices:
+    """Indices of the elements that are not zero, in row-major order, one column each.
 
     Shapes: x [*s] → [rank, n].
 
@@ -103,7 +103,7 @@ def _unique_shape(x: TensorFact, *, axis: int | None = None, sorted: int = 1) ->
     exactness="exact",
     role="passive",
 )
-def Unique(x: Old, *, axis: int | None = None, sorted: int = 1) -> tuple[Old, Places, Places, Places]:
+def Unique(x: Old, *, axis: int | None = None, sorted: int = 1) -> tuple[Old, Indices, Indices, Indices]:
     """The different elements (or slices along `axis`), ascending, or in order of first appearance unless `sorted`.
 
     Also: where each appears first, which of them each element is, how often each appears.

@@ -14,7 +14,7 @@ from graphport.ops.types import ALL_4, CLASSIC, INT64, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_4)]
 Old = Annotated[Tensor, Types("T", CLASSIC)]
-Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Indices = Annotated[Tensor, Types("tensor(int64)", INT64)]
 
 
 def _reverse_shape(
@@ -42,7 +42,7 @@ def _reverse_shape(
     index_operands=("sequence_lens",),
     holds={"sequence_lens": steps_along_time},
 )
-def ReverseSequence(input: Old, sequence_lens: Places, *, batch_axis: int = 1, time_axis: int = 0) -> Old:
+def ReverseSequence(input: Old, sequence_lens: Indices, *, batch_axis: int = 1, time_axis: int = 0) -> Old:
     """Each sample with its first `sequence_lens[i]` steps reversed.
 
     Shapes: input [*s] of rank >= 2, sequence_lens [s[batch_axis]] → [*s].
@@ -71,7 +71,7 @@ def _trilu_shape(input: TensorFact, k: TensorFact | None = None, *, upper: int =
 
 
 @op(shape=_trilu_shape, since=14, outputs=("output",), exactness="exact", role="passive", index_operands=("k",))
-def Trilu(input: T, k: Places | None = None, *, upper: int = 1) -> T:
+def Trilu(input: T, k: Indices | None = None, *, upper: int = 1) -> T:
     """The upper (or lower) triangle of each matrix, from diagonal `k` on; 0 elsewhere.
 
     Shapes: input [*s], k [] → [*s].

@@ -10,12 +10,12 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import is_numpy_own
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import place_along_axis, place_in_axes
+from graphport.ops.holds import index_along_axis, index_in_axes
 from graphport.ops.shapes import axis_index, decided_equal_shapes
 from graphport.ops.types import ALL_4, INDICES, INT64, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_4)]
-Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Indices = Annotated[Tensor, Types("tensor(int64)", INT64)]
 Tind = Annotated[Tensor, Types("Tind", INDICES)]
 
 _REDUCTIONS: dict[str, Any] = {
@@ -47,18 +47,18 @@ def _scatter_elements_shape(
     return TensorFact(data.dtype, data.shape)
 
 
-def _scattered(data: Tensor, places: tuple[Any, ...], updates: Tensor, reduction: str) -> Tensor:
-    """A copy of `data` with `updates` put at (or combined into) `places`, in their order."""
+def _scattered(data: Tensor, indices: tuple[Any, ...], updates: Tensor, reduction: str) -> Tensor:
+    """A copy of `data` with `updates` put at (or combined into) `indices`, in their order."""
     result = data.copy()
     combine = _REDUCTIONS[reduction]
     if combine is None:
-        result[places] = updates
+        result[indices] = updates
     elif not is_numpy_own(data.dtype):
         wide = data.astype(np.float32)
-        combine.at(wide, places, updates.astype(np.float32))
+        combine.at(wide, indices, updates.astype(np.float32))
         return wide.astype(data.dtype)
     else:
-        combine.at(result, places, updates)
+        combine.at(result, indices, updates)
     return result
 
 
@@ -70,7 +70,7 @@ def _scattered(data: Tensor, places: tuple[Any, ...], updates: Tensor, reduction
     exactness="exact",
     role="passive",
     index_operands=("indices",),
-    holds={"indices": place_along_axis},
+    holds={"indices": index_along_axis},
 )
 def ScatterElements(data: T, indices: Tind, updates: T, *, axis: int = 0, reduction: str = "none") -> T:
     """`data` with each of `updates` at its own place, but at `indices` along `axis`.
@@ -115,9 +115,9 @@ def _scatter_nd_shape(
     exactness="exact",
     role="passive",
     index_operands=("indices",),
-    holds={"indices": place_in_axes},
+    holds={"indices": index_in_axes},
 )
-def ScatterND(data: T, indices: Places, updates: T, *, reduction: str = "none") -> T:
+def ScatterND(data: T, indices: Indices, updates: T, *, reduction: str = "none") -> T:
     """`data` with `updates` in the slices that the vectors along the last axis of `indices` name.
 
     With `reduction` (`add`, `mul`, `max`, `min`) both are combined; without, the last update of a slice stands.

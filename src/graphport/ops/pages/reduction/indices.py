@@ -16,7 +16,7 @@ from graphport.ops.types import INT64, NUMBERS_4, Tensor, Types
 
 Number = Annotated[Tensor, Types("T", NUMBERS_4)]
 Index = Annotated[Tensor, Types("tensor(int64)", INT64)]
-Places = Annotated[Tensor, Types("I", INT64)]
+Indices = Annotated[Tensor, Types("I", INT64)]
 
 
 def _arg_shape(data: TensorFact, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> TensorFact:
@@ -88,7 +88,7 @@ def _topk_shape(
     role="passive",
     index_operands=("k",),
 )
-def TopK(x: Number, k: Index, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Number, Places]:
+def TopK(x: Number, k: Index, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Number, Indices]:
     """The `k` largest (or least) numbers along `axis` in order, and where they are; of equal ones the first.
 
     Shapes: x [*s], k [1] → twice [*s] with k at `axis`.

@@ -93,32 +93,32 @@ def _cubic(distance: Tensor) -> Tensor:
     return cubic(distance, -0.75)
 
 
-def _unnormalized(place: Tensor, n: int, align_corners: int) -> Tensor:
+def _unnormalized(coordinate: Tensor, n: int, align_corners: int) -> Tensor:
     """A place from -1 to 1 as one in entries of an axis."""
-    return (place + 1) / 2 * (n - 1) if align_corners else ((place + 1) * n - 1) / 2
+    return (coordinate + 1) / 2 * (n - 1) if align_corners else ((coordinate + 1) * n - 1) / 2
 
 
-def _inside(place: Tensor, n: int, padding: str, align_corners: int) -> Tensor:
+def _inside(coordinate: Tensor, n: int, padding: str, align_corners: int) -> Tensor:
     """The place of an entry of the axis that is read instead."""
     if padding == "border":
-        return np.clip(place, 0, n - 1)
+        return np.clip(coordinate, 0, n - 1)
     low, high = (0.0, n - 1.0) if align_corners else (-0.5, n - 0.5)
     span = high - low
     if span == 0:
-        return np.zeros_like(place)
+        return np.zeros_like(coordinate)
     # A triangle wave: forth over the axis, and back.
-    back = np.mod(place - low, 2 * span)
+    back = np.mod(coordinate - low, 2 * span)
     return np.clip(np.where(back > span, 2 * span - back, back) + low, 0, n - 1)
 
 
-def _read(x: Tensor, places: list[Tensor], padding: str, align_corners: int) -> Tensor:
+def _read(x: Tensor, coordinates: list[Tensor], padding: str, align_corners: int) -> Tensor:
     """Entries of x [N, C, *d] at whole places [N, *out], or what stands for them outside: [N, C, *out]."""
     batch, channels, *dims = x.shape
-    out = places[0].shape[1:]
+    out = coordinates[0].shape[1:]
     flat = x.reshape(batch, channels, -1)
-    index = np.zeros(places[0].shape, np.int64)
-    inside = np.ones(places[0].shape, np.bool_)
-    for place, n in zip(places, dims, strict=True):
+    index = np.zeros(coordinates[0].shape, np.int64)
+    inside = np.ones(coordinates[0].shape, np.bool_)
+    for place, n in zip(coordinates, dims, strict=True):
         known = np.nan_to_num(place, nan=-1.0)
         inside &= (known >= 0) & (known < n)
         wrapped = known if padding == "zeros" else _inside(known, n, padding, align_corners)

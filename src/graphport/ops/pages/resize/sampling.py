@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import reserve
 from graphport.ops.types import Tensor
 
 COORDINATES = (
@@ -90,7 +90,7 @@ def source_coordinates(axis: Axis, coordinates: str, dtype: np.dtype[Any]) -> Te
     real = dtype.type
     n, ratio, out = real(axis.length), real(axis.ratio), real(axis.out)
     one, half = real(1), real(0.5)
-    y = np.arange(made_up(axis.out), dtype=dtype)
+    y = np.arange(reserve(axis.out), dtype=dtype)
     width = ratio * n
     match coordinates:
         case "asymmetric":

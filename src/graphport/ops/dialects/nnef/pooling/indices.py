@@ -87,13 +87,13 @@ def _beginnings(b: Builder, count: int, stride: int, offset: int, axis: int, ran
     return b.constant(first.reshape([-1 if i == axis else 1 for i in range(rank)]))
 
 
-def _within_window(b: Builder, places: Value, dims: tuple[int, ...], slid: Window) -> Value:
+def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Window) -> Value:
     """Places in a whole tensor, whose last axes are `dims`, as positions in the window that stands there."""
     kernel = known(slid.kernel)
     rank = len(dims)
     total: Value | None = None
     for axis, (begin, _) in enumerate(numbers_of_pairs(slid.pads)):
-        at = b(Div, places, _integers(b, prod(dims[axis + 1 :])))
+        at = b(Div, indices, _integers(b, prod(dims[axis + 1 :])))
         at = b(Mod, at, _integers(b, dims[axis]))
         first = _beginnings(b, known(slid.lengths)[axis], slid.strides[axis], -begin, axis, rank)
         step = b(Div, b(Sub, at, first), _integers(b, slid.dilations[axis]))
