@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.ops import registry
 from graphport.ops.declare import PAGES, lift, lower
+from graphport.ops.dialects.emitting import emit, numbered
 from graphport.ops.rows.rule import Alias, Lifting, Lowering, Mirror
 from graphport.ops.rows.text import RowError, alias_of, of_each_word, operator_of, row_of, rows
 
@@ -28,7 +29,8 @@ class Rows:
     functions: Mapping[str, Function] = field(default_factory=dict[str, "Function"])
     """Small words of its own: `(builder, *arguments)` by name."""
     emit: Callable[..., Any] | None = None
-    """`(builder, word, is_last, operands, attributes)` makes a word while an operator is written."""
+    """`(builder, word, is_last, operands, attributes)` makes a word while an operator is written;
+    `None`: as the row has it."""
     has_pages: bool = True
     """Whether rows on the way back name operators beside words; not where words have names of operators."""
     other: str = ""
@@ -109,11 +111,16 @@ class Rows:
             return None
         return partial(_read, rule)
 
-    def _emitted(self, word: str) -> Callable[..., Any] | None:
-        emit = self.emit
-        if emit is None:
-            return None
+    def _emitted(self, word: str) -> Callable[..., Any]:
+        emit = self.emit or _word
         return lambda b, is_last, operands, attributes: emit(b, word, is_last, operands, attributes)
+
+
+def _word(b: Builder, word: str, is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+    """A word with what the row gives it; what comes last has the fact of the operator that it is written for."""
+    if is_last:
+        return b.word(word, *numbered(b, operands), **attributes)[0]
+    return emit(b, word, *operands, **attributes)
 
 
 def _rows(table: str) -> Iterator[Row]:
