@@ -35,6 +35,7 @@ def verb(operator: str | None, color: str, as_json_: bool) -> None:
       graphport ops
       graphport ops Conv
       graphport ops leaky_relu
+      graphport ops com.microsoft.FastGelu
       graphport ops --json
     """
     del color
@@ -87,9 +88,14 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
     if page is not None:
         _show_page(page, dialects, as_json_=as_json_)
         return
-    readings = {dialect: manual.reads(dialect).get(wanted) for dialect in registry.names()}
+    # A node is called after its dialect, too: `com.microsoft.Gelu` is `Gelu`, in that dialect alone.
+    named = {name: wanted.removeprefix(f"{name}.") for name in registry.names() if wanted.startswith(f"{name}.")}
+    words = dict.fromkeys(registry.names(), wanted)
+    if not any(manual.reading(name, wanted) or (name, wanted) in MEANINGS for name in words):
+        words, wanted = named, next(iter(named.values()), wanted)
+    readings = {dialect: manual.reading(dialect, word) for dialect, word in words.items()}
     found = {dialect: emitted for dialect, emitted in readings.items() if emitted is not None}
-    kept = [dialect for dialect in registry.names() if (dialect, wanted) in MEANINGS]
+    kept = [dialect for dialect, word in words.items() if (dialect, word) in MEANINGS]
     if not found and not kept:
         raise DiagnosticError(Diagnostic("LEG0003", f"there is no operator {wanted!r}", None, _nearest(wanted)))
     if as_json_:

@@ -184,6 +184,34 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
     return MappingProxyType({word: found[word] for word in sorted(found)})
 
 
+def reading(dialect: str, word: str) -> Emitted | None:
+    """What a word is read as, also where the rule of another word reads it, as PNNX's reads overloads of PyTorch."""
+    found = reads(dialect).get(word)
+    if found is not None or dialect == "onnx":
+        return found
+    rule = registry.lowering(dialect, word)
+    if rule is None:
+        return None
+    other = _words_by_rule().get(id(_innermost(rule)))
+    return Emitted((), frozenset(), "") if other is None else reads(other[0])[other[1]]
+
+
+@cache
+def _words_by_rule() -> Mapping[int, tuple[str, str]]:
+    """A dialect and a word of each rule, by its identity."""
+    registry.names()
+    found: dict[int, tuple[str, str]] = {}
+    for name, rules in LOWERINGS.items():
+        found.setdefault(id(_innermost(rules[0].function)), name)
+    return found
+
+
+def _innermost(rule: Any) -> Any:
+    while (inner := getattr(rule, "__wrapped__", None)) is not None:
+        rule = inner
+    return rule
+
+
 @cache
 def registered(dialect: str) -> Mapping[str, tuple[str, ...]]:
     """Every word of a dialect that is read, with the operators that it is read as."""
