@@ -11,10 +11,12 @@ from graphport.ops.dialects.inverse import determinant
 from graphport.ops.dialects.leading_broadcast import led, trailed
 from graphport.ops.dialects.nnef.convolution import is_zero, literal
 from graphport.ops.dialects.nnef.convolution_borders import fact_of
-from graphport.ops.pages.arithmetic import Add
+from graphport.ops.dialects.operands import sizes, vector
+from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.matmul import Det, Gemm, MatMul
 from graphport.ops.pages.matmul.shapes import multiplied
-from graphport.ops.pages.reshape import Transpose
+from graphport.ops.pages.reduction import ReduceSum
+from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
@@ -58,7 +60,13 @@ def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | No
     """Factors of one rank, at least 2: a vector becomes a row or a column first."""
     if fact_of(left).shape is None or fact_of(right).shape is None:
         return None
+    if _is_whole(left):
+        return (_whole_numbers(b, left, right),)
     ranks = len(b.dims(left)), len(b.dims(right))
+    apart = _apart(b, left) if ranks[1] == 2 else None
+    if apart is not None:
+        lengths = sizes((*b.dims(left)[:-1], b.dims(right)[1]))
+        return (b(Reshape, b(MatMul, apart, right), vector(b, lengths)),)
     a = left if ranks[0] > 1 else _unsqueezed(b, left, 0)
     c = right if ranks[1] > 1 else _unsqueezed(b, right, 1)
     a, c = led(b, a, c)
@@ -66,6 +74,34 @@ def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | No
     y = b.word("matmul", a, c, facts=[fact], transposeA=False, transposeB=False)
     axes = (*((fact.rank - 2,) if ranks[0] == 1 else ()), *((fact.rank - 1,) if ranks[1] == 1 else ()))
     return b.word("squeeze", *y, axes=axes) if axes else y
+
+
+def _is_whole(value: Value) -> bool:
+    dtype = fact_of(value).dtype
+    return dtype is not None and dtype.is_integer
+
+
+def _whole_numbers(b: Builder, left: Value, right: Value) -> Value:
+    """Products, added up: NNEF has those of matrices of reals alone, and tract 0.23.9 ends over others."""
+    a = left if len(b.dims(left)) > 1 else b(Unsqueeze, left, vector(b, [0]))
+    c = right if len(b.dims(right)) > 1 else b(Unsqueeze, right, vector(b, [1]))
+    products = b(Mul, b(Unsqueeze, a, vector(b, [-1])), b(Unsqueeze, c, vector(b, [-3])))
+    total = b(ReduceSum, products, vector(b, [-2]), keepdims=0)
+    axes = [axis for axis, x in ((-2, left), (-1, right)) if len(b.dims(x)) == 1]
+    return b(Squeeze, total, vector(b, axes)) if axes else total
+
+
+def _apart(b: Builder, value: Value) -> Value | None:
+    """What a reshape has joined axes of: tract 0.23.9 takes the weight behind it apart, too, and refuses it."""
+    node = value.producer
+    if node is None or node.word.lower() != "reshape" or len(b.dims(value)) == 2:
+        return None
+    x = node.inputs[0]
+    if x is None or fact_of(x).shape is None:
+        return None
+    before, after = b.dims(x), b.dims(value)
+    is_known = all(isinstance(dim, int) for dim in (*before, *after))
+    return x if is_known and len(before) > len(after) and before[-1] == after[-1] else None
 
 
 def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
@@ -78,6 +114,8 @@ def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
 @GemmView.lift("nnef")
 def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     """`linear` where it says just that, else `matmul` with what is multiplied and added written out."""
+    if _is_whole(op.a):
+        return _whole_gemm(b, op)
     shape = (b.dims(op.a)[1 if op.transA else 0], b.dims(op.b)[0 if op.transB else 1])
     product = TensorFact(fact_of(op.a).dtype, shape)
     summand = None if op.c is None else led(b, op.b, op.c)[1]
@@ -93,6 +131,14 @@ def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     if op.beta != 1:
         summand = b.word("mul", summand, literal(b, op.beta), facts=[fact_of(summand)])[0]
     return b.word("add", *y, summand)
+
+
+def _whole_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
+    if not op.alpha == op.beta == 1:
+        return None
+    left, right = (_transposed(b, x) if turned else x for x, turned in ((op.a, op.transA), (op.b, op.transB)))
+    y = _whole_numbers(b, left, right)
+    return (y if op.c is None else b(Add, y, op.c),)
 
 
 Det.lift("nnef")(determinant)

@@ -105,8 +105,8 @@ def lift_div(b: Builder, x: Value, y: Value) -> Lifted:
     """OpenVINO 2026.4 rounds quotients of bytes where extents are open."""
     if dtype_of(x).is_floating:
         return b.word("opset1.Divide", x, y)
-    whole = {"m_pythondiv": False}
-    return wrapped(b, "opset1.Divide", x, y, **whole) or b.word("opset1.Divide", x, y, **whole)
+    in_bytes = wrapped(b, "opset1.Divide", x, y, m_pythondiv=False)
+    return in_bytes or b.word("opset1.Divide", x, y, m_pythondiv=False)
 
 
 @Neg.lift("openvino")
