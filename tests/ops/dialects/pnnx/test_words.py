@@ -390,3 +390,16 @@ def test_blocks_of_computed_places_are_rows_that_are_folded_again(kind, axis, tm
     given = {"x": x, "i": at.astype(np.float32)}
     found = gp.run(gp.load(tmp_path / "y.pnnx.param"), given, backend="reference")["y"]
     np.testing.assert_array_equal(found, np.take(x, at, axis))
+
+
+def test_what_is_shrunk_by_factors_is_filtered(tmp_path):
+    x = RANDOM.normal(size=(2, 3, 8, 6)).astype(np.float32)
+    rows = [*numbered("None", "False", "[0.5,0.5]"), "aten::_upsample_bilinear2d_aa u 4 1 x n0 n1 n2 y"]
+
+    def shares(count):
+        places = np.abs(np.arange(count) - (2 * np.arange(count // 2)[:, None] + 0.5))
+        kernel = np.maximum(1 - places / 2, 0)
+        return kernel / kernel.sum(1, keepdims=True)
+
+    expected = shares(8) @ x.astype(np.float64) @ shares(6).T
+    np.testing.assert_allclose(computed(tmp_path, rows, x=x), expected, rtol=1e-5, atol=1e-6)
