@@ -16,6 +16,7 @@ ONNXRUNTIME = Target(
         {"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat", "Relu", "Clip"}
     ),
     fused=frozenset({"Relu", "Clip"}),
+    absorbed=frozenset({"HardSwish", "HardSigmoid"}),
     per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
     # Its kernels for bytes take a scale for each block of bytes for one for each channel, and fail.
     block_weights=frozenset({DType.INT4, DType.UINT4, DType.FLOAT8E4M3FN, DType.FLOAT8E5M2}),

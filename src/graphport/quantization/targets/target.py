@@ -54,6 +54,7 @@ class Target:
         summing: operators with another kernel, slower, that gives the sums of products as they are (not in groups).
         pointwise: operators without weights that have kernels for integers.
         fused: operators that disappear in the layer before them: the value between is not quantized.
+        absorbed: operators that disappear in a real convolution before them, and in one of integers do not.
         shared: operators whose operands and results must have one grid, besides those that only move data.
         per_channel: operators whose weight may have a scale for each channel.
         activation: element type of activations.
@@ -116,6 +117,7 @@ class Target:
     summing: frozenset[str] = frozenset()
     pointwise: frozenset[str] = frozenset()
     fused: frozenset[str] = frozenset()
+    absorbed: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
     per_channel: frozenset[str] = frozenset()
     activation: DType = DType.UINT8
