@@ -10,21 +10,51 @@ import shlex
 import shutil
 import subprocess
 import warnings
+from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
+from string import digits
 from typing import Any
 from unittest.mock import patch
 
 import onnx
+import pytest
 from click.testing import CliRunner
 
-from graphport.cli.explain import _written
+from graphport.cli.explain import _written, diagnostics
 from graphport.cli.main import cli
 from graphport.core.diagnostics import DiagnosticError
 
 DIGITS = Path(str(files("graphport"))) / "examples" / "digits"
 PROGRAM = "python3 - <<'.'"
 COMMAND = re.compile(r"((?:[A-Z_]+=\S+ )*)graphport (.*)")
+
+
+@cache
+def examples() -> dict[str, dict[str, Any]]:
+    """The example of each code that has one."""
+    return {code: found for code, found in diagnostics().items() if "wrong" in found}
+
+
+@cache
+def groups() -> dict[str, list[str]]:
+    """The codes that have an example, by the letters that they begin with."""
+    return {
+        letters: list(codes) for letters, codes in groupby(sorted(examples()), key=lambda code: code.rstrip(digits))
+    }
+
+
+def check_side(code: str, side: str, folder: Path, patched: pytest.MonkeyPatch) -> None:
+    """Hold that the wrong side of an example has its finding, and that the right side has not, and ends well."""
+    here = folder / code / side
+    here.mkdir(parents=True)
+    patched.chdir(here)
+    exit_code, printed = run_side(examples()[code], side)
+    assert (code in printed) == (side == "wrong"), f"{code}, {side}: {printed}"
+    assert side == "wrong" or exit_code == 0, f"{code}, {side}: {printed}"
+    patched.chdir(folder)
+    shutil.rmtree(folder / code)
 
 
 def run_side(example: dict[str, Any], side: str) -> tuple[int, str]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests import deep
 from tests.every import every
-from tests.expression import test_expression, test_parse, test_tutorial
+from tests.expression import test_expression, test_parse, test_samples, test_tutorial
 from tests.formats.nnef import test_expand, test_expressions, test_inference, test_printer
 
 pytestmark = pytest.mark.conformance(always=True)
@@ -31,3 +31,12 @@ def test_what_is_deeper_takes_memory_not_the_stack(test, monkeypatch):
 def test_expressions_that_are_deeper_are_parsed(head, core, tail, monkeypatch):
     monkeypatch.setattr(deep, "LEVELS", 5 * deep.LEVELS)
     test_parse.test_depth_does_not_matter(head, core, tail)
+
+
+@every(
+    "case",
+    [case for case in test_samples.CASES if "nested" in case and "expected" in case],
+    ids=lambda case: case["id"],
+)
+def test_a_sample_that_is_deep_has_the_value_in_double_precision(case):
+    test_samples.assert_value(case, "f64")
