@@ -186,8 +186,9 @@ def _computed(cases: Sequence[tuple[Graph, Mapping[str, Array]]]) -> list[list[A
     try:
         request = _core().compile_model(_read(*(graph for graph, _ in cases)), "CPU").create_infer_request()
         request.infer([arrays[value.name] for graph, arrays in cases for value in graph.inputs])
-    except Exception as error:  # noqa: BLE001  whose it is, those who ask alone learn
-        return [error] if len(cases) == 1 else [one for case in cases for one in _computed([case])]
+    except Exception as error:  # noqa: BLE001  whose it is, halves tell
+        half = len(cases) // 2
+        return [error] if not half else _computed(cases[:half]) + _computed(cases[half:])
     numbers = iter(range(sum(len(graph.outputs) for graph, _ in cases)))
     return [[np.array(request.get_output_tensor(next(numbers)).data) for _ in graph.outputs] for graph, _ in cases]
 

@@ -25,7 +25,7 @@ from graphport.ops.pages.pooling import AveragePool, MaxPool
 from graphport.ops.pages.reduction import TopK
 from graphport.ops.pages.reshape import Expand, Identity, Shape, Squeeze
 from graphport.ops.pages.resize import Resize
-from tests.every import every
+from tests.at_once import at_once
 from tests.ops.openvino_oracle import completed, run_ir
 
 RANDOM = np.random.default_rng(12)
@@ -105,7 +105,7 @@ def numbers(graph, arrays):
     return run_ir(graph, arrays)
 
 
-@every("name", CASES)
+@at_once("name", CASES)
 def test_older_words_compute_the_same(name):
     (expected,) = numbers(*lifted(name, None))
     seen = set()
@@ -236,7 +236,7 @@ RAW = [
 ]
 
 
-@every(("word", "operands", "attributes", "oldest"), RAW)
+@at_once(("word", "operands", "attributes", "oldest"), RAW)
 def test_older_words_of_a_file_compute_the_same_or_stay(word, operands, attributes, oldest):
     results = {"opset11.TopK": 2, "opset14.MaxPool": 2, "opset8.MaxPool": 2, "opset9.NonMaxSuppression": 3}.get(word, 1)
     are_read = results if attributes.get("dilations") != (1, 1) or word == "opset8.MaxPool" else 1
