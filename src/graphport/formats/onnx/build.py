@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.facts import UNKNOWN, TensorFact, named
 from graphport.formats.onnx import types
@@ -13,6 +13,7 @@ from graphport.formats.onnx.notes import KEY, STATE, AttributeNotes, Declaration
 from graphport.formats.onnx.statements import NodeLocations, NodeNames
 from graphport.formats.onnx.types import UnknownTypeError
 from graphport.ir import rewrite, states
+from graphport.ir.attributes import PlainAttributes
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
@@ -219,7 +220,6 @@ class GraphBuilder:
         places = NodeLocations(self._findings.source, scope.place, names.nodes)
         # Names first: a node may read what a later one computes, which is set right afterwards.
         results = self._results(names, scope)
-        nodes: list[Node] = []
         for index, key in enumerate(names.keys(protos)):
             statement = known.get(key) or statements.read(protos[index], key, bodies, places, index)
             operator, attributes, notes = statement
@@ -234,19 +234,18 @@ class GraphBuilder:
             if operator.has_open_end and outputs and outputs[-1] is None:
                 place = places.text(index)
                 outputs = [value or Value(f"{place}.output[{i}]") for i, value in enumerate(outputs)]
-            node = Node(
-                operator.name,
-                inputs,
-                outputs,
-                attributes,
-                dialect=operator.dialect,
-                name=text(names.nodes[index]),
-                origin=(places, index),
-            )
-            if notes is not None:
-                node.notes[KEY] = notes
-            nodes.append(node)
-        graph.extend(nodes)
+            origin = places, index
+            noted: dict[str, object] | None = None if notes is None else {KEY: notes}
+            name = names.nodes[index] if names.is_plain else text(names.nodes[index])
+            if type(attributes) is PlainAttributes and None not in outputs and (not inputs or inputs[-1] is not None):
+                wanted = cast("list[Value]", outputs)
+                graph.append_new(operator.name, inputs, wanted, attributes, operator.dialect, name, origin, noted)
+                continue
+            dialect = operator.dialect
+            node = Node(operator.name, inputs, outputs, attributes, dialect=dialect, name=name, origin=origin)
+            if noted is not None:
+                node.notes.update(noted)
+            graph.append(node)
 
     def _found(self, name: str, scope: Scope, locations: NodeLocations, index: int) -> Value | None:
         """What a node reads that its own graph may not have yet: it may be absent, later, around it, or nowhere."""
