@@ -4,6 +4,8 @@ import pytest
 
 from graphport.core.facts import UNKNOWN
 from graphport.core.storage import storage_of
+from graphport.ir import rewrite
+from graphport.ir.attributes import NO_ATTRIBUTES, PlainAttributes
 from graphport.ir.graph import Graph, Node, Use, Value
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
@@ -326,3 +328,37 @@ def test_uses_keep_their_order_whether_they_are_one_or_several():
     assert list(x.uses) == [Use(second, 0)]
     with pytest.raises(KeyError):
         x.lose(Use(first, 0))
+
+
+def test_many_uses_keep_their_order_as_few_do():
+    x = Value("x")
+    nodes = [Node("Relu", [x]) for _ in range(9)]
+    wanted = [Use(node, 0) for node in nodes]
+    assert list(x.uses) == wanted
+    for index in (4, 0, 5, 2, 2, 1, 1, 1):
+        nodes.pop(index).inputs = ()
+        wanted.pop(index)
+        assert list(x.uses) == wanted
+        with pytest.raises(KeyError):
+            x.lose(Use(Node("Relu"), 0))
+    assert x.users == nodes
+
+
+def test_attributes_that_nodes_share_are_their_own_once_somebody_asks_for_them():
+    shared = PlainAttributes({"axis": 1})
+    graph = Graph()
+    x = graph.add_input("x")
+    first = graph.append_new("Softmax", [x], [Value("a")], shared, "")
+    second = graph.append(Node("Softmax", [x], [Value("b")], shared))
+    twin = next(iter(rewrite.copy(graph)))
+    third = graph.append(Node("Relu", [x], [Value("c")]))
+    third.restate("Softmax", "", shared)
+    assert all(node.stated is shared for node in (first, second, third, twin))
+    first.attributes["axis"] = 2
+    second.set_attribute("axis", 3)
+    third.remove_attribute("axis")
+    assert [dict(node.stated) for node in (first, second, third, twin)] == [{"axis": 2}, {"axis": 3}, {}, {"axis": 1}]
+    assert shared == {"axis": 1}
+    empty = Node("Relu", [x]), Node("Relu", [x])
+    empty[0].attributes["alpha"] = 1.0
+    assert (empty[1].attributes, dict(NO_ATTRIBUTES)) == ({}, {})

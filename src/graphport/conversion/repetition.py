@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.attributes import PLAIN
+from graphport.ir.attributes import PLAIN, PlainAttributes
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Sequence
+    from collections.abc import Container, Hashable, Mapping, Sequence
 
     from graphport.core.diagnostics import Diagnostic
     from graphport.core.facts import Fact
@@ -43,7 +43,7 @@ class Step(NamedTuple):
     word: str
     dialect: str
     operands: tuple[int, ...]
-    attributes: dict[str, Attribute]
+    attributes: PlainAttributes
     facts: tuple[Fact, ...]
 
 
@@ -81,7 +81,7 @@ class Repetition:
 
     def key(self, node: Node, version: int | None) -> Hashable:
         """What nodes of a dialect that are read alike have in common; `None` where a node is like no other."""
-        attributes = None if node.has_bodies else self._stated(node.attributes)
+        attributes = None if node.has_bodies else self._stated(node.stated)
         if attributes is None:
             return None
         operands = self._operands(node, are_facts_enough=registry.reads_facts_alone(node.dialect, node.word))
@@ -92,7 +92,7 @@ class Repetition:
 
     def key_to_lift(self, node: Node) -> Hashable:
         """What canonical nodes that are written alike have in common; `None` where a node is like no other."""
-        attributes = None if node.has_bodies else self._stated(node.attributes)
+        attributes = None if node.has_bodies else self._stated(node.stated)
         operands = None if attributes is None else self._operands(node)
         if operands is None:
             return None
@@ -118,16 +118,18 @@ class Repetition:
         wanted = tuple([None if value is None else (id(value.fact), value.returns > 0) for value in node.outputs])
         return node.word, wanted, attributes, operands, tuple(makers)
 
-    def _stated(self, attributes: dict[str, Attribute]) -> Hashable:
+    def _stated(self, attributes: Mapping[str, Attribute]) -> Hashable:
         """`_exactly`; of objects that nodes have in common, as those of one form in a file, it is found once."""
         if not attributes:
             return ""
-        identity = (*attributes, *map(id, attributes.values()))
+        is_shared = type(attributes) is PlainAttributes
+        identity = id(attributes) if is_shared else (*attributes, *map(id, attributes.values()))
         found = self._exact.get(identity)
         if found is None:
             if len(self._exact) >= _MOST_REMEMBERED:
                 self._exact.clear()
-            found = self._exact[identity] = _exactly(attributes), tuple(attributes.values())
+            kept = attributes if is_shared else tuple(attributes.values())
+            found = self._exact[identity] = _exactly(attributes), kept
         return found[0]
 
     def _operands(self, node: Node, *, are_facts_enough: bool = False) -> Hashable:
@@ -214,7 +216,7 @@ class Repetition:
         node.restate(last.word, last.dialect, last.attributes)
 
 
-def _exactly(attributes: dict[str, Attribute]) -> Hashable:
+def _exactly(attributes: Mapping[str, Attribute]) -> Hashable:
     """Attributes as a key: 1, 1.0 and `True` are three, and so are 0.0 and -0.0; `None` where there is none."""
     # What is equal need not be the same, but what has one text is: of these types alone.
     types = {name: each for name, each in attributes.items() if isinstance(each, DType)}
@@ -290,7 +292,7 @@ def _template(node: Node, made: Sequence[Node], answer: Sequence[Value | None]) 
             return None
         facts = tuple([value.fact for value in results])
         kept = tuple([(value.fact, cast("Storage", value.storage)) for value in constants])
-        steps.append(Step(kept, each.word, each.dialect, operands, dict(each.attributes), facts))
+        steps.append(Step(kept, each.word, each.dialect, operands, PlainAttributes(each.stated), facts))
         places.update(zip(results, count(start), strict=False))
         start += len(results)
     is_in_order = steps[-1].operands == tuple(range(len(node.inputs)))

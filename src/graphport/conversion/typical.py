@@ -49,7 +49,7 @@ def typical(graph: Graph, large: int = LARGE) -> tuple[Graph, dict[str, int]]:
 def _kind(node: Node) -> Hashable:
     """What decides how a node is written, apart from its neighbours."""
     operands = tuple((None, False) if value is None else (value.fact, value.is_constant) for value in node.inputs)
-    return node.op, tuple(map(_frozen, node.attributes.items())), operands, len(node.outputs)
+    return node.op, tuple(map(_frozen, node.stated.items())), operands, len(node.outputs)
 
 
 def _frozen(attribute: tuple[str, Any]) -> Hashable:

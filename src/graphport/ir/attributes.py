@@ -28,7 +28,12 @@ PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
 
 
 class PlainAttributes(dict[str, "Attribute"]):
-    """Attributes with no graph among them: who says so spares each node that is given them looking for one."""
+    """Attributes with no graph among them, which nobody changes once a node has them: nodes alike share them."""
+
+    __slots__ = ()
+
+
+NO_ATTRIBUTES = PlainAttributes()
 
 
 def as_key(attributes: Mapping[str, Attribute]) -> tuple[Hashable, ...]:

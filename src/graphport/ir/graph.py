@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeAlias, cast
 from graphport.core.dims import Extents
 from graphport.core.facts import UNKNOWN, Fact
 from graphport.core.names import unique
-from graphport.ir.attributes import Attribute, Body, PlainAttributes, bodies_among, bodies_in
+from graphport.ir.attributes import NO_ATTRIBUTES, Attribute, Body, PlainAttributes, bodies_among, bodies_in
 from graphport.ir.carried import Notes, Placed
 from graphport.ir.ports import Ports
 
@@ -47,6 +47,9 @@ class Use(NamedTuple):
 
 Uses: TypeAlias = "tuple[Use, ...] | dict[Use, None]"
 """What reads a value, in order."""
+
+_FEW = 4
+"""Uses that are searched as quickly as they are looked up."""
 
 _use = cast("Callable[[type[Use], tuple[Node | Graph, int]], Use]", cast("Any", tuple).__new__)
 """Makes a use without the call in Python that its own constructor is."""
@@ -85,9 +88,9 @@ class Value(Placed):
         self.producer: Node | None = None
         self.index = 0
         self.graph: Graph | None = None
-        # The only one, or several in order and never none of them: most values have one, and a dictionary takes five
-        # times what it holds then.
-        self.read_by: Use | dict[Use, None] | None = None
+        # The only one, or several in order and never none of them: most values have one or two, and a dictionary takes
+        # five times what it holds then.
+        self.read_by: Use | tuple[Use, ...] | dict[Use, None] | None = None
         # How many of the uses are outputs of graphs: replacements ask, and a value may have very many uses.
         self.returns = 0
         self.is_literal = False
@@ -132,22 +135,27 @@ class Value(Placed):
         uses = self.read_by
         if uses is None:
             self.read_by = use
-        elif type(uses) is Use:
-            self.read_by = {uses: None, use: None}
-        else:
-            cast("dict[Use, None]", uses)[use] = None
+        elif isinstance(uses, dict):
+            uses[use] = None
+        elif use not in (several := self.uses):
+            found = (*several, use)
+            self.read_by = found if len(found) <= _FEW else dict.fromkeys(found)
 
     def lose(self, use: Use) -> None:
         """Forget a use; for nodes and graphs, which tell of theirs."""
         uses = self.read_by
-        if uses == use:
+        if type(uses) is Use and uses == use:
             self.read_by = None
             return
-        if not isinstance(uses, dict):
+        if isinstance(uses, dict):
+            del uses[use]
+            self.read_by = uses or None
+            return
+        found = self.uses
+        left = tuple([each for each in found if each != use])
+        if not left or len(left) == len(found):
             raise KeyError(use)
-        del uses[use]
-        if not uses:
-            self.read_by = None
+        self.read_by = left if len(left) > 1 else next(iter(left))
 
     @property
     def users(self) -> list[Node]:
@@ -176,13 +184,13 @@ class Node(Placed):
         "_given",
         "_inputs",
         "_outputs",
-        "attributes",
         "dialect",
         "graph",
         "has_bodies",
         "name",
         "next",
         "previous",
+        "stated",
         "word",
     )
 
@@ -237,11 +245,11 @@ class Node(Placed):
         for index, value in enumerate(self._given):
             if value is not None:
                 value.gain(_use(Use, (self, index)))
-        self.attributes: dict[str, Attribute] = dict(attributes) if attributes else {}
+        self.stated: Mapping[str, Attribute] = _kept(attributes) if attributes else NO_ATTRIBUTES
         # False if there is none; walks over all nodes ask it first.
         self.has_bodies = False
         if attributes and type(attributes) is not PlainAttributes:
-            for body in _graphs(bodies_among(self.attributes)):
+            for body in _graphs(bodies_among(self.stated)):
                 self.has_bodies = True
                 body.parent = self
 
@@ -291,7 +299,7 @@ class Node(Placed):
                     value.read_by = use
                 else:
                     value.gain(use)
-        node.attributes = dict(attributes) if attributes else {}
+        node.stated = _kept(attributes) if attributes else NO_ATTRIBUTES
         node.has_bodies = False
         if previous is not None:
             previous.next = node
@@ -317,6 +325,19 @@ class Node(Placed):
     def op(self) -> str:
         """`Conv` in the canonical dialect, `nnef.conv` in another."""
         return f"{self.dialect}.{self.word}" if self.dialect else self.word
+
+    @property
+    def attributes(self) -> dict[str, Attribute]:
+        """By name; those of this node alone. Who only reads the ones of many nodes takes `stated`."""
+        stated = self.stated
+        if type(stated) is dict:
+            return cast("dict[str, Attribute]", stated)
+        self.stated = own = dict(stated)
+        return own
+
+    @attributes.setter
+    def attributes(self, attributes: Mapping[str, Attribute]) -> None:
+        self.stated = dict(attributes)
 
     @property
     def inputs(self) -> tuple[Value | None, ...]:
@@ -421,7 +442,7 @@ class Node(Placed):
             raise ValueError(message)
         self.word = word
         self.dialect = dialect
-        self.attributes = dict(attributes)
+        self.stated = _kept(attributes)
         self._notes = None
 
     def set_attribute(self, name: str, attribute: Attribute) -> None:
@@ -450,7 +471,7 @@ class Node(Placed):
 
     def bodies(self) -> Iterator[Graph]:
         """The graphs among the attributes, in their order."""
-        return iter(_graphs(bodies_among(self.attributes)) if self.has_bodies else ())
+        return iter(_graphs(bodies_among(self.stated)) if self.has_bodies else ())
 
     def __repr__(self) -> str:
         results = ", ".join("_" if value is None else f"%{value.name}" for value in self._outputs)
@@ -738,6 +759,11 @@ def _trim(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
     while stop and values[stop - 1] is None:
         stop -= 1
     return tuple(values[:stop])
+
+
+def _kept(attributes: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+    """Attributes for a node to keep: its own ones, but where nobody changes those that it is given."""
+    return attributes if type(attributes) is PlainAttributes else dict(attributes)
 
 
 def _graphs(bodies: Iterable[Body]) -> list[Graph]:

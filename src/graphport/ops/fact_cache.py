@@ -111,7 +111,7 @@ class _Begun(NamedTuple):
 
 def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool) -> Hashable:
     """What nodes have to have in common; the number of results tells their facts from those of operands."""
-    attributes = node.attributes
+    attributes = node.stated
     key: list[Hashable] = [node.dialect, node.word, len(outputs)]
     key += [None if value is None else id(value.fact) for value in outputs]
     if not reads:

@@ -120,12 +120,12 @@ class Inference(OperatorFacts):
         try:
             if not node.dialect:
                 page = registry.pages().get(node.word)
-                return (UNKNOWN,) * count if page is None else self.answer(page, operands, node.attributes, count)
+                return (UNKNOWN,) * count if page is None else self.answer(page, operands, node.stated, count)
             # Most nodes of a file are what they are called today: no graph of one node is made to find that out.
             if node.dialect == "onnx" and registry.is_verbatim(node.word, registry.version(node)):
-                return self.answer(registry.pages()[node.word], operands, node.attributes, count)
+                return self.answer(registry.pages()[node.word], operands, node.stated, count)
             if (declared := registry.own(node)) is not None:
-                return self.answer(declared, operands, node.attributes, count)
+                return self.answer(declared, operands, node.stated, count)
             return self._word(node, operands, count)
         except ShapeError as error:
             if not is_foreign(error, node.dialect) and not registry.is_of_later_opset(node):
@@ -141,7 +141,7 @@ class Inference(OperatorFacts):
         """Whether a node keeps the rules of the page that has its name; nothing is told and nothing set."""
         operands = [None if value is None else value.fact for value in node.inputs]
         try:
-            self.answer(registry.pages()[node.word], operands, node.attributes, len(node.outputs))
+            self.answer(registry.pages()[node.word], operands, node.stated, len(node.outputs))
         except ShapeError:
             return False
         except (UnsupportedError, Unknown, Undecided, *FOUND):
@@ -156,15 +156,15 @@ class Inference(OperatorFacts):
         dialect, word, version = node.dialect, node.word, registry.version(node)
         absent = absent_results(node)
         literals = () if registry.reads_facts_alone(dialect, word) else tuple(map(literal, node.inputs))
-        handed = (dialect, word, version, count, absent, literals, *map(id, operands), *as_key(node.attributes))
+        handed = (dialect, word, version, count, absent, literals, *map(id, operands), *as_key(node.stated))
         same = self._handed.get(handed)
         if same is not None:
             return same[1]
         rule = registry.lowering(dialect, word, version)
         if rule is None:
             return (UNKNOWN,) * count
-        alike = self.renaming.alike(operands, node.attributes)
-        key: Any = (dialect, word, version, count, absent, literals, frozen(node.attributes))
+        alike = self.renaming.alike(operands, node.stated)
+        key: Any = (dialect, word, version, count, absent, literals, frozen(node.stated))
         key = *key, *((tuple(operands), signs(operands)) if alike is None else (alike.key,))
         known = self._dialect.get(key)
         before = len(self.required)

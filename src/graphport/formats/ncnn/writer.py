@@ -187,23 +187,23 @@ class _Writer:
 
     def _parameters(self, node: Node, layer: Layer | None) -> list[str]:
         """The words behind the blobs; collects the weights on the way."""
-        if layer is not None or "@0" in node.attributes:
+        if layer is not None or "@0" in node.stated:
             self._collect(node)
             return [
                 layer.texts[key]
                 if layer is not None and layer.parameters.get(key) == value and key in layer.texts
                 else self._parameter(node, key, value)
-                for key, value in node.attributes.items()
+                for key, value in node.stated.items()
                 if not key.startswith("@")
             ]
         # Numbers that are equal need not have one text, but what has one text is the same.
-        form = node.word, repr(node.attributes) if node.attributes else ""
+        form = node.word, repr(node.stated) if node.stated else ""
         words = self._words.get(form)
         if words is None:
             before = len(self.findings)
             self._collect(node)
-            words = [self._parameter(node, key, value) for key, value in node.attributes.items() if key[:1] != "@"]
-            if len(self.findings) == before and not any(key[:1] == "@" for key in node.attributes):
+            words = [self._parameter(node, key, value) for key, value in node.stated.items() if key[:1] != "@"]
+            if len(self.findings) == before and not any(key[:1] == "@" for key in node.stated):
                 self._words[form] = words
         return words
 
@@ -228,10 +228,10 @@ class _Writer:
                 return f"{key}=0"
 
     def _collect(self, node: Node) -> None:
-        stored = [node.attributes[key] for key in sorted(k for k in node.attributes if k.startswith("@"))]
+        stored = [node.stated[key] for key in sorted(k for k in node.stated if k.startswith("@"))]
         storages = [storage for storage in stored if isinstance(storage, Storage)]
         try:
-            wanted = weights_of(node.word, node.attributes)
+            wanted = weights_of(node.word, node.stated)
         except ValueError as error:
             self._error("NCNN0302", f"{node.name or node.op}: {error}", node)
             return

@@ -231,7 +231,7 @@ class _Reader:
                 known.dtypes.update(dtypes)
         elif isinstance(notes_, SharedNotes):
             seen = set(dtypes) if node.word == "Expression" else None
-            self._forms[key] = _Form(node.word, PlainAttributes(node.attributes), notes_, seen)
+            self._forms[key] = _Form(node.word, PlainAttributes(node.stated), notes_, seen)
 
     def _node(self, index: int, line: Line, given: list[Value], results: list[Value], entries: _Entries) -> Node:
         word = line.type

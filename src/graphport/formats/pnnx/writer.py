@@ -182,7 +182,7 @@ class _Writer:
             message = f"{node.op} is no word of PNNX" if node.dialect != _DIALECT else f"{node.op} lacks an operand"
             self._error("PNNX0303", message, node.origin)
         line = notes.line_of(node.note(notes.LINE))
-        attributes = node.attributes
+        attributes = node.stated
         keys = attributes.get(_KEYS) if attributes else None
         if keys is not None:
             attributes = {key: value for key, value in attributes.items() if key != _KEYS}
