@@ -84,9 +84,16 @@ class Recorder:
 
 def _is_ours(rule: Any) -> bool:
     """Whether the package has the rule. Tests register toys, some of them for words that there are."""
-    function = _function(rule)
-    module = getattr(function, "__module__", None) or type(function).__module__
-    return module.partition(".")[0] == "graphport"
+    pending = [rule]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, functools.partial):
+            pending += [part.func, *part.args]
+        elif getattr(part, "__module__", "").partition(".")[0] == "tests":
+            return False
+        else:
+            pending += [inner for name in ("function", "__wrapped__") if callable(inner := getattr(part, name, None))]
+    return True
 
 
 def _nearest(key: Key, *tests: str) -> str:
@@ -164,9 +171,10 @@ def _rows(document: Mapping[str, Any]) -> Iterator[tuple[Key, Seen]]:
 def _is_there(kind: str, dialect: str, word: str) -> bool:
     """Whether there is a rule for a word, or for an operator."""
     from graphport.ops import registry
+    from graphport.ops.declare import OPSET
 
     if kind == LOWER:
-        return (kind, dialect, word) in _rules() or registry.lowering(dialect, word) is not None
+        return (kind, dialect, word) in _rules() or registry.lowering(dialect, word, OPSET) is not None
     page = registry.pages().get(word)
     return (kind, dialect, word) in _rules() or (page is not None and bool(registry.liftings(dialect, page)))
 

@@ -148,3 +148,25 @@ def test_spellings_of_an_operator():
     assert (branch.reads, branch.writes, branch.patterns, branch.direction) == ((), False, (), "")
     assert "separable_conv" in manual.spellings("nnef")["Conv"].reads
     assert all(spelling.writes and spelling.reads for spelling in manual.spellings("onnx").values())
+
+
+@pytest.mark.parametrize(
+    ("dialect", "word", "operators", "always"),
+    [
+        pytest.param(
+            "pytorch", "aten.group_norm.default", {"GroupNormalization"}, {"GroupNormalization"}, id="overload"
+        ),
+        pytest.param("pytorch", "aten.clamp_min", {"Clip", "Max", "Min"}, set(), id="word of a word"),
+        pytest.param("com.microsoft", "FastGelu", {"Gelu", "Add"}, {"Gelu"}, id="two arrows"),
+    ],
+)
+def test_what_other_rules_and_other_arrows_emit_is_told(dialect, word, operators, always):
+    found = manual.reading(dialect, word)
+    assert found is not None
+    assert set(found.operators) == operators
+    assert found.always == always
+
+
+def test_a_word_that_nobody_reads_is_not_told():
+    assert manual.reading("pytorch", "aten.no_such_word.default") is None
+    assert manual.reading("onnx", "NoSuchOperator") is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 
-from tools.emitted import merged
+from graphport.ops import registry
+from tools.emitted import LOWER, Recorder, merged
 
 KNOWN = {
     "lower": {
@@ -37,3 +39,30 @@ def test_rules_that_are_gone_are_forgotten(tmp_path):
 
 def test_all_tests_together_tell_everything(tmp_path):
     assert merged(tmp_path) == {"lower": {}, "lift": {}}
+
+
+def test_a_part_of_the_tests_keeps_operators_of_onnx_as_they_are(tmp_path):
+    row = {"emits": ["Gather"], "always": ["Gather"], "test": "tests/a.py"}
+    assert merged(tmp_path, {"lower": {"onnx": {"Gather": row}}, "lift": {}})["lower"] == {"onnx": {"Gather": row}}
+
+
+def test_words_that_only_a_test_has_are_left_out(tmp_path):
+    seen = [["lower", "madeup", "double", ["Relu"], ["Relu"], "tests/a.py"]]
+    (tmp_path / "1.json").write_text(json.dumps(seen), encoding="utf-8")
+    assert merged(tmp_path) == {"lower": {}, "lift": {}}
+
+
+def test_a_rule_that_a_test_registers_for_a_word_that_there_is_is_not_watched():
+    def toy(b):
+        return b
+
+    recorder = Recorder()
+    assert recorder.wrapped((LOWER, "nnef", "conv"), toy) is toy
+    rule = registry.lowering("nnef", "conv")
+    assert rule is not None
+    assert recorder.wrapped((LOWER, "nnef", "conv"), rule) is not rule
+
+
+def test_what_the_package_has_is_of_dialects_that_there_are():
+    known = json.loads((files("graphport.ops") / "emitted.json").read_text(encoding="utf-8"))
+    assert {dialect for kind in known.values() for dialect in kind} <= set(registry.names())

@@ -146,24 +146,34 @@ def _alike(dialect: str) -> Mapping[int, Sequence[str]]:
     return found
 
 
-def _untested(dialect: str, word: str) -> Emitted | None:
-    """What a word emits that no test has been seen to read: as another word of its rule, or as its row names it."""
+def _read(dialect: str, word: str) -> Emitted | None:
+    """What a word emits: what tests have seen, of it or of another word of its rule, and what its row names."""
     rules = LOWERINGS.get((dialect, word), ())
     rule = registry.row(rules[0].function) if rules else None
-    others = _alike(dialect).get(id(rule), ())
-    seen = next((found for other in others if (found := _emitted("lower", dialect, other)) is not None), None)
-    if seen is not None or not isinstance(rule, Lowering):
+    seen = _emitted("lower", dialect, word) or _other(dialect, rule)
+    if not isinstance(rule, Lowering):
         return seen
-    pages = registry.pages()
-    parts = [(name,) if name in pages else _emits(dialect, name) for name in rule.operators]
-    names = tuple(dict.fromkeys(name for part in parts for name in part))
-    return Emitted(names, frozenset(names if rule.is_certain else ()), "") if names else None
+    parts = {name: _named(dialect, name) for name in rule.operators}
+    named = dict.fromkeys(name for part in parts.values() for name in part.operators)
+    sure = frozenset(name for own in rule.always for name in parts[own].always)
+    if seen is None:
+        return Emitted(tuple(named), sure, "") if named else None
+    always = frozenset(name for name in seen.always if name in sure or name not in named)
+    operators = dict.fromkeys([*seen.operators, *named])
+    return Emitted(tuple(sorted(operators, key=lambda name: name not in always)), always, seen.test)
 
 
-def _emits(dialect: str, word: str) -> tuple[str, ...]:
-    """The operators of a word that a row names."""
-    found = _emitted("lower", dialect, word) or _untested(dialect, word)
-    return () if found is None else found.operators
+def _other(dialect: str, rule: object) -> Emitted | None:
+    """What another word of a rule was seen to emit."""
+    others = _alike(dialect).get(id(rule), ())
+    return next((found for other in others if (found := _emitted("lower", dialect, other)) is not None), None)
+
+
+def _named(dialect: str, name: str) -> Emitted:
+    """What a row names: an operator, or a word of its dialect with what that emits."""
+    if name in registry.pages():
+        return Emitted((name,), frozenset((name,)), "")
+    return _read(dialect, name) or Emitted((), frozenset(), "")
 
 
 @cache
@@ -180,7 +190,7 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
     words = [*_seen()["lower"].get(dialect, ()), *(word for language, word in LOWERINGS if language == dialect)]
     for word in words:
         if word not in found:
-            found[word] = _emitted("lower", dialect, word) or _untested(dialect, word) or Emitted((), frozenset(), "")
+            found[word] = _read(dialect, word) or Emitted((), frozenset(), "")
     return MappingProxyType({word: found[word] for word in sorted(found)})
 
 

@@ -39,12 +39,9 @@ class _Meaning(NamedTuple):
 
     ways: tuple[_Way, ...]
     operators: tuple[str, ...]
+    always: frozenset[str]
+    """Those of them that stand behind each arrow."""
     used: frozenset[str]
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether all operators are made in every case."""
-        return len(self.ways) == 1 and self.ways[0].guard is None
 
     def answer(self, b: Builder, names: Names) -> Any:
         """What the first alternative makes whose guard holds."""
@@ -60,7 +57,7 @@ def _meaning(
     row: Row, names: set[str], functions: Mapping[str, Function], words: Words | None, *, has_pages: bool = True
 ) -> _Meaning:
     used: set[str] = set()
-    operators: list[str] = []
+    operators: list[tuple[str, ...]] = []
     ways: list[_Way] = []
     known = set(names)
     for each in row.alternatives:
@@ -71,8 +68,9 @@ def _meaning(
         guard = None if each.guard is None else reader.term(each.guard)
         ways.append(_Way(bindings, guard, reader.term(each.meaning, is_last=True)))
         used |= reader.used
-        operators += reader.operators
-    return _Meaning(tuple(ways), tuple(dict.fromkeys(operators)), frozenset(used))
+        operators.append(tuple(reader.operators))
+    stated = tuple(dict.fromkeys(name for each in operators for name in each))
+    return _Meaning(tuple(ways), stated, frozenset(stated).intersection(*operators), frozenset(used))
 
 
 class _Rule(ABC):
@@ -94,9 +92,9 @@ class _Rule(ABC):
         return self._meaning.operators
 
     @property
-    def is_certain(self) -> bool:
-        """Whether it makes all of them in every case."""
-        return self._meaning.is_certain
+    def always(self) -> frozenset[str]:
+        """Those of them that it makes in every case."""
+        return self._meaning.always
 
 
 class Lowering(_Rule):
@@ -209,7 +207,7 @@ class Alias(Lowering):
         if other is None:
             raise RowError(self.row.text, f"{name} is no word", place)
         way = _Way((), None, lambda b, given: other(b, True, given["operands"], given["attributes"]))
-        return _Meaning((way,), (name,), frozenset())
+        return _Meaning((way,), (name,), frozenset((name,)), frozenset())
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         """What the rule of the other word makes."""
