@@ -13,6 +13,8 @@ from inspect import isfunction
 import pytest
 from hypothesis import settings
 
+from tests.draws import EXAMPLES
+
 # Our own mistakes are to be seen as what they are, not as findings.
 os.environ.setdefault("GRAPHPORT_DEBUG", "1")
 
@@ -31,8 +33,6 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A deadline measures the machine, not the code. In CI the examples are the same every time, so that failures repeat.
-EXAMPLES = int(os.environ.get("GRAPHPORT_EXAMPLES", "40"))
-"""What each random law is tried with that says nothing else; `make laws` tries ten times as many."""
 settings.register_profile("here", deadline=None, max_examples=EXAMPLES)
 settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")

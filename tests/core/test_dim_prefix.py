@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dims import Functions, Symbol, Symbolic, evaluate, maximum, minimum, prefixed, symbols
 from tests.core.dim_samples import dim_of_tree, trees
+from tests.draws import times
 
 N, C, H = (Symbol(name, 0) for name in "NCH")
 FREE = Symbol("free", None)
@@ -32,7 +33,7 @@ def text_of(dim, *unknown):
     return prefixed(dim, WORDS, length)
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(150))
 @given(trees, st.data())
 def test_the_text_computes_the_number(tree, data):
     dim = dim_of_tree(tree)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.core.flexbuffers import FlexBufferError, _Reader, numbers
+from tests.draws import times
 
 VALUES = st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), st.floats(-1e30, 1e30))
 
@@ -40,7 +41,7 @@ def written(
     return bytes(builder.Finish())
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(st.dictionaries(st.text("abcdefghij_", min_size=1, max_size=9), VALUES, max_size=6), st.data())
 def test_what_the_library_writes_is_read(entries, data):
     chosen = [data.draw(st.sets(st.sampled_from(sorted(entries)))) if entries else set() for _ in range(3)]

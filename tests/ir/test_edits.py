@@ -12,6 +12,7 @@ from graphport.core.facts import UNKNOWN
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.verify import verify
+from tests.draws import times
 from tests.strategies import graphs
 
 places = st.integers(0, 1 << 16)
@@ -190,4 +191,4 @@ class Edits(RuleBasedStateMachine):
 
 
 TestEdits = Edits.TestCase
-TestEdits.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestEdits.settings = settings(max_examples=times(100), stateful_step_count=25, deadline=None)

@@ -16,6 +16,7 @@ from graphport.ir.graph import walk
 from graphport.ir.lookup import Names
 from graphport.ir.text import from_text
 from graphport.ir.verify import verify
+from tests.draws import times
 from tests.ir.samples import chain, names
 from tests.models import model, node, perceptron, typed
 
@@ -166,7 +167,7 @@ def test_an_input_is_kept_in_a_part_as_long_as_what_it_is_kept_as_is_returned():
     assert states.state_of(s) is not None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=times(40), deadline=None)
 @given(data=st.data())
 def test_parts_of_a_chain_compute_what_is_between(data):
     graph, _ = chain(6)

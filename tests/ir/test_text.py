@@ -18,6 +18,7 @@ from graphport.core.storage import ArrayStorage, Storage, storage_of
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.text import INLINE, MOST_DIGITS, MOST_NESTED, from_text, to_text
 from graphport.ir.verify import verify
+from tests.draws import times
 from tests.every import every
 from tests.ir.samples import first, names
 from tests.strategies import attributes, dtypes, facts, graphs, storages
@@ -153,7 +154,7 @@ def test_a_fact_comes_back_as_it_was(fact):
 
 
 @pytest.mark.parametrize("dtype", DType, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(data=st.data())
 def test_every_bit_of_a_tensor_comes_back(dtype, data):
     storage = data.draw(storages(st.just(dtype)))
@@ -410,7 +411,7 @@ OPERATIONS = st.sampled_from([lambda a, b: a + b, lambda a, b: a * b, lambda a, 
 @example(["T", "N"], None)
 @example(["T", "a)"], None)
 @example(["T", "(a"], None)
-@settings(max_examples=20)
+@settings(max_examples=times(20))
 def test_what_symbols_stand_for_is_read_wherever_it_is_written(symbols, data):
     """Before a comma, before the bracket that ends the inputs, and in a tuple: names and expressions of any signs."""
     others = [Symbol(name) for name in symbols[1:]]

@@ -28,6 +28,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops import registry
 from graphport.ops.declare import OPSET
+from tests.draws import times
 from tests.every import every
 from tests.ops.oracle import check_page, check_shapes, compare, run_ort, run_page
 from tests.ops.standard import check_by_standard
@@ -42,7 +43,7 @@ ANY = (F16, F32, F64, *INTEGERS, np.bool_, object)
 
 # The same examples every time: what fails, fails for everybody.
 EXAMPLES = settings(
-    max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=times(25), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 

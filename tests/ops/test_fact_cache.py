@@ -14,6 +14,7 @@ from graphport.conversion import legalize, legalizer
 from graphport.formats.onnx import read as onnx_read
 from graphport.ops.fact_cache import FactCache
 from graphport.ops.infer import infer
+from tests.draws import times
 from tests.passes.cases import I64, F, info, model, node
 
 SIZES = [3, "N", "M"]
@@ -79,7 +80,7 @@ def read(proto: onnx.ModelProto) -> list[tuple[list[str], list[str]]]:
 
 
 @given(chains())
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 def test_facts_and_findings_are_those_of_nodes_that_are_asked_for_each(proto):
     found = read(proto)
     with pytest.MonkeyPatch.context() as patch:

@@ -20,6 +20,7 @@ from graphport.ir.graph import walk
 from graphport.ops import registry
 from graphport.ops.infer import Inference
 from graphport.ops.renaming import Renaming
+from tests.draws import times
 from tests.ops.facts import f32, i64, ints
 from tests.ops.test_shape_arithmetic import graphs
 
@@ -69,7 +70,7 @@ NAMES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(60), deadline=None)
 @given(graphs(), NAMES)
 def test_parts_that_are_alike_but_for_names_are_told_what_would_have_been_found(proto, names):
     whole = together(proto, [["B", "T", "H"], ["B10", "T10", "H10"], *names])

@@ -17,6 +17,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core.dims import evaluate
 from graphport.core.facts import TensorFact
 from graphport.formats.onnx import from_proto
+from tests.draws import times
 from tests.models import model, node
 
 SIZES = ({"B": 1, "T": 1, "H": 1}, {"B": 2, "T": 7, "H": 3}, {"B": 3, "T": 4, "H": 10}, {"B": 5, "T": 1, "H": 8})
@@ -227,7 +228,7 @@ def hold(extents, facts, real, sizes):
     return count
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(100), deadline=None)
 @given(graphs())
 def test_extents_are_those_of_a_run(proto):
     extents, facts, errors = claims(proto)
@@ -241,7 +242,7 @@ def test_extents_are_those_of_a_run(proto):
         hold(extents, facts, dict(zip(facts, map(np.asarray, evaluator.run(None, feeds)), strict=True)), sizes)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(pictures())
 def test_extents_of_images_are_those_of_a_run(drawn):
     proto, needs = drawn

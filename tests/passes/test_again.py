@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphport as gp
+from tests.draws import times
 from tests.passes.cases import info, model, node, some
 
 SIZES = st.lists(st.integers(1, 400), min_size=1, max_size=7)
@@ -36,7 +37,7 @@ def changed_again(proto: onnx.ModelProto) -> bool:
     return gp.to_onnx(twice).SerializeToString() != first.SerializeToString()
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(st.integers(1, 3000), st.integers(0, 12), SIZES)
 def test_what_had_no_room_has_none_in_a_second_run(weight, idle, sizes):
     assert not changed_again(filled(weight, idle, sizes))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import graphport as gp
 from graphport.passes.driver import PassList, run
 from graphport.passes.prepare import PREPARE
+from tests.draws import times
 from tests.every import every
 from tests.passes import facts
 from tests.passes.cases import Case, info, model, node
@@ -102,7 +103,7 @@ def outputs_of(graph_model: gp.Model, x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 @given(networks(), st.integers(1, 3), st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 def test_a_random_network_computes_the_same_in_any_order_of_passes(proto, batch, order):
     source = gp.from_onnx(proto)
     x = (
@@ -126,7 +127,7 @@ def test_a_random_network_computes_the_same_in_any_order_of_passes(proto, batch,
 
 
 @given(networks())
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 def test_preparing_and_simplifying_twice_is_doing_it_once(proto):
     once, _ = gp.prepare(gp.from_onnx(proto), verify=False)
     _, report = gp.prepare(once, verify=False)

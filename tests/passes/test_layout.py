@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import graphport as gp
 from graphport.ir.verify import verify
 from graphport.passes.layout import channels, layout
+from tests.draws import times
 from tests.passes.cases import info, model, node
 
 EXTENTS: tuple[int, ...] = (2, 3, 4, 5)
@@ -120,7 +121,7 @@ def nets(draw: st.DrawFn) -> Any:
     return extents, nodes, [info(last, values[last])] if nodes else [], constants
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(60), deadline=None)
 @given(nets(), st.permutations(range(4)), st.permutations(range(4)))
 def test_any_order_of_inputs_and_outputs_gives_the_same_numbers(net: Any, first: list[int], last: list[int]) -> None:
     extents, nodes, outputs, constants = net

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphport as gp
+from tests.draws import times
 from tests.passes.cases import info, model, node
 
 MERGING = ("merge-reshapes", "merge-transposes", "push-transposes", "merge-slices", "merge-concats")
@@ -130,7 +131,7 @@ def networks(draw: st.DrawFn):
 
 
 @given(networks(), st.sampled_from([(), *((name,) for name in MERGING)]))
-@settings(max_examples=80)
+@settings(max_examples=times(80))
 def test_random_moves_stay_what_numpy_computes(network, only):
     proto, given_, expected = network
     found, _ = gp.simplify(gp.from_onnx(proto), only=only, verify=False)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import graphport as gp
 from graphport.core.dims import Symbol
 from graphport.passes.open_axes import reopen
+from tests.draws import times
 from tests.laws import computed
 from tests.passes.cases import I64, info, model, node
 
@@ -97,7 +98,7 @@ def targets(draw: st.DrawFn):
     return shape, [prod(shape[a:b]) for a, b in pairwise(bounds) if a != b]
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(targets(), st.sampled_from([None, 2, 4]))
 def test_any_batch_is_reshaped_as_its_items_are(case, length):
     shape, target = case

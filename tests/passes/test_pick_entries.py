@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import graphport as gp
 from graphport.passes.pick_entries import pick_entries
+from tests.draws import times
 from tests.every import every
 from tests.passes.alone import done
 from tests.passes.cases import B, info, model, node
@@ -33,7 +34,7 @@ def cuts(draw):
 
 
 @given(cuts(), st.booleans(), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 def test_one_entry_however_its_bounds_are_said_is_gathered(cut, is_from_behind, squeezes_from_behind):
     axis, start, end, step = cut
     constants = {

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.passes.push_transposes import LONGEST, push_transposes
+from tests.draws import times
 from tests.passes.alone import applied
 from tests.passes.cases import info, model, node, some
 
@@ -50,7 +51,7 @@ def chains(draw: st.DrawFn):
     return steps, first, second
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(chains())
 def test_any_chain_computes_the_same(chain):
     steps, first, second = chain

@@ -13,6 +13,7 @@ from graphport.core.dims import Symbol
 from graphport.ir.verify import verify
 from graphport.passes.open_axes import reopen
 from graphport.passes.repeated_items import repeat_items
+from tests.draws import times
 from tests.passes.cases import F, info, model, node, some
 
 
@@ -109,7 +110,7 @@ def nets(draw: st.DrawFn) -> Net:
     return net
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @given(nets(), st.lists(st.integers(0, 1), min_size=1, max_size=5), st.booleans())
 def test_any_number_of_items_computes_what_each_does_alone(net: Net, items: list[int], is_open: bool) -> None:
     told, given_shapes = net.model()
@@ -128,7 +129,7 @@ def test_any_number_of_items_computes_what_each_does_alone(net: Net, items: list
     np.testing.assert_allclose(together, alone[items], rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @given(nets(), st.data())
 def test_constants_of_which_an_item_differs_stay(net: Net, data: st.DataObject) -> None:
     whole = [name for name, array in net.constants.items() if array.ndim == 3 and len(array) == net.batch]

@@ -12,6 +12,7 @@ import graphport as gp
 from graphport.passes.journal import Journal
 from graphport.passes.resolve_sequences import resolve_sequences
 from graphport.passes.substitution import add_constant
+from tests.draws import times
 from tests.passes.alone import applied, reasons
 from tests.passes.cases import I64, F, info, model, node, some
 
@@ -50,7 +51,7 @@ def readings(draw: st.DrawFn):
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(readings())
 def test_every_way_to_part_computes_the_same(reading):
     axis, sizes, keepdims, places = reading
@@ -100,7 +101,7 @@ def chains(draw: st.DrawFn):
     return nodes, places
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(chains())
 def test_every_chain_of_known_places_computes_the_same(chain):
     nodes, places = chain

@@ -15,6 +15,7 @@ from graphport.passes.fuse_batchnorm import fuse_batchnorm
 from graphport.passes.fuse_scale import fuse_scale
 from graphport.passes.journal import Journal
 from graphport.passes.remove_dead import remove_dead
+from tests.draws import times
 from tests.passes.cases import bn, info, model, node, norm, some
 
 CHANNELS = 4
@@ -103,7 +104,7 @@ def is_of_shared(value: Value, graph: Graph, given: list[Reader]) -> bool:
     return any(index == 1 or given[convs.index(user)].has_bias for user, index in uses)
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @example([Reader("w", True, "k1"), Reader("w", False, "k0"), Reader("w", True, "k1")], 1, [fuse_batchnorm, fuse_scale])
 @given(readers, st.integers(0, 4), st.permutations([fuse_batchnorm, fuse_scale]))
 def test_weights_become_no_larger_than_there_is_room(given: list[Reader], copies: int, passes: list[Any]) -> None:
@@ -113,7 +114,7 @@ def test_weights_become_no_larger_than_there_is_room(given: list[Reader], copies
     assert len(journal.done) + len(journal.left) == sum(reader.is_taken_in for reader in given)
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @given(readers, st.permutations([fuse_batchnorm, fuse_scale]))
 def test_readers_of_the_same_numbers_share_them_where_there_is_room(given: list[Reader], passes: list[Any]) -> None:
     told, journal, _ = made(given, 1 << 20, *passes)
@@ -129,7 +130,7 @@ def test_readers_of_the_same_numbers_share_them_where_there_is_room(given: list[
         assert len({kind for kind, _ in pairs}) == len(pairs) == len({value for _, value in pairs})
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @given(st.integers(2, 4), st.booleans(), st.sampled_from(["k0", "k1"]), st.booleans())
 def test_what_every_reader_does_needs_no_room(count: int, has_bias: bool, behind: str, is_by_all: bool) -> None:
     given = [Reader("w", has_bias, behind)] * count

@@ -15,6 +15,7 @@ from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.verify import verify
 from graphport.passes import split_parameters as module
 from graphport.passes.journal import Journal
+from tests.draws import times
 from tests.passes.cases import B, graph, info, model, node, some
 
 SMALL = 80
@@ -60,7 +61,7 @@ def computed(told: gp.Model) -> list[Any]:
     return [gp.run(told, {**feeds, "c": np.array(c)}, backend="reference").ordered for c in (True, False)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(nets(), st.integers(0, 1))
 def test_every_reader_has_a_constant_of_its_own_where_there_is_room(told: gp.Model, missing: int) -> None:
     expected, net, journal = computed(told), told.graph, Journal()
@@ -85,7 +86,7 @@ def test_every_reader_has_a_constant_of_its_own_where_there_is_room(told: gp.Mod
     assert len(journal.left) == sum(before[value] - 1 for value in kept)
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @given(nets())
 def test_all_is_split_or_kept_where_that_is_asked_for(told: gp.Model) -> None:
     expected, net = computed(told), told.graph

@@ -12,6 +12,7 @@ from onnx import helper
 
 import graphport as gp
 from graphport.passes.upgrade import upgraded
+from tests.draws import times
 from tests.models import write_nnef
 from tests.passes.cases import B, graph, info, model, node, some
 
@@ -105,7 +106,7 @@ def nets(draw: st.DrawFn) -> Net:
     return Net(model(nodes, inputs, [info("y", SHAPE)], kept, opset, {"com.microsoft": 1}), told)
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(nets(), st.booleans())
 def test_nodes_of_old_forms_are_told_and_compute_what_they_did(net: Net, condition: bool) -> None:
     told = gp.load(net.proto.SerializeToString(), raw=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from onnx import numpy_helper
 
 from graphport.passes.drop_zero_states import drop_zero_states
+from tests.draws import times
 from tests.passes.alone import applied
 from tests.passes.cases import F, info, model, node, some
 
@@ -128,7 +129,7 @@ def nets(draw: st.DrawFn) -> Any:
     return model([*made.nodes, *nodes], inputs, [info(name, None) for name in outputs], given), fed, told
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(nets())
 def test_a_state_goes_if_it_is_zeros_that_are_moved_and_only_then(net: Any) -> None:
     proto, fed, told = net

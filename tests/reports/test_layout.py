@@ -13,6 +13,7 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.reports.layout import GAP, layout, spread, tops
 from graphport.reports.scopes import MOST, scopes
 from graphport.reports.svg import drawing
+from tests.draws import times
 from tests.reports.test_report import chain
 
 
@@ -93,7 +94,7 @@ def test_long_chains_are_folded_into_blocks_that_repeat():
 
 
 @given(st.integers(1, 400), st.integers(0, 2**32 - 1))
-@settings(max_examples=20)
+@settings(max_examples=times(20))
 def test_no_scope_has_too_many_entries(count, seed):
     random = np.random.default_rng(seed)
     graph = Graph()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import graphport as gp
 from graphport.core.diagnostics import Diagnostic
+from tests.draws import times
 from tests.formats.caffe.test_layers import AGREEING, DEFINED, one_layer
 from tests.formats.caffe.test_networks import detector, unet
 
@@ -46,7 +47,7 @@ def changed(draw) -> str:
     return text
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(150))
 @given(changed())
 def test_what_is_changed_gives_findings(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("net") / "net.prototxt"

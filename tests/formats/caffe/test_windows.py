@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import times
 from tests.formats.caffe.networks import Network
 from tests.formats.caffe.opencv import assert_agrees
 
@@ -26,7 +27,7 @@ def said(kernel, stride, pad) -> str:
     return " ".join(f"{name}_h: {h} {name}_w: {w}" for name, (h, w) in entries.items())
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(windows(), extents, extents, st.sampled_from(["MAX", "AVE"]))
 def test_pooling(tmp_path_factory, window, height, width, pool):
     net = Network("net")
@@ -35,7 +36,7 @@ def test_pooling(tmp_path_factory, window, height, width, pool):
     assert_agrees(net.save(tmp_path_factory.mktemp("net")))
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(windows(), extents, extents, st.sampled_from([1, 2]), st.integers(1, 2), st.booleans())
 def test_convolutions(tmp_path_factory, window, height, width, group, dilation, is_transposed):
     kernel, stride, pad = window

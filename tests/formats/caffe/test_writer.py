@@ -16,6 +16,7 @@ from graphport.core.storage import storage_of
 from graphport.formats.caffe import read, write
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.infer import infer
+from tests.draws import times
 from tests.every import every
 from tests.formats.caffe.networks import Network
 from tests.formats.caffe.opencv import outputs_of_opencv
@@ -318,7 +319,7 @@ def test_a_data_layer_is_written_back(tmp_path):
     assert "backend: LMDB" in (tmp_path / "same.prototxt").read_text()
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @given(st.data())
 def test_random_convolutions_agree_with_opencv(tmp_path_factory, data):
     kernel, stride = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))

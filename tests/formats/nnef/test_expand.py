@@ -14,6 +14,7 @@ from graphport.formats.nnef.limits import Limits
 from graphport.formats.nnef.operation import Tensor
 from graphport.formats.nnef.syntax import Edition
 from tests import deep
+from tests.draws import times
 from tests.every import every
 from tests.formats.nnef.documents import (
     BOTH,
@@ -577,7 +578,7 @@ def test_only_a_document_with_a_graph_is_expanded():
 
 
 @given(st.lists(st.integers(-100, 100), min_size=1, max_size=4), st.integers(1, 3))
-@settings(max_examples=50)
+@settings(max_examples=times(50))
 def test_arrays_are_evaluated_as_python_evaluates_lists(numbers, times):
     literal = str(numbers)
     assert items(f"{literal} * {times} + [for i in {literal} if i > 0 yield i * i]") == numbers * times + [

@@ -8,6 +8,7 @@ from graphport.formats.nnef.flat import FlatStatements
 from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.syntax import Call
+from tests.draws import times
 from tests.formats.nnef.documents import final, provisional, tree
 from tests.formats.nnef.trees import documents
 
@@ -27,7 +28,7 @@ def places(document):
 
 
 @given(documents(flat=True))
-@settings(max_examples=50)
+@settings(max_examples=times(50))
 def test_the_short_way_reads_what_the_general_parser_reads(document):
     source = Source("model.nnef", to_text(document))
     short = parse(source, document.edition)

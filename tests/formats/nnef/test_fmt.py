@@ -11,6 +11,8 @@ from graphport.formats.nnef.fmt import WIDTH, format_text, is_formatted
 from graphport.formats.nnef.lexer import comments, tokenize
 from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.printer import to_text
+from tests import deep
+from tests.draws import times
 from tests.formats.nnef.documents import final, fragment, provisional, tree
 from tests.formats.nnef.trees import documents
 
@@ -125,8 +127,9 @@ def test_a_text_with_mistakes_is_refused():
 
 
 def test_deep_and_long_texts_are_formatted():
-    assert formatted(final("y = " + "(" * 20_000 + "x" + ")" * 20_000 + ";")).count("(") > 20_000
-    assert max(map(len, formatted(final("y = x" + " + x" * 50_000 + ";")).splitlines())) <= WIDTH
+    levels = deep.LEVELS
+    assert formatted(final("y = " + "(" * levels + "x" + ")" * levels + ";")).count("(") > levels
+    assert max(map(len, formatted(final("y = x" + " + x" * 3 * levels + ";")).splitlines())) <= WIDTH
 
 
 def spread(text: str, gaps: list[str]) -> str:
@@ -149,7 +152,7 @@ GAPS = st.lists(
 
 
 @given(documents(), GAPS)
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 def test_formatting_keeps_the_tree_and_the_comments_and_is_idempotent(document, gaps):
     text = spread(to_text(document), gaps)
     before = parse(Source("before", text), document.edition)

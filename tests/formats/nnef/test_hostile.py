@@ -19,6 +19,7 @@ from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.quant import parse_quantization
 from graphport.formats.nnef.syntax import Edition
+from tests.draws import times
 from tests.every import every
 from tests.formats.nnef.documents import BOTH, OPERATORS, final, fragment, infer, probed, provisional
 from tests.formats.nnef.trees import documents
@@ -109,7 +110,7 @@ def test_any_text(text):
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join))
-@settings(max_examples=300)
+@settings(max_examples=times(300))
 def test_any_words(text):
     survives(text)
     survives(final(text))
@@ -120,7 +121,7 @@ def test_any_words(text):
 
 
 @given(documents())
-@settings(max_examples=50)
+@settings(max_examples=times(50))
 def test_any_grammatical_document(document):
     survives(to_text(document), document.edition)
 
@@ -138,7 +139,7 @@ GOOD = final(
 
 
 @given(st.integers(0, len(GOOD)), st.integers(0, 5), st.text(alphabet="(){}[]<>;:,'\"#=+-x1.\n ", max_size=3))
-@settings(max_examples=200)
+@settings(max_examples=times(200))
 def test_a_good_document_with_a_wound(at, length, text):
     survives(GOOD[:at] + text + GOOD[at + length :])
 

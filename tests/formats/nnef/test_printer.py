@@ -8,12 +8,13 @@ from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.syntax import Binary, Edition, Name, Number, Select, Subscript, Tuple, Unary
 from tests import deep
+from tests.draws import times
 from tests.formats.nnef.documents import tree
 from tests.formats.nnef.trees import EDITIONS, documents, expressions
 
 
 @given(documents())
-@settings(max_examples=50)
+@settings(max_examples=times(50))
 def test_what_is_printed_reads_as_the_same_tree(document):
     again = parse(Source("again", to_text(document)), document.edition)
     assert again.diagnostics == []

@@ -26,6 +26,7 @@ from graphport.formats.nnef.syntax import Edition
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
+from tests.draws import times
 
 DIGITS = Path(__file__).parents[3] / "src" / "graphport" / "examples" / "digits"
 F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
@@ -624,7 +625,7 @@ def graphs(draw) -> Graph:
 
 
 @given(graphs(), st.sampled_from(["folder", "a.tgz", "a.tar"]), st.booleans())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_reading_undoes_writing(tmp_path_factory, graph, name, strict):
     path = tmp_path_factory.mktemp("law") / name
     bent = write(graph, path, strict=strict)

@@ -20,6 +20,7 @@ from graphport.formats.onnx import from_proto, read, to_proto, write, writer
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.verify import verify
 from graphport.ops.declare import OPSET
+from tests.draws import times
 from tests.every import every
 from tests.formats.onnx.models import DATA, model, plain, tensor, weights
 from tests.strategies import graphs
@@ -494,7 +495,7 @@ def test_names_that_utf8_cannot_spell_are_bent() -> None:
     assert graph.inputs[0].name == "x\ud800"
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @given(graphs())
 def test_any_graph_is_written_or_refused(graph: Graph) -> None:
     for body in walk(graph):

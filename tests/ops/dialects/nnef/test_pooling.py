@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+from tests.draws import times
 from tests.ops.oracle import compare, lowered_nodes, merged, run_word, there_and_back
 
 MODES: dict[str, Any] = {"constant": "constant", "replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}
@@ -62,7 +63,7 @@ def windows(draw, borders=(*MODES, "ignore"), ranks=(1, 2, 3, 4)):
     return dims, window
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(windows())
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_pools_are_their_definitions(case):
@@ -78,7 +79,7 @@ def test_pools_are_their_definitions(case):
     compare(y, pooled(x, window, np.nansum), tolerance=1e-5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(windows(borders=("constant", "replicate", "reflect", "ignore"), ranks=(3, 4)))
 def test_automatic_padding_of_unknown_extents_is_computed_while_running(case):
     dims, window = case
@@ -88,7 +89,7 @@ def test_automatic_padding_of_unknown_extents_is_computed_while_running(case):
     compare(y, pooled(x, window, np.nanmax))
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(windows(ranks=(2, 3, 4)))
 def test_an_index_is_a_position_in_the_window(case):
     dims, window = case
@@ -100,7 +101,7 @@ def test_an_index_is_a_position_in_the_window(case):
     compare(alone, index)
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(windows(borders=("constant", "replicate"), ranks=(2, 3, 4)))
 def test_sampling_by_the_indices_of_the_largest_gives_the_largest(case):
     dims, window = case
@@ -110,7 +111,7 @@ def test_sampling_by_the_indices_of_the_largest_gives_the_largest(case):
     compare(sampled, y)
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(windows(borders=("constant",), ranks=(2, 3)))
 def test_desampling_is_the_transposed_map_of_sampling(case):
     dims, window = case
@@ -126,7 +127,7 @@ def test_desampling_is_the_transposed_map_of_sampling(case):
     np.testing.assert_allclose(np.vdot(back, x), np.vdot(y, sampled), rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(windows(borders=("constant",), ranks=(2, 3, 4)), st.booleans())
 def test_debox_is_the_transposed_map_of_box(case, normalize):
     dims, window = case

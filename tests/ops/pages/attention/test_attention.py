@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
 from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
+from tests.draws import times
 from tests.every import every
 from tests.ops.facts import f32, facts_of, i64, refuse
 from tests.ops.oracle import check_page
@@ -50,7 +51,7 @@ def attentions(draw):
     return [q, k, v, mask, *cache], attributes
 
 
-@settings(max_examples=80)
+@settings(max_examples=times(80))
 @given(attentions(), st.integers(0, 3))
 def test_attention_is_that_of_onnx_runtime(case, mode):
     operands, attributes = case
@@ -61,7 +62,7 @@ def test_attention_is_that_of_onnx_runtime(case, mode):
         check_page(Attention, operands, outputs=4, tolerance=2e-5, opset=23, qk_matmul_output_mode=mode, **attributes)
 
 
-@settings(max_examples=80)
+@settings(max_examples=times(80))
 @given(attentions(), st.data())
 def test_attention_is_that_of_the_standard(case, data):
     operands, attributes = case
@@ -153,7 +154,7 @@ def test_attention_refuses_what_does_not_fit(facts, attributes, match):
 # Rotary positions
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(st.data())
 def test_rotary_positions_are_those_of_onnx_runtime(data):
     batch, heads, length = (data.draw(st.integers(1, 3)) for _ in range(3))

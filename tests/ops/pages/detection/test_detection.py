@@ -10,6 +10,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
+from tests.draws import times
 from tests.ops.facts import f32, facts_of, i64, refuse, single
 from tests.ops.oracle import check_page, old_opset
 
@@ -19,7 +20,7 @@ def boxes(rng, batch, count, *, centred):
     return np.concatenate([first, np.abs(second - first) if centred else second], -1)
 
 
-@settings(max_examples=100)
+@settings(max_examples=times(100))
 @given(st.integers(0, 2**32), st.integers(1, 2), st.integers(1, 2), st.integers(1, 8), st.integers(0, 1), st.data())
 def test_suppression_is_that_of_onnx_runtime(seed, batch, classes, count, centred, data):
     rng = np.random.default_rng(seed)
@@ -71,7 +72,7 @@ def test_suppression_refuses_what_does_not_fit(facts, attributes, match):
     refuse(NonMaxSuppression, facts, match, **attributes)
 
 
-@settings(max_examples=100)
+@settings(max_examples=times(100))
 @given(st.integers(0, 2**32), st.sampled_from(["avg", "max"]), st.data())
 def test_aligned_regions_are_those_of_onnx_runtime(seed, mode, data):
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.declare import ShapeError
 from graphport.ops.pages.generate import Constant, ConstantOfShape, EyeLike, Range
+from tests.draws import times
 from tests.every import every
 from tests.ops.facts import fact_of, ints, refuse, single
 from tests.ops.oracle import check_page, old_opset, run_ort, run_page
@@ -84,7 +85,7 @@ def test_filled_tensor_knows_what_follows():
     refuse(ConstantOfShape, [ints(1)], "value has 2 elements", value=storage_of(np.array([1, 2])))
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(
     st.integers(-9, 9),
     st.integers(-9, 9),

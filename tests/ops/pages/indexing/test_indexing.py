@@ -23,6 +23,7 @@ from graphport.ops.pages.indexing import (
     Trilu,
     Unique,
 )
+from tests.draws import times
 from tests.every import every
 from tests.ops.facts import f32, fact_of, facts_of, i64, ints, refuse, single
 from tests.ops.oracle import check_page, old_opset
@@ -45,7 +46,7 @@ def places(shape, length, seed=1, dtype=np.int64):
 # Gathering
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(st.data())
 def test_gather_is_that_of_onnx_runtime(data):
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
@@ -72,7 +73,7 @@ def test_gather_knows_what_follows():
         Gather(numbers((3,)), np.array([3]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(st.data())
 def test_gather_elements_is_that_of_onnx_runtime(data):
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
@@ -131,7 +132,7 @@ def test_compress_knows_what_follows():
 # Slicing
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(150))
 @given(st.data())
 def test_slice_is_that_of_onnx_runtime_and_its_length_that_of_dims(data):
     n = data.draw(st.integers(0, 5))

@@ -21,6 +21,7 @@ from graphport.ops.pages.reduction import (
     ReduceSum,
     TopK,
 )
+from tests.draws import times
 from tests.every import every
 from tests.ops.facts import f32, facts_of, ints, refuse
 from tests.ops.oracle import check_page, compare, old_opset, run_page, run_word
@@ -60,7 +61,7 @@ def reductions(draw):
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(reductions(), st.sampled_from([np.float32, np.int32]))
 def test_reduction_is_that_of_onnx_runtime(name, reduction, dtype):
     shape, axes, keepdims, noop = reduction

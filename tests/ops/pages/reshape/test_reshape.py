@@ -30,6 +30,7 @@ from graphport.ops.pages.reshape import (
     Unsqueeze,
     reshaped,
 )
+from tests.draws import times
 from tests.every import every
 from tests.ops.facts import f32, fact_of, ints, refuse
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_word
@@ -180,7 +181,7 @@ def test_transpose_refuses_what_is_no_order():
 # Pieces
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(st.data())
 def test_concat_is_that_of_onnx_runtime(data):
     rank = data.draw(st.integers(1, 3))

@@ -1,0 +1,15 @@
+"""How many examples random laws are tried with: a number as it stands in CI, half as many elsewhere, ten times as many
+by `make laws`. Elsewhere they are others every time."""
+
+from __future__ import annotations
+
+import os
+
+USUAL = 40
+EXAMPLES = int(os.environ.get("GRAPHPORT_EXAMPLES", USUAL if os.environ.get("CI") else USUAL // 2))
+"""What a law is tried with that says nothing else."""
+
+
+def times(count: int) -> int:
+    """As many examples as a law asks for, in the same measure."""
+    return max(count * EXAMPLES // USUAL, 1)
