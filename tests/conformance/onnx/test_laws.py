@@ -4,13 +4,14 @@ import pytest
 
 from tests.conformance.onnx.laws import LAWS, OPAQUE, violations
 from tests.conformance.onnx.nodes import names, sample
+from tests.draws import spread
 
 PARTS = 16
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_sample_computes_the_same_in_other_forms(law, tmp_path):
-    assert violations(law, sample()[::2], tmp_path) == {}
+    assert violations(law, spread(sample()[::2]), tmp_path) == {}
 
 
 @pytest.mark.conformance

@@ -97,9 +97,12 @@ def test_mixed_types(name, other):
         y = x
     both("maximum(add(@0,@1),mul(@1,@0))", x, y)
     both("div(@0,add(@1,1.5))", x, y)
-    both("torch.long(@0)", x)
-    both("torch.bool(@0)", x)
-    both("torch.float(@0)", x)
+
+
+@every("name", NAMES)
+@every("cast", ["long", "bool", "float"])
+def test_casts_of_any_type(name, cast):
+    both(f"torch.{cast}(@0)", np.abs(numbers(333)).astype(name))
 
 
 def test_bfloat16():

@@ -11,6 +11,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from tests.draws import spread
 from tests.formats.tflite.litert import LiteRT
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def cases() -> dict[str, Any]:
 def test_what_is_written_of_a_node_computes_what_onnx_says(cases: dict[str, Any], tmp_path: Path) -> None:
     wrong: dict[str, str] = {}
     with LiteRT() as litert:
-        for name in (*WRITTEN, *WITH_CONSTANTS):
+        for name in spread((*WRITTEN, *WITH_CONSTANTS)):
             case = cases[name]
             given, results = (
                 [onnx.numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else np.asarray(x) for x in each]
