@@ -27,7 +27,7 @@ test: .venv/test  ## every test but the conformance suites
 conformance: .venv/test  ## the suites that others wrote; SAMPLE=200 runs 200 of them
 	$(BIN)/python -W error -m pytest -q -n auto -m conformance $(if $(filter all,$(SAMPLE)),,--sample $(SAMPLE))
 
-laws: .venv/test  ## the random laws with ten times the examples that `make test` tries
+laws: .venv/test  ## the random laws with ten times the examples that CI tries
 	GRAPHPORT_EXAMPLES=400 $(BIN)/python -W error -m pytest -q -n auto -m "hypothesis and not conformance"
 
 fuzz: .venv/test  ## files of every format damaged at random; SECONDS=3600 does it for an hour
