@@ -82,7 +82,7 @@ def test_parts_that_are_alike_but_for_names_are_told_what_would_have_been_found(
 @pytest.mark.parametrize("is_raw", [True, False])
 def test_a_decoder_whose_caches_have_axes_of_their_own_is_told_what_would_have_been_found(tmp_path, is_raw):
     path = tmp_path / "decoder.xml"
-    openvino.save_model(openvino.convert_model(onnx_decoder(tmp_path / "a.onnx", 12)), path, compress_to_fp16=False)
+    openvino.save_model(openvino.convert_model(onnx_decoder(tmp_path / "a.onnx", 8)), path, compress_to_fp16=False)
     asked = 0
     page_of = Inference.page
 
