@@ -35,8 +35,8 @@ UNUSUAL = (
 
 UNUSUAL_IN_QUANTIZATION = "work follow plain tails grid grids"
 
-ESTABLISHED = ("embedding_bag", "soft_nms", "soft_sigma")
-"""Operators and parameters that are called so by those who made them."""
+ESTABLISHED = ("embedding_bag", "heavy_tails", "soft_nms", "soft_sigma")
+"""Terms of the field, and operators and parameters that are called so by those who made them."""
 
 COUNT = """
 from graphport.ops import registry

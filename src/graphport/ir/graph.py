@@ -8,6 +8,9 @@ After    x → a → c → b
 
 A node knows its operands and results, a value knows who computes it and who reads it; every edit keeps both sides of
 that in step and costs the same in a graph of any size.
+
+Values, nodes and graphs stand in one module because the types of each name the other two, and imports form no cycle,
+not even those for types. What needs no more than an order, ports, notes or attributes is in modules of its own.
 """
 
 from __future__ import annotations
@@ -254,7 +257,7 @@ class Node(Placed):
                 body.parent = self
 
     @staticmethod
-    def between(  # noqa: PLR0913, PLR0917  all that a node has; keywords take as long as the rest
+    def linked(  # noqa: PLR0913, PLR0917  all that a node has; keywords take as long as the rest
         previous: Node | None,
         following: Node | None,
         graph: Graph,
@@ -665,7 +668,7 @@ class Graph(Body, Ports[Node, Value]):
         if before is not None:
             self._check(before)
         previous = self._last if before is None else before.previous
-        node = Node.between(
+        node = Node.linked(
             previous, before, self, self._names.taken, op, inputs, outputs, attributes, dialect, name, origin, notes
         )
         if previous is None:

@@ -170,7 +170,7 @@ class Inference(OperatorFacts):
         before = len(self.required)
         facts, is_same = None, True
         if known is not None:
-            facts = known.facts if alike is None else self.told(known, key, alike)
+            facts = known.facts if alike is None else self.renamed(known, key, alike)
         if facts is None:
             facts, is_same = self._lowered(node, rule, count, absent, key, alike)
         requires = len(self.required) > before or (known is not None and bool(known.required))

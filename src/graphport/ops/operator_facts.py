@@ -172,7 +172,7 @@ class OperatorFacts(ABC):
             if known is None and self._memory is not None:
                 known = self._memory.answers.get(key)
             if known is not None:
-                facts = self.told(known, key, alike)
+                facts = self.renamed(known, key, alike)
                 requires = bool(known.required)
         if facts is None:
             facts = self._ask(page, operands, attributes, count, key, alike)
@@ -183,9 +183,9 @@ class OperatorFacts(ABC):
             self.hand_on(handed, operands, facts, requires=requires)
         return facts
 
-    def told(self, known: Answer, key: Hashable, alike: Likeness) -> tuple[Fact, ...] | None:
+    def renamed(self, known: Answer, key: Hashable, alike: Likeness) -> tuple[Fact, ...] | None:
         """What is known by `key`, of operands that are alike; what it requires is required, unless it is already."""
-        facts = known.told(alike, self.renaming)
+        facts = known.renamed(alike, self.renaming)
         if facts is not None and known.required and (key, alike.names) not in self._held:
             self.required += known.requirements(alike)
             self.hold_from_now_on(key, alike)

@@ -58,7 +58,7 @@ class Answer:
         # Where an extent of a result stands among those of the operands; made when it is first told in other names.
         self._places: dict[Symbolic, int] | None = None
 
-    def told(self, alike: Likeness, renaming: Renaming) -> tuple[Fact, ...] | None:
+    def renamed(self, alike: Likeness, renaming: Renaming) -> tuple[Fact, ...] | None:
         """The facts for operands that are alike; `None` where there are symbols in them that no operand has."""
         known = self._alike
         if known is None or alike.names == known.names:

@@ -54,12 +54,12 @@ def unseen_errors_of_heavy_tails(state: Statistics, qparams: QuantizationParamet
     if qparams.dtype.is_floating or np.ndim(qparams.scale) or not state.lows.size:
         return 0.0
     lows, highs, extremes = state.lows.astype(np.float64), state.highs.astype(np.float64), state.extremes
-    above = _lost_beyond(highs, state.other_highs, extremes.largest, qparams.high)
-    below = _lost_beyond(-lows, -state.other_lows, -extremes.least[::-1], -qparams.low)
+    above = _expected_loss(highs, state.other_highs, extremes.largest, qparams.high)
+    below = _expected_loss(-lows, -state.other_lows, -extremes.least[::-1], -qparams.low)
     return (above + below) / (state.samples + 1)
 
 
-def _lost_beyond(first: Array, second: Array, largest: Array, end: float) -> float:
+def _expected_loss(first: Array, second: Array, largest: Array, end: float) -> float:
     """The expected square of how far numbers beyond `first` are beyond `end`, where their tail is that of a power.
 
     With such a number r times `first` the distribution of r is Pareto's.

@@ -63,7 +63,7 @@ def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | No
     if _is_whole(left):
         return (_whole_numbers(b, left, right),)
     ranks = len(b.dims(left)), len(b.dims(right))
-    apart = _apart(b, left) if ranks[1] == 2 else None
+    apart = _before_reshape(b, left) if ranks[1] == 2 else None
     if apart is not None:
         lengths = sizes((*b.dims(left)[:-1], b.dims(right)[1]))
         return (b(Reshape, b(MatMul, apart, right), vector(b, lengths)),)
@@ -91,7 +91,7 @@ def _whole_numbers(b: Builder, left: Value, right: Value) -> Value:
     return b(Squeeze, total, vector(b, axes)) if axes else total
 
 
-def _apart(b: Builder, value: Value) -> Value | None:
+def _before_reshape(b: Builder, value: Value) -> Value | None:
     """What a reshape has joined axes of: tract 0.23.9 takes the weight behind it apart, too, and refuses it."""
     node = value.producer
     if node is None or node.word.lower() != "reshape" or len(b.dims(value)) == 2:
