@@ -106,3 +106,10 @@ def test_bounds_that_are_computed_stay(missing):
     )
     found, _ = gp.simplify(source, only=["pick-entries"], verify=False)
     assert [each.op for each in found.graph] == ["Slice", "Squeeze"]
+
+
+def test_an_axis_that_only_the_piece_has_is_left_alone():
+    nodes = [node("Reshape", "x to", "h"), node("Squeeze", "h one", "y")]
+    constants = {"to": np.array([6, 4, 1]), "one": np.array([2])}
+    words, _ = done(pick_entries, nodes, [("x", (24,))], **constants)
+    assert words == ["Reshape", "Squeeze"]

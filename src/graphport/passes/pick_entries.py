@@ -31,20 +31,16 @@ def _pick(node: Node) -> str | None:
     piece = node.operand(0)
     made = None if piece is None else piece.producer
     axis = _squeezed(node)
-    if piece is None or made is None or axis is None or sole_reader(piece) is not node:
+    if piece is None or made is None or made.op not in {"Slice", "Split"}:
+        return None
+    if axis is None or sole_reader(piece) is not node:
         return None
     source = made.operand(0)
     shape = shape_of(source)
     extent = shape[axis] if shape else None
     if source is None or not isinstance(extent, int):
         return None
-    match made.op:
-        case "Slice":
-            place = _start(made, axis, extent)
-        case "Split":
-            place = _offset(made, piece, axis)
-        case _:
-            place = None
+    place = _start(made, axis, extent) if made.op == "Slice" else _offset(made, piece, axis)
     if place is None:
         return None
     index = add_constant(graph_of(node), np.array(place, np.int64), f"{node.output.name}.index")
