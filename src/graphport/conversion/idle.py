@@ -29,4 +29,8 @@ def _idle_constants(graph: Graph) -> list[Value]:
 
 
 def _idle_nodes(graph: Graph) -> list[Node]:
-    return [node for node in graph if node.op == "Constant" and not any(value.uses for value in node.results)]
+    return [
+        node
+        for node in graph
+        if node.word == "Constant" and not node.dialect and not any(value.uses for value in node.results)
+    ]

@@ -194,7 +194,7 @@ class Legalizer:
         if new.producer is not None and not new.producer.name and old.index == 0:
             new.producer.name = node.name
         if old.has_notes:
-            new.notes.update(old.notes)
+            new.notes.update(old.noted)
         old.replace_uses(new)
         new.fact = self.inference.words.fact(new.fact, new.name, claim)
         if self.check_declared:

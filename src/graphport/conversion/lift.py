@@ -266,10 +266,24 @@ def _try(graph: Graph, dialect: str) -> list[_Unsupported]:
     while pending:
         current = pending.pop()
         for node in current:
-            if node.dialect != dialect:
+            if node.dialect != dialect and not _repeat(current, node, ways):
                 failed += _emit(current, node, ways)
         pending += [body for node in current if node.has_bodies and node.dialect == dialect for body in node.bodies()]
     return failed
+
+
+def _repeat(graph: Graph, node: Node, ways: _Ways) -> bool:
+    """Say a node as one like it was said, in words of the dialect alone; `False` where there was none."""
+    repetition = ways.repetition
+    key = None if node.dialect else repetition.key_to_lift(node)
+    template = None if key is None else repetition.find(key)
+    if template is None:
+        return False
+    repetition.repeat(graph, node, template)
+    ways.left -= len(template.steps)
+    if ways.left < 0:
+        raise DiagnosticError(_too_many(node, ways.dialect))
+    return True
 
 
 def _emit(graph: Graph, node: Node, ways: _Ways) -> list[_Unsupported]:
@@ -415,6 +429,6 @@ def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> No
         rewrite.swap_names(old, new)
         new.fact = old.fact
         if old.has_notes:
-            new.notes.update(old.notes)
+            new.notes.update(old.noted)
         old.replace_uses(new)
     graph.remove(node)

@@ -114,7 +114,7 @@ class Repetition:
                 makers.append(maker.word)
             if value.has_notes:
                 # Liftings leave numbers with values for those that come behind: the axis that a blob lacks.
-                makers += [(name, note) for name, note in value.notes.items() if type(note) is int]
+                makers += [(name, note) for name, note in value.noted.items() if type(note) is int]
         wanted = tuple([None if value is None else (id(value.fact), value.returns > 0) for value in node.outputs])
         return node.word, wanted, attributes, operands, tuple(makers)
 

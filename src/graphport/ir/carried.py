@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphport.core.diagnostics import Span
 
 Notes: TypeAlias = "dict[str, object]"
@@ -50,6 +52,11 @@ class Noted:
     def note(self, name: str) -> object:
         """One note, `None` where there is none; asking costs no memory."""
         return None if self._notes is None else self._notes.get(name)
+
+    @property
+    def noted(self) -> Mapping[str, object]:
+        """The notes for who only reads them: asking costs no memory."""
+        return self._notes or {}
 
     @property
     def copied_notes(self) -> Notes | None:

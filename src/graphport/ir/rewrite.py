@@ -64,6 +64,14 @@ def remove_dead(graph: Graph) -> int:
     is not counted.
     """
     removed = 0
+    if not graph.may_have_bodies:
+        for node in reversed(graph):
+            if not _is_read(node):
+                graph.remove(node)
+                removed += 1
+        for value in [value for value in graph.constants if not value.uses]:
+            graph.remove_constant(value)
+        return removed
     pending: list[tuple[Graph, Iterator[Node]]] = [(graph, reversed(graph))]
     while pending:
         current, nodes = pending[-1]
@@ -84,7 +92,7 @@ def remove_dead(graph: Graph) -> int:
 def _is_read(node: Node) -> bool:
     # Asked of every node of a model several times: hence a loop.
     for value in node.outputs:  # noqa: SIM110
-        if value is not None and value.uses:
+        if value is not None and value.read_by is not None:
             return True
     return False
 

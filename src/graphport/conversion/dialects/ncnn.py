@@ -191,6 +191,8 @@ def _drop_unread(graph: Graph) -> None:
     """Results that nobody reads, of operators whose results are few: a layer of one result does less."""
     pages = registry.pages()
     for node in graph:
+        if len(node.outputs) < 2:
+            continue
         page = None if node.dialect else pages.get(node.word)
         if page is None or page.is_variadic_output:
             continue
@@ -236,13 +238,14 @@ def after_lifting(graph: Graph) -> None:
     What the graph returns keeps its name.
     """
     for node in list(graph):
-        _pass_by(node)
-        _settle(graph, node)
+        if node.dialect:
+            _pass_by(node)
+        else:
+            _settle(graph, node)
     _tell_outputs(graph)
     for value in list(graph.values()):
-        if value.is_constant or (len(value.uses) < 2 and not (value.is_input and value.returns)):
-            continue
-        _split(graph, value)
+        if (len(value.uses) > 1 or (value.returns and value.is_input)) and not value.is_constant:
+            _split(graph, value)
     _order(graph)
 
 
@@ -294,6 +297,8 @@ def _order(graph: Graph) -> None:
 
     The layer of a result that comes too early moves to the end; where it has other results, one that copies does.
     """
+    if len(graph.outputs) < 2:
+        return
     places = {result: place for place, result in enumerate(result for node in graph for result in node.results)}
     found = [places[value] for value in graph.outputs if value in places]
     if found == sorted(found):
@@ -315,7 +320,7 @@ def _order(graph: Graph) -> None:
 
 def _pass_by(node: Node) -> None:
     """Let the readers of a layer that does nothing read what it reads."""
-    is_noop = node.dialect == _DIALECT and node.word == "Noop" and not node.attributes
+    is_noop = node.word == "Noop" and node.dialect == _DIALECT and not node.stated
     if is_noop and len(node.inputs) == 1 and node.graph is not None:
         source, result = node.operands[0], node.output
         if not result.is_output:

@@ -40,7 +40,7 @@ def drop_guards(graph: Graph) -> int:
 
 def _guarded(node: Node) -> Value | None:
     """The shares of a softmax that are 0 behind `node` where they are NaN."""
-    if node.op != "Where" or node.output.is_output:
+    if node.word != "Where" or node.dialect or node.output.is_output:
         return None
     condition, zero, shares = node.operands
     test, softmax = condition.producer, shares.producer

@@ -261,11 +261,11 @@ class Encoder:
     def _stated_attributes(
         self, node: Node, notes: NodeNotes, place: str, depth: int
     ) -> list[AttributeProto | Encoded]:
-        if not node.attributes and not notes.attributes:
+        if not node.stated and not notes.attributes:
             return []
         operator = self._operator(node)
         found: list[AttributeProto | Encoded] = []
-        for name, value in node.attributes.items():
+        for name, value in node.stated.items():
             # An element type of 0 means that there is none: the reader makes `None` of it.
             given = 0 if value is None and name in operator.dtypes else value
             if given is None:

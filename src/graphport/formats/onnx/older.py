@@ -182,7 +182,7 @@ class _Emitter:
     def _change(self, node: Node) -> str | None:
         """Why a node cannot stand as it is: `None` if it can, nothing if it can without attributes of no effect."""
         types = tuple(map(_type_of, (*node.inputs, *node.outputs)))
-        given = tuple(name for name, value in node.attributes.items() if value is not None)
+        given = tuple(name for name, value in node.stated.items() if value is not None)
         odd = tuple(name for name in given if not _is_default(node, name))
         key = (node.word, len(node.inputs), types, given, odd)
         if key not in self._known:
@@ -215,7 +215,7 @@ class _Emitter:
         kinds = schema.operator("", node.word, self.version).kinds
         if not kinds and node.word not in registry.pages():
             return
-        for name in [name for name in node.attributes if name not in kinds and _is_default(node, name)]:
+        for name in [name for name in node.stated if name not in kinds and _is_default(node, name)]:
             node.remove_attribute(name)
         axis = _negative_axis(node) if self.version < _COUNTED_FROM_BEHIND else None
         if axis is not None:
@@ -237,13 +237,13 @@ def _is_default(node: Node, name: str) -> bool:
     page: Page | None = registry.pages().get(node.word)
     keyword = None if page is None else page.signature.keywords.get(name)
     if name == "dilations" and keyword is not None:
-        return set(cast("tuple[int, ...]", node.attributes[name] or ())) <= {1}
-    return keyword is not None and not keyword.is_required and node.attributes[name] in (None, keyword.default)
+        return set(cast("tuple[int, ...]", node.stated[name] or ())) <= {1}
+    return keyword is not None and not keyword.is_required and node.stated[name] in (None, keyword.default)
 
 
 def _negative_axis(node: Node) -> int | None:
     """The axis of a node counted from the front, where its attribute counts from behind."""
-    axis = node.attributes.get("axis")
+    axis = node.stated.get("axis")
     first = node.inputs[0] if node.inputs else None
     shape = first.fact.shape if first is not None and isinstance(first.fact, TensorFact) else None
     if not isinstance(axis, int) or axis >= 0 or shape is None or node.word == "OneHot":

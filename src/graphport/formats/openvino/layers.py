@@ -209,7 +209,7 @@ class _Network:
     def _node_again(self, noted: Element, node: Node) -> Element:
         if node.has_bodies:
             return self._changed(noted, node)
-        attributes = node.attributes
+        attributes = node.stated
         key = (id(noted.children), node.word, *(as_key(attributes) if attributes else ()))
         try:
             if key in self._unchanged:
