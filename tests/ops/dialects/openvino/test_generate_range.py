@@ -4,14 +4,18 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import openvino
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from onnx import TensorProto
 
 import graphport as gp
 from graphport.core.dtypes import DType
 from tests.every import every
 from tests.formats.openvino.documents import NAMES, Layer, constant, parameter, write_ir
+from tests.passes.cases import info, node
+from tests.passes.cases import model as onnx_model
 
 ROLES = ("start", "stop", "step")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
@@ -166,3 +170,17 @@ def test_length_is_an_expression_of_extents(tmp_path):
     assert length == model.inputs["x"].fact.shape[0]
     assert "Range" in [node.op for node in model.graph]
     assert model.outputs["y"].fact.dtype is DType.INT64
+
+
+def test_what_is_known_of_an_end_is_a_constant(tmp_path):
+    # OpenVINO computes no running sums of constants beforehand, and refuses a range up to one.
+    nodes = [node("CumSum", "counts first", "sums"), node("ReduceMax", "sums", "end", keepdims=0)]
+    nodes += [node("Range", "first end one", "places"), node("Add", "places x", "y")]
+    constants = {"counts": np.array([1, 2, 3]), "first": np.array(0), "one": np.array(1)}
+    net = onnx_model(
+        nodes, [info("x", ("N", 1), TensorProto.INT64)], [info("y", None, TensorProto.INT64)], constants, opset=17
+    )
+    gp.save(gp.from_onnx(net), tmp_path / "net.xml")
+    compiled = openvino.Core().compile_model(tmp_path / "net.xml", "CPU")
+    x = np.array([[10], [20]])
+    np.testing.assert_array_equal(next(iter(compiled([x]).values())), np.arange(6) + x)

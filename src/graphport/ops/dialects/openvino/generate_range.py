@@ -21,6 +21,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.openvino.emitting import emitted_reshape
+from graphport.ops.dialects.operands import integers
 from graphport.ops.pages.generate import Constant, Range, constant_value
 
 Number = int | float
@@ -372,8 +373,16 @@ def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[Va
     fact = start.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None:
         return None
-    ends = [emitted_reshape(b, end, ()) if b.dims(end) else end for end in (start, limit, delta)]
+    ends = [_end(b, each, fact.dtype) for each in (start, limit, delta)]
     return b.word("opset4.Range", *ends, output_type=fact.dtype)
+
+
+def _end(b: Builder, value: Value, dtype: DType) -> Value:
+    """A scalar; what is known is a constant, for OpenVINO 2026.4 refuses what it does not see to be one itself."""
+    known = integers(value)
+    if known is not None and len(known) == 1 and not value.is_constant:
+        return b.constant(np.array(known[0], dtype.numpy), dtype)
+    return emitted_reshape(b, value, ()) if b.dims(value) else value
 
 
 @Constant.lift("openvino")
