@@ -8,6 +8,7 @@ import pytest
 import graphport as gp
 from graphport.formats.ncnn import read_table
 from graphport.quantization.engine import session
+from tests.draws import spread
 from tests.every import every
 from tests.models import model, node
 from tests.quantization import nets
@@ -57,7 +58,7 @@ def _integer_layers(path):
     return [parameters for kind, parameters in _layers(path) if kind in INTEGER]
 
 
-@every("name", list(OPERATORS))
+@every("name", spread(list(OPERATORS)))
 def test_operators_compute_what_is_said(name, tmp_path):
     made = operator(name, "ncnn")
     check(made, lambda piece, inputs: Net(piece, tmp_path).run(inputs), batch=1, rounds_results=False)

@@ -13,6 +13,7 @@ from graphport.quantization import processor
 from graphport.quantization.choices import Choices
 from graphport.quantization.engine import session
 from graphport.quantization.settings import Settings
+from tests.draws import spread
 from tests.every import every
 from tests.models import model, node
 from tests.quantization import nets
@@ -39,7 +40,7 @@ def _operators(found, tmp_path):
     return [item.op_type for item in onnx.load(tmp_path / "optimized.onnx").graph.node]
 
 
-@every("name", list(OPERATORS))
+@every("name", spread(list(OPERATORS)))
 def test_operators_compute_what_is_said(name):
     check(operator(name, "onnxruntime"), _run)
 

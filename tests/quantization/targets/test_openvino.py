@@ -12,6 +12,7 @@ import pytest
 
 import graphport as gp
 from graphport.quantization.engine import session
+from tests.draws import spread
 from tests.every import every
 from tests.models import model, node
 from tests.quantization import nets
@@ -51,7 +52,7 @@ def _text(item, name):
     return found.astype(str) if hasattr(found, "astype") else str(found)
 
 
-@every("name", list(OPERATORS))
+@every("name", spread(list(OPERATORS)))
 def test_operators_compute_what_is_said(name, tmp_path):
     def run(found, inputs):
         return Compiled(found, tmp_path).run(inputs)
@@ -59,7 +60,7 @@ def test_operators_compute_what_is_said(name, tmp_path):
     check(operator(name, "openvino"), run)
 
 
-@every("name", list(OPERATORS))
+@every("name", spread(list(OPERATORS)))
 def test_layers_compute_on_integers(name, tmp_path):
     made = operator(name, "openvino")
     layers = {item.op for item in made.graph} & {"Conv", "Gemm"}
