@@ -6,7 +6,7 @@ from tests.every import every
 from tests.quantization.awkward import CASES
 from tests.quantization.awkward_judge import QUANTIZING, check
 
-THINNED = 4
+THINNED = 8
 """Of the models that are written and computed each target has one in so many, and each target others: all of all take
 forty seconds, in tests/conformance."""
 MET = [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from tests.draws import spread
 from tests.every import every
 from tests.models import model, node
 from tests.quantization import nets
@@ -32,7 +33,7 @@ def _written(found, place, **settings):
     return made, gp.load(place / "model")
 
 
-@every("name", list(OPERATORS))
+@every("name", spread(list(OPERATORS)))
 def test_what_is_read_back_computes_what_was_simulated(name, tmp_path):
     found = _fixed(OPERATORS[name]())
     made, again = _written(found, tmp_path)
