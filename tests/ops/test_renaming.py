@@ -19,7 +19,7 @@ from graphport.formats.onnx import from_proto
 from graphport.ir.graph import walk
 from graphport.ops import registry
 from graphport.ops.infer import Inference
-from graphport.ops.renaming import Renaming
+from graphport.ops.renaming import FEW, Renaming
 from tests.draws import times
 from tests.ops.facts import f32, i64, ints
 from tests.ops.test_shape_arithmetic import graphs
@@ -73,7 +73,8 @@ NAMES = st.lists(
 @settings(max_examples=times(60), deadline=None)
 @given(graphs(), NAMES)
 def test_parts_that_are_alike_but_for_names_are_told_what_would_have_been_found(proto, names):
-    whole = together(proto, [["B", "T", "H"], ["B10", "T10", "H10"], *names])
+    whole = together(proto, [["B", "T", "H"], ["B10", "T10", "H10"], ["B2", "T2", "x"], *names])
+    assert len({dim.dim_param for each in whole.graph.input for dim in each.type.tensor_type.shape.dim}) > FEW
     found = told(*legalize(from_proto(whole)))
     with without():
         assert told(*legalize(from_proto(whole))) == found
@@ -100,20 +101,38 @@ def test_a_decoder_whose_caches_have_axes_of_their_own_is_told_what_would_have_b
     assert 2 * once < asked - once
 
 
+def of_many():
+    """What tells facts of a graph with many symbols."""
+    found = Renaming()
+    found.expect(FEW)
+    return found
+
+
 def alike(*operands, **attributes):
-    return Renaming().alike(operands, attributes)
+    return of_many().alike(operands, attributes)
 
 
 A, B, C = (Symbol(name) for name in "abc")
 
 
 def test_names_are_of_no_account_and_their_order_is():
-    renaming = Renaming()
+    renaming = of_many()
     first, again, turned = (renaming.alike([f32(*dims)], {}) for dims in ((A, B), (A, C), (C, B)))
     assert first.key == again.key != turned.key
     mixed = [renaming.alike([f32(x), f32(y)], {}).key for x, y in ((A, B), (B, C), (B, A), (B, B))]
     assert mixed[0] == mixed[1]
     assert len(set(mixed)) == 3
+
+
+def test_few_symbols_are_told_by_their_names():
+    renaming = Renaming()
+    few = [renaming.alike([f32(x, y)], {}).key for x, y in ((A, B), (A, B), (B, C))]
+    assert few[0] == few[1] != few[2]
+    renaming.expect(FEW - 1)
+    assert renaming.alike([f32(B, C)], {}).key == few[2]
+    renaming.expect(FEW)
+    many = [renaming.alike([f32(x, y)], {}).key for x, y in ((A, B), (B, C))]
+    assert many[0] == many[1] not in few
 
 
 @pytest.mark.parametrize(
@@ -126,7 +145,7 @@ def test_names_are_of_no_account_and_their_order_is():
     ],
 )
 def test_all_else_tells_operands_apart(other):
-    renaming = Renaming()
+    renaming = of_many()
     assert renaming.alike([f32(A)], {}).key != renaming.alike([f32(other)], {}).key
 
 
@@ -139,7 +158,7 @@ def test_all_else_tells_operands_apart(other):
     ],
 )
 def test_where_names_may_matter_nothing_is_alike(operands, attributes):
-    assert Renaming().alike(operands, attributes) is None
+    assert of_many().alike(operands, attributes) is None
 
 
 def test_what_is_required_is_required_of_each_once():

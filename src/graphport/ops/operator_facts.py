@@ -128,6 +128,7 @@ class OperatorFacts(ABC):
             for dim in value.fact.shape or () if isinstance(value.fact, TensorFact) else ():
                 for name, symbol in symbols(dim).items():
                     extents.declared.setdefault(name, symbol)
+        self.renaming.expect(len(extents.declared))
         self._words = Wording(extents, graph)
 
     def constant(self, data: object, dtype: DType | None) -> tuple[Storage, TensorFact]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from graphport.ir.attributes import Attribute
 
 _MOST_REMEMBERED = 1 << 14
+FEW = 8
+"""Symbols of a graph from which on its layers may differ in names: to look for them costs more than it saves before."""
 _NUMBERS = frozenset((int,))
 _OWN = "\0"
 """What names begin with that are ours: they mean something, and are not renamed."""
@@ -101,7 +103,9 @@ class Answer:
 
     def requirements(self, alike: Likeness) -> list[Constraint]:
         """What must hold for operands that are alike."""
-        to = {} if self._alike is None else dict(zip(self._alike.names, alike.names, strict=True))
+        if self._alike is None or self._alike.names == alike.names:
+            return list(self.required)
+        to = dict(zip(self._alike.names, alike.names, strict=True))
         return [
             Constraint(self._dim(left, alike, to), relation, self._dim(right, alike, to))
             for left, relation, right in self.required
@@ -109,14 +113,22 @@ class Answer:
 
 
 class Renaming:
-    """Tells operands that differ in the names of symbols alone."""
+    """Tells operands that differ in the names of symbols alone; where there are few, operands that are the same."""
 
     def __init__(self) -> None:
+        self._is_exact = True
         # By the identity of a fact, which is kept for that.
         self._forms: dict[int, tuple[Fact | None, tuple[Hashable, _Names, tuple[Symbolic, ...]] | None]] = {}
         # Each number once, also where what had it is forgotten.
         self._numbers = count()
         self._tokens: dict[Hashable, int] = {}
+
+    def expect(self, symbols: int) -> None:
+        """Tell facts of a graph with so many symbols."""
+        if self._is_exact and symbols >= FEW:
+            # Forms of both kinds are never told together: to one of them the names of the other mean nothing.
+            self._is_exact = False
+            self._forms.clear()
 
     def alike(self, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute]) -> Likeness | None:
         """What operands have in common with others; `None` where names may matter."""
@@ -163,7 +175,7 @@ class Renaming:
         if not isinstance(fact, TensorFact):
             return (self._token(None), (), ()) if fact is None else None
         sign = None if fact.reals is None else repr(fact.reals)  # 0.0 and -0.0 are equal
-        dims = _symbolic(fact)
+        dims = () if self._is_exact else _symbolic(fact)
         if not dims:
             return self._token((fact, sign)), (), ()
         names = tuple(sorted({atom for dim in dims for atom in dim.variables if atom.name[0] != _OWN}))
