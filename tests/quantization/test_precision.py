@@ -35,15 +35,16 @@ def _chain(seed):
 def test_no_smaller_set_of_layers_reaches_the_goal(seed):
     found = _chain(seed)
     inputs = nets.samples(found, 16, seed)
-    reached = {(): gp.quantize(found, inputs, preset="fast").report.snr_db}
+    settings = {"preset": "fast", "cheap_layers": False}
+    reached = {(): gp.quantize(found, inputs, **settings).report.snr_db}
     for size in (1, 2, 3):
         for names in combinations(NAMES, size):
-            reached[names] = gp.quantize(found, inputs, preset="fast", float_nodes=names).report.snr_db
+            reached[names] = gp.quantize(found, inputs, float_nodes=names, **settings).report.snr_db
     best = [max(snr for names, snr in reached.items() if len(names) == size) for size in range(4)]
     for size in (1, 2, 3):
         goal = best[size] - 0.01
         fewest = min(len(names) for names, snr in reached.items() if snr >= goal)
-        report = gp.quantize(found, inputs, preset="fast", min_snr=goal).report
+        report = gp.quantize(found, inputs, min_snr=goal, **settings).report
         assert report.snr_db >= goal
         assert len(report.floating) == fewest
 
@@ -53,7 +54,7 @@ def test_what_noise_comes_to_a_layer_is_told_as_it_is_without_that_of_real_layer
     found = _chain(1)
     inputs = nets.samples(found, 32, 1)
     before = gp.quantize(found, inputs, cheap_layers=False).report.explain("two")
-    after = gp.quantize(found, inputs, min_snr=33).report.explain("two")
+    after = gp.quantize(found, inputs, min_snr=33, cheap_layers=False).report.explain("two")
     assert after.own_db == pytest.approx(before.own_db)
     assert after.means == before.means
     assert after.accumulated_db > before.accumulated_db + 3

@@ -23,7 +23,8 @@ from tests.quantization.nets import residual, samples
 def quantized(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("archive") / "net.graphport"
     net = residual()
-    gp.save(gp.quantize(net, samples(net), preset="fast", float_nodes=("second",)), path)
+    settings = {"preset": "fast", "cheap_layers": False, "float_nodes": ("second",)}
+    gp.save(gp.quantize(net, samples(net), **settings), path)
     return path
 
 

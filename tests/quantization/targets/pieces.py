@@ -174,7 +174,8 @@ def between(*nodes, channels=8, inputs=3, last=True, opset=17, **constants):
 
 
 def quantized(found, target, **settings):
-    """`found` for a target, quickly, and without changes of the graph."""
+    """`found` for a target, quickly, with integers wherever there are kernels, and without changes of the graph."""
+    settings = {"cheap_layers": False, **settings}
     return gp.quantize(found, nets.samples(found, 24), target, preset="fast", equalize=False, **settings)
 
 
