@@ -168,6 +168,8 @@ def test_what_loses_nothing_is_converted(dtype, given):
         pytest.param(DType.BOOL, np.array([2]), id="neither 0 nor 1"),
         pytest.param(DType.INT4, np.array([8], np.int8), id="no nibble"),
         pytest.param(DType.FLOAT8E4M3FN, np.array([449.0]), id="what float8 rounds"),
+        pytest.param(DType.FLOAT8E8M0, np.array([0], np.int8), id="0, which float8_e8m0 has not"),
+        pytest.param(DType.FLOAT16, np.array([-(2**63)]), id="the lowest integer, which is infinite in float16"),
         pytest.param(DType.FLOAT32, np.array([1j]), id="imaginary"),
         pytest.param(DType.FLOAT32, np.array(["1"]), id="text"),
         pytest.param(DType.FLOAT32, np.array([{}], object), id="objects"),

@@ -125,8 +125,11 @@ def _converted(array: Any, dtype: DType) -> Any:
         converted = array.astype(dtype.numpy)
         back = converted.real if dtype.kind == "c" and wide.dtype.kind != "c" else converted
         again = back.astype(wide.dtype)
+        # NumPy makes 0 or the lowest integer of NaN and infinity, which is what some types have for these integers.
+        is_real = dtype.kind == "f" and wide.dtype.kind in "biu"
+        is_beyond = is_real and not np.all(np.isfinite(back.astype(np.float32)))
     is_same = np.array_equal(again, wide, equal_nan=wide.dtype.kind in "fc") and not _wraps(wide, back)
-    return converted if is_same else None
+    return converted if is_same and not is_beyond else None
 
 
 def _wraps(integers: Any, converted: Any) -> bool:
