@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
+import pytest
 
 import graphport as gp
 from graphport.backends.onnxruntime import kernel_times
@@ -51,4 +54,48 @@ def test_only_additions_that_would_be_taken_in_are_changed():
 
 def test_other_targets_read_what_is_written_as_it_was():
     made = gp.quantize(_block(), _samples(), "openvino", preset="fast")
+    assert "Sum" not in {each.op_type for each in gp.to_onnx(made).graph.node}
+
+
+def _bent(op, bend, reader):
+    """A product with what bends it, that one real node, a real one and a product, or nobody reads."""
+    r = np.random.default_rng(2)
+    constants = {"w": r.normal(size=(16, 32)).astype(np.float32), "v": r.normal(size=(32, 8)).astype(np.float32)}
+    more, limits = [], []
+    if op == "Gemm":
+        constants["b"], more = r.normal(size=32).astype(np.float32), ["b"]
+    if bend == "Clip":
+        constants |= {"low": np.float32(0), "high": np.float32(6)}
+        limits = ["low", "high"]
+    nodes = [node(op, ["x", "w", *more], ["h"], name="wide"), node(bend, ["h", *limits], ["a"], name="bent")]
+    outputs = [("a", ["N", 32])]
+    if reader != "nobody":
+        nodes.append(node("Softmax", ["a"], ["s"], name="real"))
+        nodes.append(node(op, ["a" if reader == "both" else "s", "v"], ["y"], name="narrow"))
+        outputs = [("s", ["N", 32]), ("y", ["N", 8])] if reader == "both" else [("y", ["N", 8])]
+    return gp.from_onnx(model(nodes, [("x", ["N", 16])], outputs, constants))
+
+
+@pytest.mark.parametrize(
+    ("op", "bend", "reader"), [*product(["Gemm", "MatMul"], ["Relu", "Clip"], ["real", "both", "nobody"])]
+)
+def test_a_product_of_integers_stays_one_whoever_reads_what_bends_it(op, bend, reader):
+    data = {"x": np.random.default_rng(1).normal(size=(24, 16)).astype(np.float32)}
+    made = gp.quantize(_bent(op, bend, reader), data, preset="fast", cheap_layers=False)
+    assert all(layer.is_quantized for layer in made.report.layers)
+    written = gp.from_onnx(gp.to_onnx(made))
+    found = {kernel.operator for kernel in kernel_times(written.graph, data, runs=1)}
+    assert found & {"QGemm", "MatMulIntegerToFloat"}
+    assert not found & {"Gemm", "FusedGemm", "MatMul", "DequantizeLinear"}
+    for name, expected in gp.run(made, data).items():
+        np.testing.assert_allclose(gp.run(written, data)[name], expected, atol=1e-5)
+
+
+def test_what_bends_a_product_and_is_rounded_is_left_in_its_kernel():
+    data = {"x": np.random.default_rng(1).normal(size=(24, 16)).astype(np.float32)}
+    r = np.random.default_rng(3)
+    constants = {"w": r.normal(size=(16, 32)).astype(np.float32), "v": r.normal(size=(32, 8)).astype(np.float32)}
+    nodes = [node("Gemm", ["x", "w"], ["h"]), node("Relu", ["h"], ["a"]), node("Gemm", ["a", "v"], ["y"])]
+    found = gp.from_onnx(model(nodes, [("x", ["N", 16])], [("y", ["N", 8])], constants))
+    made = gp.quantize(found, data, preset="fast", cheap_layers=False)
     assert "Sum" not in {each.op_type for each in gp.to_onnx(made).graph.node}

@@ -25,7 +25,7 @@ def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) ->
 
     Tools that are told grids beside the model get a real one. Products with two bits, and rows of tables that have
     codes, are said in ONNX Runtime's own operators. Additions are said so that they are not taken into slower kernels,
-    and axes of samples lose their names.
+    products of integers so that they stay on these, and axes of samples lose their names.
     """
     if find_target(settings.target).encodings:
         return without_roundings(graph)
