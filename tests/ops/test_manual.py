@@ -157,6 +157,7 @@ def test_spellings_of_an_operator():
             "pytorch", "aten.group_norm.default", {"GroupNormalization"}, {"GroupNormalization"}, id="overload"
         ),
         pytest.param("pytorch", "aten.clamp_min", {"Clip", "Max", "Min"}, set(), id="word of a word"),
+        pytest.param("tract", "cos", {"Cos"}, {"Cos"}, id="word of the standard"),
         pytest.param("com.microsoft", "FastGelu", {"Gelu", "Add"}, {"Gelu"}, id="two arrows"),
     ],
 )
@@ -165,6 +166,17 @@ def test_what_other_rules_and_other_arrows_emit_is_told(dialect, word, operators
     assert found is not None
     assert set(found.operators) == operators
     assert found.always == always
+
+
+def test_what_a_dialect_has_from_another_is_told_with_what_is_known_of_either():
+    standard, patterns = manual.reads("nnef"), registry.patterns("tract")
+    shared = [word for word in standard if ("tract", word) not in LOWERINGS and word not in patterns]
+    assert len(shared) > 50
+    for word in shared:
+        own = manual.reading("tract", word)
+        assert own is not None
+        assert set(own.operators) >= set(standard[word].operators), word
+        assert own.always <= standard[word].always, word
 
 
 def test_a_word_that_nobody_reads_is_not_told():

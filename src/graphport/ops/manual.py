@@ -149,6 +149,8 @@ def _alike(dialect: str) -> Mapping[int, Sequence[str]]:
 def _read(dialect: str, word: str) -> Emitted | None:
     """What a word emits: what tests have seen, of it or of another word of its rule, and what its row names."""
     rules = LOWERINGS.get((dialect, word), ())
+    if not rules and (parent := registry.record(dialect).parent):
+        return _joined(_emitted("lower", dialect, word), reading(parent, word))
     rule = registry.row(rules[0].function) if rules else None
     seen = _emitted("lower", dialect, word) or _other(dialect, rule)
     if not isinstance(rule, Lowering):
@@ -161,6 +163,15 @@ def _read(dialect: str, word: str) -> Emitted | None:
     always = frozenset(name for name in seen.always if name in sure or name not in named)
     operators = dict.fromkeys([*seen.operators, *named])
     return Emitted(tuple(sorted(operators, key=lambda name: name not in always)), always, seen.test)
+
+
+def _joined(own: Emitted | None, other: Emitted | None) -> Emitted | None:
+    """What is known of a word that a dialect has from another."""
+    if own is None or other is None or not (own.operators and other.operators):
+        return own if own and own.operators else other
+    always = own.always & other.always
+    operators = dict.fromkeys([*own.operators, *other.operators])
+    return Emitted(tuple(sorted(operators, key=lambda name: (name not in always, name))), always, own.test)
 
 
 def _other(dialect: str, rule: object) -> Emitted | None:
@@ -202,6 +213,8 @@ def reading(dialect: str, word: str) -> Emitted | None:
     rule = registry.lowering(dialect, word)
     if rule is None:
         return None
+    if registry.record(dialect).parent:
+        return _read(dialect, word)
     other = _words_by_rule().get(id(_innermost(rule)))
     return Emitted((), frozenset(), "") if other is None else reads(other[0])[other[1]]
 
