@@ -22,10 +22,10 @@ PROGRAMS = Path(__file__).parent / "programs"
 NAMES = (
     *("writes", "seen", "layouts", "cache", "training", "loops", "sizes", "names", "network", "attending", "odd"),
     *("mapped", "scanned", "waves", "open", "computed", "special", "found", "blocks"),
-    *("factors", "runs", "strides", "sampled", "instances", "mixed"),
+    *("factors", "runs", "strides", "sampled", "instances", "mixed", "words", "quantized"),
 )
 FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + [
-    *("recurrent.pt2", "overwritten.pt2", "narrow.core.pt2"),
+    *("recurrent.pt2", "overwritten.pt2", "narrow.core.pt2", "images.pt2"),
 ]
 OLDER = {
     "names.schema5.pt2": "5.1",

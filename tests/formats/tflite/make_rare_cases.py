@@ -262,6 +262,95 @@ def softly_suppressed_to_nothing(m):
     softly_suppressed(m, *overlapping(4, 3), least=1.0)
 
 
+def quantized_pair(m, dtype, shape=(3, 4)):
+    """Two inputs of one scale."""
+    zero = 0 if dtype == "i2" else 3
+    return [m.input(dtype, shape, scale=0.02, zero=zero) for _ in range(2)], {"scale": 0.02, "zero": zero}
+
+
+@case
+def words_of_reals(m):
+    """Words that no other file has, each of its own operands."""
+    x, rows = m.input("f4", (3, 4)), m.input("f4", (3, 4))
+    image = m.input("f4", (1, 3, 4, 4, 2))
+    kernel = m.tensor("kernel", "f4", data=m.random.normal(size=(2, 2, 2, 2, 3)))
+    truth = m.input("?", (3,), [True, False, True])
+    reals = {"axis": m.tensor("axis", "i4", data=1), "lengths": m.tensor("lengths", "i4", data=[2, 4, 1])}
+    conv = {"padding": 0, "strideD": 1, "strideH": 1, "strideW": 1, "fusedActivationFunction": 1}
+    conv |= {"dilationDFactor": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+    steps = [
+        ("SQUARE", [x], "f4", (3, 4), "SquareOptions", {}),
+        ("ADD_N", [x, rows, x], "f4", (3, 4), "AddNOptions", {}),
+        ("SELECT", [truth, x, rows], "f4", (3, 4), "SelectOptions", {}),
+        ("LOG_SOFTMAX", [x], "f4", (3, 4), "LogSoftmaxOptions", {}),
+        ("DIV", [x, rows], "f4", (3, 4), "DivOptions", {"fusedActivationFunction": 3}),
+        ("REVERSE_SEQUENCE", [x, reals["lengths"]], "f4", (3, 4), "ReverseSequenceOptions", {"seqDim": 1}),
+        ("REDUCE_MIN", [x, m.tensor("none", "i4", data=np.zeros(0))], "f4", (3, 4), "ReducerOptions", {}),
+        ("ARG_MIN", [x, reals["axis"]], "i4", (3,), "ArgMinOptions", {"outputType": 2}),
+        ("BUCKETIZE", [x], "i4", (3, 4), "BucketizeOptions", {"boundaries": [-0.5, 0.1, 0.7]}),
+        ("CONV_3D", [image, kernel], "f4", (1, 3, 4, 4, 3), "Conv3DOptions", conv),
+    ]
+    for index, (word, operands, dtype, shape, options, fields) in enumerate(steps):
+        m.graph.outputs.append(m.tensor(f"y{index}", dtype, shape))
+        m.op(word, operands, m.graph.outputs[-1:], options, **fields)
+    table = [m.tensor("places", "i4", data=[1, 4]), m.tensor("extent", "i4", data=[6])]
+    table += [m.tensor("values", "f4", data=[2.5, -1.0]), m.tensor("default", "f4", data=np.float32(0.5))]
+    m.graph.outputs.append(m.tensor("dense", "f4", (6,)))
+    m.op("SPARSE_TO_DENSE", table, m.graph.outputs[-1:], "SparseToDenseOptions")
+    places = [m.tensor("at", "i4", data=[[1], [4]]), m.tensor("updates", "i8", data=[7, -3]), table[1]]
+    m.graph.outputs.append(m.tensor("scattered", "i8", (6,)))
+    m.op("SCATTER_ND", places, m.graph.outputs[-1:], "ScatterNdOptions")
+
+
+@case
+def words_of_recurrence(m):
+    """A step, a sequence that begins with a batch, and an LSTM whose steps are in front."""
+    x, sequence, major = m.input("f4", (2, 4)), m.input("f4", (2, 5, 4)), m.input("f4", (5, 2, 4))
+
+    def weights(name, *shapes):
+        return [m.tensor(f"{name}{i}", "f4", data=m.random.normal(size=shape) * 0.5) for i, shape in enumerate(shapes)]
+
+    def state(name):
+        return m.tensor(name, "f4", (2, 6), variable=True)
+
+    m.graph.outputs = [m.tensor("y", "f4", (2, 6)), m.tensor("z", "f4", (2, 5, 6)), m.tensor("u", "f4", (5, 2, 6))]
+    step, whole = weights("a", (6, 4), (6, 6), (6,)), weights("b", (6, 4), (6, 6), (6,))
+    m.op("RNN", [x, *step, state("s")], m.graph.outputs[:1], "RNNOptions", fusedActivationFunction=4)
+    word, options = "UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions"
+    m.op(word, [sequence, *whole, state("t")], m.graph.outputs[1:2], options, fusedActivationFunction=4)
+    gates = weights("w", *[(6, 4)] * 4, *[(6, 6)] * 4, *[(6,)] * 4)
+    operands = [major, *gates[:8], -1, -1, -1, *gates[8:], -1, -1, state("h"), state("c"), -1, -1, -1, -1]
+    word, options = "UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"
+    m.op(word, operands, m.graph.outputs[2:], options, fusedActivationFunction=4, timeMajor=True)
+
+
+@case
+def words_of_bytes(m):
+    """Integers that stand for reals: compared, normalized, and put through functions."""
+    (x, y), number = quantized_pair(m, "i1")
+    steps = [
+        ("LESS", [x, y], "?", {}, "LessOptions"),
+        ("GREATER_EQUAL", [x, y], "?", {}, "GreaterEqualOptions"),
+        ("L2_NORMALIZATION", [x], "i1", {"scale": 1 / 128, "zero": 0}, "L2NormOptions"),
+        ("LOG_SOFTMAX", [x], "i1", {"scale": 16 / 256, "zero": 127}, "LogSoftmaxOptions"),
+        ("GELU", [x], "i1", number, "GeluOptions"),
+    ]
+    (a, b), short = quantized_pair(m, "i2")
+    steps += [("MINIMUM", [a, b], "i2", short, "MaximumMinimumOptions")]
+    for index, (word, operands, dtype, told, options) in enumerate(steps):
+        m.graph.outputs.append(m.tensor(f"y{index}", dtype, (3, 4), **told))
+        m.op(word, operands, m.graph.outputs[-1:], options, version=2)
+    w = m.tensor("w", "i1", data=m.random.integers(-127, 128, (5, 4)), scale=0.01)
+    m.graph.outputs.append(m.tensor("layer", "i1", (3, 5), scale=0.03, zero=-128))
+    options = {"fusedActivationFunction": 3}
+    m.op("FULLY_CONNECTED", [x, w, -1], m.graph.outputs[-1:], "FullyConnectedOptions", version=4, **options)
+
+
+@case
+def suppressed_boxes(m):
+    softly_suppressed(m, *overlapping(5, 20), most=8, sigma=0.0)
+
+
 def dilated_in_parts(m, dtype, *, space=(13,), pads=((2, 1),), crops=((0, 0),), blocks=(2,), depthwise=False, stride=1):
     """A convolution of images of every so many elements, as TensorFlow says one with gaps."""
     number = {} if dtype == "f4" else {"scale": 0.02, "zero": -3}

@@ -35,6 +35,21 @@ DOCUMENTS = {
         "x: 6; z: 6",
         "p = x > 0.0; q = z > 0.0; y = tract_core_bitand(p, q); y1 = tract_core_bitor(p, q); y2 = tract_core_bitxor(p, q);",
     ),
+    "batch_normalization_of_the_standard": (
+        "x: 1,2,4,4",
+        "y = batch_normalization(x, [[[[0.1]], [[-0.2]]]], [[[[0.5]], [[2.0]]]], [[[[0.3]], [[0.4]]]], [[[[1.5]], [[0.7]]]], epsilon = 0.001);",
+    ),
+    "truths_of_the_standard": (
+        "x: 1,2,4,4; z: 1,2,4,4",
+        "p = gt(x, z); y = any_reduce(p, axes = [1]); y1 = all_reduce(p, axes = [3]); y2 = and(p, x < 0.5); y3 = select(p, x, mul(z, 2.0));",
+    ),
+    "functions_of_the_standard": ("x: 1,2,4,4", "y = sum_reduce(x, axes = [2, 3]); y1 = exp(x); y2 = log(y1 + 0.5);"),
+    "avg_pool_of_the_standard": (
+        "x: 1,2,4,4",
+        "y = avg_pool(x, size = [1,1,2,2], stride = [1,1,2,2], padding = [(0,0), (0,0), (0,0), (0,0)], dilation = [1,1,1,1], border = 'ignore');",
+    ),
+    "slice_of_the_standard": ("x: 1,2,4,4", "y = slice(x, axes = [2, 3], begin = [1, 0], end = [3, 4], stride = [1, 2]);"),
+    "prelu_of_the_standard": ("x: 3,2", "y = prelu(x, [[0.5, 0.25]]);"),
     "round": ("x: 9 halves", "y = round(x);"),
     "round_even": ("x: 9 halves", "y = tract_core_round_even(x);"),
     "erf": ("x: 3,4", "y = tract_core_erf(x);"),

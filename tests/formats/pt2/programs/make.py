@@ -441,8 +441,8 @@ def main(names):
         shapes = even() if dynamic == "even" else dynamic
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
         torch.export.save(scrubbed(program), HERE / f"{name}.pt2")
-        if name in ("recurrent", "overwritten"):
-            continue  # taken apart, a layer has a node for every step of time; PyTorch does not take such writes apart
+        if name in ("recurrent", "overwritten", "images"):
+            continue  # taken apart, each step of time and pixel has nodes; PyTorch does not take such writes apart
         torch.export.save(scrubbed(program.run_decompositions()), HERE / f"{name}.core.pt2")
 
 

@@ -1,7 +1,9 @@
 """Modules whose operators are written step by step, for `make.py`."""
 
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401  has the words of quantized tensors
 
 torch.manual_seed(1)
 
@@ -136,6 +138,61 @@ class Instances(nn.Module):
         return y, self.norm.running_mean * 2, self.norm.running_var + x.sum()
 
 
+class Words(nn.Module):
+    """Words that no other program here has: complex numbers, statistics, what is moved to places."""
+
+    def forward(self, x, v, c):
+        x64, rows = x.flatten(1), torch.tensor([2, 0])
+        waves = (torch.fft.fft2(c), torch.fft.fftshift(c), torch.fft.fftshift(v), torch.polar(v.abs(), v))
+        waves += (torch.conj(c) * c, c.imag, torch.angle(c), c + c, torch.index_select(c, 0, rows), v.to(c.dtype) * c)
+        spread = (torch.std(v, 1), *torch.var_mean(v, 1), *torch.std_mean(v, 1), *torch.std_mean(v, 1, correction=0))
+        most = (torch.nansum(v), *torch.cummax(v, 1), v.max(1).values, torch.linalg.vector_norm(v, float("inf"), 1))
+        images = F.interpolate(x, (4, 4), mode="bilinear", antialias=True), F.adaptive_avg_pool2d(x, 1).flatten(1)
+        places = torch.tensor([[1, 0, 3], [2, 2, 0], [0, 1, 1]])
+        moved = (
+            torch.scatter(v, 1, places, v[:, :3]),
+            torch.scatter(v, 1, torch.tensor([[1, 0], [2, 3], [0, 1]]), v[:, :2], reduce="add"),
+            torch.scatter_add(v, 1, places, v[:, :3].exp()),
+            torch.scatter_reduce(v, 1, places, v[:, :3], "amax"),
+            torch.take_along_dim(v, torch.argsort(v, 1), 1),
+        )
+        mask = (v > 0) & (v < 1) | (v.ne(0) & v.isfinite())
+        keys = v[None, None]
+        plain = (
+            F.scaled_dot_product_attention(keys, keys, keys, torch.ones(3, 3, dtype=torch.bool).tril()),
+            v.new_ones(2, 3) + torch.ones(2, 3) + v.mean(),
+            torch.clamp(v, min=v[:1]),
+            mask,
+            rows.ne(2.5),
+            rows.eq(2),
+            F.group_norm(x, 3, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 0.0, -0.5])),
+        )
+        return waves, spread, most, images, moved, plain, x64
+
+
+class Images(nn.Module):
+    """Images of other sizes. Taken apart, each is a page of arithmetic."""
+
+    def forward(self, x):
+        return (
+            F.interpolate(x, scale_factor=2, mode="bicubic"),
+            F.interpolate(x, (6, 5), mode="nearest-exact"),
+            F.interpolate(x[0], 12, mode="linear"),
+            F.interpolate(x[None], (4, 6, 6), mode="trilinear"),
+        )
+
+
+class Quantized(nn.Module):
+    """Quantized and back, as PyTorch's own quantizer writes it; and zeros of as open a shape."""
+
+    def forward(self, x):
+        ops = torch.ops.quantized_decomposed
+        whole = ops.quantize_per_tensor(x, 0.05, 3, -128, 127, torch.int8)
+        scales, zeros = torch.tensor([0.02, 0.05, 0.1]), torch.zeros(3, dtype=torch.int64)
+        rows = ops.dequantize_per_channel(whole, scales, zeros, 0, -128, 127, torch.int8)
+        return ops.dequantize_per_tensor(whole, 0.05, 3, -128, 127, torch.int8), rows, torch.zeros_like(x)
+
+
 CASES = {
     "factors": (Factors(), (normal(2, 5, 5), normal(2, 5, 2)), {}, (-normal(2, 5, 5), normal(2, 5, 2)), None, 1),
     "runs": (
@@ -156,4 +213,14 @@ CASES = {
     "overwritten": (Overwritten(), (normal(3, 4),), {}, None, None, 1),
     "sampled": (Sampled(), (normal(3, 5), -normal(3, 5), torch.arange(6)), {}, None, None, 1),
     "instances": (Instances(), (normal(2, 3, 4, 4) + 2,), {}, None, None, 3),
+    "words": (
+        Words(),
+        (normal(2, 3, 8, 8), normal(3, 4), torch.complex(normal(3, 4), normal(3, 4))),
+        {},
+        None,
+        None,
+        1,
+    ),
+    "images": (Images(), (normal(2, 3, 8, 8),), {}, None, None, 1),
+    "quantized": (Quantized(), (normal(3, 4),), {}, (normal(3, 6),), ({1: torch.export.Dim.DYNAMIC},), 1),
 }
