@@ -101,13 +101,11 @@ def _nearest(key: Key, *tests: str) -> str:
     return min(tests, key=lambda test: (f"/{key[1].replace('.', '_')}/" not in test, test))
 
 
-def pytest_configure() -> None:
-    """Watch from here on."""
+def watch(recorder: Recorder, put: Callable[[Any, str, Any], None]) -> None:
+    """From here on, the recorder sees what rules emit; `put` sets an attribute of a module or a class."""
     from graphport.ops import registry
     from graphport.ops.builder import Builder
 
-    recorder = Recorder()
-    vars(sys.modules[__name__])["RECORDER"] = recorder
     lowering, liftings, make = registry.lowering, registry.liftings, Builder._node  # pyright: ignore[reportPrivateUsage]
 
     def watched_lowering(dialect: str, word: str, opset: int | None = None) -> Callable[..., Any] | None:
@@ -121,8 +119,16 @@ def pytest_configure() -> None:
         recorder.note(word, dialect)
         return make(self, word, dialect, *rest)
 
-    registry.lowering, registry.liftings = watched_lowering, watched_liftings
-    setattr(Builder, "_node", watched_node)  # noqa: B010  it is private, and watched all the same
+    put(registry, "lowering", watched_lowering)
+    put(registry, "liftings", watched_liftings)
+    put(Builder, "_node", watched_node)
+
+
+def pytest_configure() -> None:
+    """Watch from here on."""
+    recorder = Recorder()
+    vars(sys.modules[__name__])["RECORDER"] = recorder
+    watch(recorder, setattr)
 
 
 def pytest_sessionfinish() -> None:

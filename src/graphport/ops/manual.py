@@ -249,6 +249,8 @@ def written_as(dialect: str, page: Page) -> Emitted | None:
     if patterns := page.spellings.get(dialect):
         return Emitted(patterns, frozenset(patterns), "")
     found = _emitted("lift", dialect, page.name)
+    if parent := registry.record(dialect).parent:
+        return _joined(found, written_as(parent, page))
     return (found or Emitted((), frozenset(), "")) if registry.is_written(dialect, page) else None
 
 
