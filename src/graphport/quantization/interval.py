@@ -56,20 +56,26 @@ def ratio_interval(
 
 
 def unseen_part(
-    all_qparams: Mapping[Value, QuantizationParameters], states: Mapping[Value, Statistics], ratio: float
+    all_qparams: Mapping[Value, QuantizationParameters],
+    states: Mapping[Value, Statistics],
+    ratio: float,
+    *,
+    is_balanced: bool = True,
 ) -> float:
     """What samples beyond all that were seen may add to noise, `ratio` of the signal, as a part of that.
 
     That is three times what they are expected to, or what they are if tails fall off like a power, if that is more.
     Of each value it is taken beside its signal, as noise beside the signal adds up from layer to layer; and it is held
     against what rounding loses of values by the same sum, or against the noise where weights make most of that.
+    Channels that are balanced were made as wide as one another, by what was seen.
     """
     beyond = seen = 0.0
     for value, qparams in all_qparams.items():
         state = states.get(value)
         if state is not None and state.squares > 0:
             likely = _UNSURE * float(unseen_errors(state, qparams).sum())
-            beyond += state.samples * max(likely, unseen_errors_of_heavy_tails(state, qparams)) / state.squares
+            heavy = unseen_errors_of_heavy_tails(state, qparams, is_balanced=is_balanced)
+            beyond += state.samples * max(likely, heavy) / state.squares
             seen += squared_error(state.histogram, qparams) / state.squares
     whole = max(seen, ratio)
     return beyond / whole if whole > 0 else 0.0

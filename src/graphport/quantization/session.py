@@ -91,6 +91,7 @@ class QuantizationSession:
     source: Graph | None = None
     """The model as it was given, whose time others are held against."""
     elsewhere: LayersElsewhere | None = None
+    given: Graph | None = None
     steps: list[Step] = field(default_factory=list[Step])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -98,8 +99,6 @@ class QuantizationSession:
     """Bytes of values of one sample, by name, where the graph does not tell them."""
     slow: tuple[str, ...] | None = None
     """Results of what stays real because it is quicker so; `None` before anything was placed."""
-
-    # One candidate
 
     def candidate(self, graph: Graph, states: Mapping[str, Statistics], floating: Collection[str] = ()) -> Candidate:
         """Place, calibrate and round `graph` to the nearest codes."""
@@ -306,7 +305,8 @@ class QuantizationSession:
     def measure(self, candidate: Candidate) -> Noise:
         """The noise of a candidate on samples that were held back."""
         candidate.noise = noise = self.judge.noise(insert_qdq(candidate.graph, candidate.quantization))
-        noise.unseen = unseen_part(candidate.quantization.all_qparams, candidate.states, noise.ratio)
+        is_balanced, all_qparams = candidate.graph is not self.given, candidate.quantization.all_qparams
+        noise.unseen = unseen_part(all_qparams, candidate.states, noise.ratio, is_balanced=is_balanced)
         return noise
 
     def snr(self, candidate: Candidate) -> float:
@@ -320,10 +320,9 @@ class QuantizationSession:
         self.steps.append(Step(name, after, is_kept))
         return new if is_kept else old
 
-    # The whole
-
     def run(self, graph: Graph) -> Candidate:
         """The best candidate for `graph`."""
+        self.given = graph
         if self.choices.settings.weights_only:
             start = self._calibrated(graph)
             return self._finished(self._unscaled(start), start)

@@ -15,6 +15,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _TAIL = 32
 """Of the whole tensor's largest numbers, those whose mean distance from the next one tells how its tail falls off."""
 _LEAST_POWER = 2.2
+_UNSURE = 3.0
+"""What n samples did not show may be in so many n-ths of all (95 %)."""
 
 
 def unseen_errors(state: Statistics, qparams: QuantizationParameters) -> Array:
@@ -42,24 +44,29 @@ def unseen_errors(state: Statistics, qparams: QuantizationParameters) -> Array:
     return found / (state.samples + 1)
 
 
-def unseen_errors_of_heavy_tails(state: Statistics, qparams: QuantizationParameters) -> float:
+def unseen_errors_of_heavy_tails(
+    state: Statistics, qparams: QuantizationParameters, *, is_balanced: bool = True
+) -> float:
     """The same where tails fall off like a power, summed over channels: then few samples lose most of all.
 
     With such a tail the logarithm of the largest number beside the next one is exponential; its mean, over channels or
     over the largest numbers of all, is the reciprocal of the power, which is taken to be `_LEAST_POWER` at least, as
-    squares have no mean below 2. Tails that fall off sooner seem to have a power, too: this is more than they lose.
+    squares have no mean below 2. Tails that fall off sooner seem to have a power, too, and each of many channels its
+    own chance to go far beyond the others. Where none did no more is counted than what goes beyond the largest number
+    of all in three of as many samples as were seen, unless channels are balanced: then they were made as wide as one
+    another by the same samples, and say nothing of each other.
 
     Source: B. M. Hill, A simple general approach to inference about the tail of a distribution (1975).
     """
     if qparams.dtype.is_floating or np.ndim(qparams.scale) or not state.lows.size:
         return 0.0
     lows, highs, extremes = state.lows.astype(np.float64), state.highs.astype(np.float64), state.extremes
-    above = _expected_loss(highs, state.other_highs, extremes.largest, qparams.high)
-    below = _expected_loss(-lows, -state.other_lows, -extremes.least[::-1], -qparams.low)
+    above = _expected_loss(highs, state.other_highs, extremes.largest, qparams.high, is_balanced)
+    below = _expected_loss(-lows, -state.other_lows, -extremes.least[::-1], -qparams.low, is_balanced)
     return (above + below) / (state.samples + 1)
 
 
-def _expected_loss(first: Array, second: Array, largest: Array, end: float) -> float:
+def _expected_loss(first: Array, second: Array, largest: Array, end: float, is_balanced: bool) -> float:  # noqa: FBT001
     """The expected square of how far numbers beyond `first` are beyond `end`, where their tail is that of a power.
 
     With such a number r times `first` the distribution of r is Pareto's.
@@ -73,7 +80,16 @@ def _expected_loss(first: Array, second: Array, largest: Array, end: float) -> f
     spread = float(np.log(ratios).mean()) if ratios.size else 0.0
     if spread <= 0:
         return 0.0
-    power, positive = max(1 / spread, _LEAST_POWER), first[first > 0]
+    power = max(1 / spread, _LEAST_POWER)
+    positive = first[first > 0]
+    found, most = _lost_to_power(positive, power, end), positive.max(keepdims=True, initial=0.0)
+    if is_balanced or not 0 < most[0] <= end:
+        return found
+    return min(found, _UNSURE * _lost_to_power(most, power, end))
+
+
+def _lost_to_power(positive: Array, power: float, end: float) -> float:
+    """The expected square of how far Pareto's numbers from each of `positive` on are beyond `end`."""
     reach = end / positive
     mean, square = power / (power - 1), power / (power - 2)
     over = end**2 * np.maximum(reach, 1.0) ** -power * 2 / ((power - 1) * (power - 2))
