@@ -275,7 +275,7 @@ def words_of_reals(m):
     image = m.input("f4", (1, 3, 4, 4, 2))
     kernel = m.tensor("kernel", "f4", data=m.random.normal(size=(2, 2, 2, 2, 3)))
     truth = m.input("?", (3,), [True, False, True])
-    reals = {"axis": m.tensor("axis", "i4", data=1), "lengths": m.tensor("lengths", "i4", data=[2, 4, 1])}
+    reals = {"axis": m.tensor("axis", "i4", data=1), "lengths": m.input("i4", (3,), [2, 4, 1])}
     conv = {"padding": 0, "strideD": 1, "strideH": 1, "strideW": 1, "fusedActivationFunction": 1}
     conv |= {"dilationDFactor": 1, "dilationHFactor": 1, "dilationWFactor": 1}
     steps = [
@@ -293,7 +293,10 @@ def words_of_reals(m):
     for index, (word, operands, dtype, shape, options, fields) in enumerate(steps):
         m.graph.outputs.append(m.tensor(f"y{index}", dtype, shape))
         m.op(word, operands, m.graph.outputs[-1:], options, **fields)
-    table = [m.tensor("places", "i4", data=[1, 4]), m.tensor("extent", "i4", data=[6])]
+    whole = m.input("i4", (3, 4), m.random.integers(-9, 9, (3, 4)))
+    m.graph.outputs.append(m.tensor("total", "i4", (3, 4)))
+    m.op("ADD_N", [whole, whole, whole], m.graph.outputs[-1:], "AddNOptions")
+    table = [m.input("i4", (2,), [1, 4]), m.tensor("extent", "i4", data=[6])]
     table += [m.tensor("values", "f4", data=[2.5, -1.0]), m.tensor("default", "f4", data=np.float32(0.5))]
     m.graph.outputs.append(m.tensor("dense", "f4", (6,)))
     m.op("SPARSE_TO_DENSE", table, m.graph.outputs[-1:], "SparseToDenseOptions")

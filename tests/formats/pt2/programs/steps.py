@@ -145,7 +145,7 @@ class Words(nn.Module):
         x64, rows = x.flatten(1), torch.tensor([2, 0])
         waves = (torch.fft.fft2(c), torch.fft.fftshift(c), torch.fft.fftshift(v), torch.polar(v.abs(), v))
         waves += (torch.conj(c) * c, c.imag, torch.angle(c), c + c, torch.index_select(c, 0, rows), v.to(c.dtype) * c)
-        spread = (torch.std(v, 1), *torch.var_mean(v, 1), *torch.std_mean(v, 1), *torch.std_mean(v, 1, correction=0))
+        spread = (torch.std(v, 1), *torch.var_mean(v, 1), *torch.std_mean(v, 1), *torch.std_mean(v, 1, correction=2))
         most = (torch.nansum(v), *torch.cummax(v, 1), v.max(1).values, torch.linalg.vector_norm(v, float("inf"), 1))
         images = F.interpolate(x, (4, 4), mode="bilinear", antialias=True), F.adaptive_avg_pool2d(x, 1).flatten(1)
         places = torch.tensor([[1, 0, 3], [2, 2, 0], [0, 1, 1]])
@@ -159,7 +159,8 @@ class Words(nn.Module):
         mask = (v > 0) & (v < 1) | (v.ne(0) & v.isfinite())
         keys = v[None, None]
         plain = (
-            F.scaled_dot_product_attention(keys, keys, keys, torch.ones(3, 3, dtype=torch.bool).tril()),
+            F.scaled_dot_product_attention(keys, keys, keys, v @ v.mT > 0),
+            v.mean(dtype=torch.float64),
             v.new_ones(2, 3) + torch.ones(2, 3) + v.mean(),
             torch.clamp(v, min=v[:1]),
             mask,

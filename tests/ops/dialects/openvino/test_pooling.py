@@ -1,5 +1,7 @@
 """Poolings in OpenVINO."""
 
+from itertools import product
+
 import numpy as np
 
 from graphport.core.dtypes import DType
@@ -52,8 +54,8 @@ def test_max_pool_of_torch_has_no_window_behind_the_data():
 
 
 def test_max_pool_counts_places_from_an_axis_on():
-    for axis in (0, 1, 2):
-        check_word("opset8.MaxPool", [X], outputs=2, by_reference=True, axis=axis, **slid(dilations=(2, 1)))
+    for word, axis in product(("opset8.MaxPool", "opset14.MaxPool"), (0, 1, 2)):
+        check_word(word, [X], outputs=2, by_reference=True, axis=axis, **slid(dilations=(2, 1)))
     check_word("opset8.MaxPool", [X], outputs=2, index_element_type=DType.INT32, **slid(dilations=(1, 1)))
 
 
@@ -85,9 +87,11 @@ def test_adaptive_pools(shape):
 
 
 @at_once("shape", [(3, 4), (9, 3)])
-def test_adaptive_means_of_open_extents(shape):
+def test_adaptive_pools_of_open_extents(shape):
     operands = [X, np.array(shape, np.int64)]
     check_word("opset8.AdaptiveAvgPool", operands, constants=(1,), symbolic=True, tolerance=1e-5)
+    flags = {"index_element_type": DType.INT32}
+    check_word("opset8.AdaptiveMaxPool", operands, constants=(1,), outputs=2, symbolic=True, **flags)
 
 
 def test_adaptive_pools_of_other_ranks():

@@ -62,6 +62,10 @@ def test_top_k(word, mode, sort):
     check_word(word, [X, np.array(2)], constants=(1,), outputs=2, axis=2, mode=mode, sort=sort)
 
 
+def test_top_k_of_a_count_that_is_fed():
+    check_word("opset11.TopK", [X, np.array(2, np.int32)], outputs=2, axis=2, mode="max", sort="value")
+
+
 def test_top_k_counts_in_int64_if_told_to():
     flags = {"axis": 1, "mode": "max", "sort": "value", "index_element_type": DType.INT64}
     check_word("opset11.TopK", [X, np.array(2)], constants=(1,), outputs=2, **flags)

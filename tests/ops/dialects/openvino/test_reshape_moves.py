@@ -88,6 +88,10 @@ BROADCASTS = [
 ]
 
 
+def test_broadcasting_to_a_shape_that_is_fed():
+    check_word("opset3.Broadcast", [counted(3, 1), np.array([2, 3, 4], np.int32)], mode="numpy")
+
+
 @at_once(("mode", "shape", "target", "mapping"), BROADCASTS)
 @at_once("constants", [(1, 2), (2,)])
 def test_broadcast(mode, shape, target, mapping, constants):

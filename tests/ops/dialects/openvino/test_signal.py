@@ -48,9 +48,10 @@ def test_transform_to_real_numbers(axes, lengths):
 
 @at_once("transposed", [False, True])
 @at_once("shape", [(20,), (2, 20)])
-def test_transform_of_frames(transposed, shape):
+@at_once("size", [6, 8])
+def test_transform_of_frames(transposed, shape, size):
     operands = [RANDOM.normal(size=shape).astype(np.float32), np.hanning(6).astype(np.float32)]
-    operands += [np.array(8), np.array(3)]
+    operands += [np.array(size), np.array(3)]
     check_word("opset15.STFT", operands, constants=(1, 2, 3), tolerance=1e-4, transpose_frames=transposed)
 
 
