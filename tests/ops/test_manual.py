@@ -169,6 +169,7 @@ def test_what_other_rules_and_other_arrows_emit_is_told(dialect, word, operators
 
 
 def test_what_a_dialect_has_from_another_is_told_with_what_is_known_of_either():
+    registry.load("tract")
     standard, patterns = manual.reads("nnef"), registry.patterns("tract")
     shared = [word for word in standard if ("tract", word) not in LOWERINGS and word not in patterns]
     assert len(shared) > 50
