@@ -7,8 +7,10 @@ import pytest
 
 import graphport as gp
 from graphport.ir import rewrite
-from graphport.quantization.equalize import channel_axes, divide, equalize, regions, scales
+from graphport.quantization.equalize import are_channels_unlike, channel_axes, divide, equalize, regions, scales
+from graphport.quantization.layer import layer_of
 from graphport.quantization.observe import Statistics
+from graphport.quantization.session import QuantizationSession
 from tests.models import model, node
 from tests.quantization import nets
 
@@ -171,3 +173,28 @@ def test_scales_behind_a_normalization_are_those_of_the_formula(strength):
     part = (rows * a / (rows * a).max(axis=1, keepdims=True)).max(axis=0)
     expected = a / part ** (1 - strength)
     assert np.allclose(given / given[0], expected / expected[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("imbalance", "are_unlike"), [(0, False), (0.3, False), (4, True), (6, True)])
+def test_weights_show_channels_that_are_far_apart(imbalance, are_unlike):
+    found = nets.depthwise(imbalance=imbalance, activation="Relu")
+    assert are_channels_unlike(layer for node in found.graph if (layer := layer_of(node))) is are_unlike
+
+
+@pytest.mark.parametrize(("imbalance", "passes"), [(0, 1), (6, 1)])
+def test_all_samples_are_observed_once(imbalance, passes, monkeypatch):
+    """Also where channels are balanced: a third of the samples decides that, and all of them where it is not enough."""
+    found = nets.depthwise(imbalance=imbalance, activation="Relu")
+    observe, whole = QuantizationSession.observe, []
+
+    def heard(self, graph, statistics=None, runs=None):
+        whole.append(runs is None)
+        return observe(self, graph, statistics, runs)
+
+    monkeypatch.setattr(QuantizationSession, "observe", heard)
+    data = nets.samples(found, 96)
+    made = gp.quantize(found, data, preset="fast")
+    assert sum(whole) == passes
+    assert len(whole) == (passes if not imbalance else 3)
+    plain = gp.quantize(found, data, preset="fast", equalize=False)
+    assert not imbalance or made.report.snr_db > plain.report.snr_db + 6

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_UNLIKE = 1.0
+"""Powers of two that the largest weights of the channels of a layer deviate by, where they are far apart."""
 _MOST = 2.0**12
 """Largest ratio of two scales of a region: float32 has digits for that."""
 
@@ -347,6 +349,16 @@ def equalize(graph: Graph, states: Mapping[str, Statistics], strength: float) ->
             divide(graph, region, s)
             count += 1
     return count
+
+
+def are_channels_unlike(layers: Iterable[Layer]) -> bool:
+    """Whether the largest weights of the channels of a layer are far apart."""
+    for layer in layers:
+        numbers = np.abs(layer.numbers())
+        most = numbers.reshape(len(numbers), -1).max(axis=1, initial=0)
+        if np.count_nonzero(most) > 1 and float(np.std(np.log2(most[most > 0]))) > _UNLIKE:
+            return True
+    return False
 
 
 def channel_axes(graph: Graph, values: Iterable[Value]) -> dict[Value, int | None]:

@@ -15,6 +15,7 @@ from graphport.quantization.calibrate import calibrate, candidate_qparams
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.clipping import clipping, ends_of_clip
 from graphport.quantization.dispatch import Method, Place, dispatch
+from graphport.quantization.early import LEAST_GAIN, RUINED, STRENGTH, balanced_early
 from graphport.quantization.emptiness import refuse_empty
 from graphport.quantization.equalize import channel_axes, equalize
 from graphport.quantization.fingerprint import Fingerprint, kinds, model_digests
@@ -37,12 +38,12 @@ from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
 from graphport.quantization.shards import Plan, here, merged, parted, sharded
 from graphport.quantization.statistics_file import observed_with
-from graphport.quantization.tables import table_codes, tables
+from graphport.quantization.tables import asked_tables
 from graphport.quantization.unscale import unscale
 from graphport.quantization.widen import widened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from graphport.ir.graph import Graph, Node, Value
@@ -60,16 +61,13 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_STRENGTH = 0.3
 _ALL_STRENGTHS = (0.1, 0.3, 0.5, 0.75)
 """How strongly channels are balanced, as far as it helps; the preset `best` tries them all."""
 _RUN, _LEAST_RUN = 1 << 20, 8
 """Bytes of values of one run, which caches of processors hold, and samples that it has even if these take more."""
-_LEAST_GAIN, _LEAST_CURVES = 0.3, 1.0
-"""dB that a change of the graph must gain to be worth it, and all nodes without weights that stay real."""
+_LEAST_CURVES = 1.0
+"""dB that all nodes without weights must gain that stay real."""
 _BYTE = 8
-_UNLIKE = 15.0
-"""dB below which channels are balanced even where the preset does not: they are often far apart."""
 _CLEAR_LOSS, _GLANCED = 0.5, 3
 """dB that a change must lose to be given up at a glance, and of how many samples that sees one at most."""
 _LEAST_SPARED = {"fast": 0.5, "balanced": 0.5, "best": 0.1}
@@ -119,7 +117,7 @@ class QuantizationSession:
             quantization.weights[node] = self.weight(node, layer, quantization.qparams_of(layer.input))
         if self.choices.settings.weights_only:
             quantization.all_qparams.clear()
-            quantization.tables = self.tables(graph)
+            quantization.tables = asked_tables(self.choices, graph)
         found = Candidate(graph, quantization, by_value, floating=tuple(floating))
         return widened(self.choices, found, self.choices.settings.wide_nodes)
 
@@ -137,18 +135,6 @@ class QuantizationSession:
     def weight(self, node: Node, layer: Layer, source: QuantizationParameters | None) -> Weight:
         """The weight of a layer rounded to the nearest codes; `source` is the grid of what it is multiplied with."""
         return nearest_weight(self.choices, node, layer, source)
-
-    def tables(self, graph: Graph) -> dict[Node, Weight]:
-        """Codes of tables, where they are asked for."""
-        settings, target = self.choices.settings, self.choices.target
-        if not settings.tables or target.table is None:
-            return {}
-        block, zeros, halves = settings.weight_block, target.has_zeros, target.half_scales
-        found = {
-            node: table_codes(node, target.table, block, has_zeros=zeros, half_scales=halves)
-            for node in tables(graph, block)
-        }
-        return {node: weight for node, weight in found.items() if weight is not None}
 
     def decide_placement(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
         """Where `graph` is quantized; `floating` names layers that are not."""
@@ -219,7 +205,7 @@ class QuantizationSession:
         )
 
     def observe(
-        self, graph: Graph, statistics: Path | None = None, runs: Sequence[Run] | None = None
+        self, graph: Graph, statistics: Path | None = None, runs: Iterable[Run] | None = None
     ) -> dict[str, Statistics]:
         """What is seen of the values of `graph` that decide grids, on all samples or on `runs`.
 
@@ -329,9 +315,12 @@ class QuantizationSession:
         if not self.followed:
             return self._finished(self._calibrated(graph))
         if not self.choices.equalizes:
-            best = self._calibrated(graph)
             is_free = self.choices.settings.equalize is None and self.choices.settings.smooth is None
-            return self._finished(self._balanced(best) if is_free and self.snr(best) < _UNLIKE else best)
+            twin = self.timed("equalize", balanced_early, self, graph) if is_free else None
+            if twin is not None:
+                return self._finished(self._calibrated(twin))
+            best = self._calibrated(graph)
+            return self._finished(self._balanced(best) if is_free and self.snr(best) < RUINED else best)
         if self.choices.settings.preset == "best":
             return self._finished(self._best_of_all(graph))
         start = self._calibrated(graph)
@@ -384,26 +373,29 @@ class QuantizationSession:
     def _balanced(self, start: Candidate) -> Candidate:
         """`start`, or a candidate whose channels are balanced where that helps."""
         twin = rewrite.copy(start.graph)
-        states = {value.name: state for value, state in start.states.items()}
-        if not equalize(twin, states, _STRENGTH) or self._is_hopeless(twin, start):
+        if not equalize(
+            twin, {value.name: state for value, state in start.states.items()}, STRENGTH
+        ) or self._is_hopeless(twin, start):
             return start
         new = self.timed("equalize", self.candidate, twin, self.timed("observe", self.observe, twin))
-        return self.better("equalize", start, new, _LEAST_GAIN)
+        return self.better("equalize", start, new, LEAST_GAIN)
+
+    def glance(self, graph: Graph, runs: Iterable[Run]) -> Candidate:
+        """A candidate that is calibrated on a part of the samples."""
+        return self.candidate(graph, self.observe(graph, None, runs))
 
     def _unscaled(self, start: Candidate) -> Candidate:
         """`start`, or a candidate whose outstanding channels are brought back where that helps."""
         twin = rewrite.copy(start.graph)
         if self.choices.settings.equalize is False or not unscale(twin):
             return start
-        return self.better("unscale", start, self.timed("equalize", self.candidate, twin, {}), _LEAST_GAIN)
+        return self.better("unscale", start, self.timed("equalize", self.candidate, twin, {}), LEAST_GAIN)
 
     def _is_hopeless(self, twin: Graph, start: Candidate) -> bool:
         """Whether `twin` is clearly worse when both are calibrated on the samples in memory, a small part of all."""
         if _GLANCED * sum(count for _, count in self.followed) > self.samples.count:
             return False
-        seen = [self.timed("observe", self.observe, graph, None, self.followed) for graph in (twin, start.graph)]
-        new = self.timed("equalize", self.candidate, twin, seen[0])
-        old = self.timed("equalize", self.candidate, start.graph, seen[1])
+        new, old = (self.timed("equalize", self.glance, graph, self.followed) for graph in (twin, start.graph))
         is_hopeless = self.snr(new) < self.snr(old) - _CLEAR_LOSS
         if is_hopeless:
             self.steps.append(Step("equalize", self.snr(new), is_kept=False))
@@ -444,7 +436,7 @@ class QuantizationSession:
                 new = self.candidate(twin, self.timed("observe", self.observe, twin))
                 new = floated(self, new, best.floating, REASON) if best.floating else new
                 new = self._rounded(new, f"equalize {strength:g}, round itself")
-                best = self.better(f"equalize {strength:g}", best, new, _LEAST_GAIN)
+                best = self.better(f"equalize {strength:g}", best, new, LEAST_GAIN)
         return best
 
     def _rounded(self, best: Candidate, name: str) -> Candidate:

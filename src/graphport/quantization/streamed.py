@@ -20,6 +20,7 @@ from graphport.quantization.emptiness import refuse_empty
 from graphport.quantization.engine import Noise
 from graphport.quantization.insert_qdq import Weight
 from graphport.quantization.report import Step
+from graphport.quantization.tables import asked_tables
 from graphport.quantization.unscale import unscale
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def streamed(session: QuantizationSession, graph: Graph) -> Candidate:
     quantization.weights = SpilledWeights(
         tuple(placement.layers), lambda node: session.weight(node, placement.layers[node], None)
     )
-    quantization.tables = session.tables(graph)
+    quantization.tables = asked_tables(session.choices, graph)
     best = Candidate(graph, quantization, {})
     best.noise = session.timed("round", _followed, session, best)
     session.steps.append(Step("round layer by layer", best.noise.snr, is_kept=True))

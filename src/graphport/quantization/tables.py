@@ -17,6 +17,7 @@ from graphport.quantization.weights import block_qparams
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
+    from graphport.quantization.choices import Choices
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -106,3 +107,16 @@ def _emit(graph: Graph, node: Node, made: Node) -> None:
     new = Node("GatherBlockQuantized", operands, [found], attributes, dialect=DIALECT, name=node.name)
     graph.insert_before(node, new)
     rewrite.replace(result, found, keep=[new])
+
+
+def asked_tables(choices: Choices, graph: Graph) -> dict[Node, Weight]:
+    """Codes of tables, where they are asked for."""
+    settings, target = choices.settings, choices.target
+    if not settings.tables or target.table is None:
+        return {}
+    block, zeros, halves = settings.weight_block, target.has_zeros, target.half_scales
+    found = {
+        node: table_codes(node, target.table, block, has_zeros=zeros, half_scales=halves)
+        for node in tables(graph, block)
+    }
+    return {node: weight for node, weight in found.items() if weight is not None}
