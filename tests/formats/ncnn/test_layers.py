@@ -237,3 +237,17 @@ def test_canonical_form_computes_what_ncnn_does(tmp_path, kind, parameters, shap
 
 def test_at_least_sixty_types_are_held_against_ncnn():
     assert len({kind for kind, _, _ in LAYERS}) >= 60
+
+
+@pytest.mark.parametrize(("kind", "keys"), [("Pooling", "0=0 7=1 8=3 18=4"), ("ShuffleChannel", "0=2")])
+def test_a_layer_of_open_extents_computes_what_one_of_known_ones_does(tmp_path, kind, keys):
+    (tmp_path / "net.bin").write_bytes(b"")
+    found = []
+    for shape in ("", " 0=7 1=6 2=4"):
+        (tmp_path / "net.param").write_text(f"7767517\n2 2\nInput in 0 1 x{shape}\n{kind} a 1 1 x y {keys}\n")
+        model = gp.load(tmp_path / "net.param")
+        x = np.random.default_rng(3).normal(size=PICTURE).astype(np.float32)
+        found.append(
+            gp.run(model, {"x": x.reshape((1, *PICTURE)) if len(model.inputs["x"].fact.shape) == 4 else x})["y"]
+        )
+    np.testing.assert_array_equal(found[0], found[1])

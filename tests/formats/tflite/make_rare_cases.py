@@ -289,6 +289,7 @@ def words_of_reals(m):
         ("ARG_MIN", [x, reals["axis"]], "i4", (3,), "ArgMinOptions", {"outputType": 2}),
         ("BUCKETIZE", [x], "i4", (3, 4), "BucketizeOptions", {"boundaries": [-0.5, 0.1, 0.7]}),
         ("CONV_3D", [image, kernel], "f4", (1, 3, 4, 4, 3), "Conv3DOptions", conv),
+        ("CONV_3D", [image, kernel], "f4", (1, 3, 4, 4, 3), "Conv3DOptions", conv | {"fusedActivationFunction": 0}),
     ]
     for index, (word, operands, dtype, shape, options, fields) in enumerate(steps):
         m.graph.outputs.append(m.tensor(f"y{index}", dtype, shape))
@@ -300,6 +301,9 @@ def words_of_reals(m):
     table += [m.tensor("values", "f4", data=[2.5, -1.0]), m.tensor("default", "f4", data=np.float32(0.5))]
     m.graph.outputs.append(m.tensor("dense", "f4", (6,)))
     m.op("SPARSE_TO_DENSE", table, m.graph.outputs[-1:], "SparseToDenseOptions")
+    pairs = [m.input("i4", (2, 2), [[0, 2], [1, 0]]), m.tensor("extents", "i4", data=[2, 3]), *table[2:]]
+    m.graph.outputs.append(m.tensor("map", "f4", (2, 3)))
+    m.op("SPARSE_TO_DENSE", pairs, m.graph.outputs[-1:], "SparseToDenseOptions")
     places = [m.tensor("at", "i4", data=[[1], [4]]), m.tensor("updates", "i8", data=[7, -3]), table[1]]
     m.graph.outputs.append(m.tensor("scattered", "i8", (6,)))
     m.op("SCATTER_ND", places, m.graph.outputs[-1:], "ScatterNdOptions")

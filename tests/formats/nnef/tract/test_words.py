@@ -39,3 +39,13 @@ def test_truths_are_not_made_of_the_bytes_of_numbers(tmp_path):
     model = gp.load(tmp_path / "graph.nnef")
     with pytest.raises(gp.DiagnosticError, match="x is float32"):
         gp.run(model, {"x": np.ones((3, 4), np.float32)})
+
+
+def test_whole_numbers_beside_reals_are_reals(tmp_path):
+    """As `torch_to_nnef` writes them."""
+    text = "n = unsqueeze(2, axes = [0, 1]);\n    y = select(gt(x, n), x, mul(x, n));"
+    whole = "    y = tract_core_product_reduce(x, axes = [1]);"
+    (tmp_path / "graph.nnef").write_text(CASES["product"]["text"].replace(whole, f"    {text}"))
+    x = np.linspace(-3, 5, 12, dtype=np.float32).reshape(3, 4)
+    found = gp.run(gp.load(tmp_path / "graph.nnef"), {"x": x})["y"]
+    np.testing.assert_array_equal(found, np.where(x > 2, x, 2 * x))

@@ -147,7 +147,8 @@ class Words(nn.Module):
         waves += (torch.conj(c) * c, c.imag, torch.angle(c), c + c, torch.index_select(c, 0, rows), v.to(c.dtype) * c)
         spread = (torch.std(v, 1), *torch.var_mean(v, 1), *torch.std_mean(v, 1), *torch.std_mean(v, 1, correction=2))
         most = (torch.nansum(v), *torch.cummax(v, 1), v.max(1).values, torch.linalg.vector_norm(v, float("inf"), 1))
-        images = F.interpolate(x, (4, 4), mode="bilinear", antialias=True), F.adaptive_avg_pool2d(x, 1).flatten(1)
+        whole, parts = F.adaptive_avg_pool2d(x, 1).flatten(1), F.adaptive_avg_pool2d(x, (3, 5))
+        images = F.interpolate(x, (4, 4), mode="bilinear", antialias=True), whole, parts
         places = torch.tensor([[1, 0, 3], [2, 2, 0], [0, 1, 1]])
         moved = (
             torch.scatter(v, 1, places, v[:, :3]),

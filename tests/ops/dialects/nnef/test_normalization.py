@@ -59,17 +59,18 @@ def test_local_response_normalization_divides_by_the_mean_square_around(size):
     compare(found, x / (2.0 + 0.5 * box_mean(x**2, size)) ** 0.75, tolerance=1e-4)
 
 
+@pytest.mark.parametrize("least", [0.5, 0.0])
 @pytest.mark.parametrize("size", [(1, 1, 3, 3), (1, 3, 1, 1)])
-def test_local_normalizations_are_their_definitions(size):
+def test_local_normalizations_are_their_definitions(size, least):
     x = random(2, 5, 4, 4)
     (mean,) = run_word("nnef", "local_mean_normalization", [x], size=size)
     compare(mean, x - box_mean(x, size), tolerance=1e-5)
-    limits: dict[str, Any] = {"bias": 0.1, "epsilon": 0.5}
+    limits: dict[str, Any] = {"bias": 0.1, "epsilon": least}
     (variance,) = run_word("nnef", "local_variance_normalization", [x], size=size, **limits)
-    compare(variance, x / np.maximum(np.sqrt(box_mean(x**2, size)) + 0.1, 0.5), tolerance=1e-4)
+    compare(variance, x / np.maximum(np.sqrt(box_mean(x**2, size)) + 0.1, least), tolerance=1e-4)
     (contrast,) = run_word("nnef", "local_contrast_normalization", [x], size=size, **limits)
     sigma = np.sqrt(box_mean(mean**2, size))
-    compare(contrast, mean / np.maximum(sigma + 0.1, 0.5), tolerance=1e-4)
+    compare(contrast, mean / np.maximum(sigma + 0.1, least), tolerance=1e-4)
 
 
 @pytest.mark.parametrize("axes", [(1,), (2, 3), ()])

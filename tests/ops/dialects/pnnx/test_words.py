@@ -189,6 +189,23 @@ def test_a_mask_puts_entries_behind_a_whole_axis(tmp_path):
     np.testing.assert_array_equal(computed(tmp_path, rows, x=X, m=mask), expected)
 
 
+@pytest.mark.parametrize(
+    ("where", "taken"),
+    [
+        pytest.param("dim=0 end=0 select=-2 start=0 step=0", np.s_[-2], id="a row"),
+        pytest.param(
+            "dims=(0,1) ends=(0,4) selects=(1,2147483647) starts=(0,0) steps=(0,2)", np.s_[1, :4:2], id="steps"
+        ),
+    ],
+)
+def test_numbers_are_put_into_a_part_of_a_tensor(tmp_path, where, taken):
+    expected = X.copy()
+    source = RANDOM.normal(size=expected[taken].shape).astype(np.float32)
+    expected[taken] = source
+    rows = [f"Tensor.slice_copy c 2 1 x s y {where} $self=x $src=s"]
+    np.testing.assert_array_equal(computed(tmp_path, rows, x=X, s=source), expected)
+
+
 def test_a_module_ignores_its_own_weight_among_the_operands(tmp_path):
     """A weight that two modules share is given to the second one as an operand, too."""
     weight = RANDOM.normal(size=(3, 5)).astype(np.float32)
