@@ -183,7 +183,7 @@ def test_weights_show_channels_that_are_far_apart(imbalance, are_unlike):
 
 @pytest.mark.parametrize(("imbalance", "passes"), [(0, 1), (6, 1)])
 def test_all_samples_are_observed_once(imbalance, passes, monkeypatch):
-    """Also where channels are balanced: a third of the samples decides that, and all of them where it is not enough."""
+    """Also where channels are balanced: few samples decide whether, and a third of them how."""
     found = nets.depthwise(imbalance=imbalance, activation="Relu")
     observe, whole = QuantizationSession.observe, []
 
@@ -195,6 +195,6 @@ def test_all_samples_are_observed_once(imbalance, passes, monkeypatch):
     data = nets.samples(found, 96)
     made = gp.quantize(found, data, preset="fast")
     assert sum(whole) == passes
-    assert len(whole) == (passes if not imbalance else 3)
+    assert len(whole) == (passes if not imbalance else 4)
     plain = gp.quantize(found, data, preset="fast", equalize=False)
     assert not imbalance or made.report.snr_db > plain.report.snr_db + 6

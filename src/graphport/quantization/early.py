@@ -8,11 +8,12 @@ from graphport.ir import rewrite
 from graphport.quantization.equalize import are_channels_unlike, equalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from graphport.ir.graph import Graph
     from graphport.quantization.candidate import Candidate
+    from graphport.quantization.observe import Statistics
     from graphport.quantization.placement import Placement
     from graphport.quantization.samples import Run, Samples
 
@@ -38,6 +39,10 @@ class Balancer(Protocol):
         """Where `graph` is quantized."""
         ...
 
+    def observe(self, graph: Graph, statistics: Path | None, runs: Iterable[Run] | None) -> Mapping[str, Statistics]:
+        """What is seen of values on a part of the samples."""
+        ...
+
     def glance(self, graph: Graph, runs: Iterable[Run]) -> Candidate:
         """A candidate that is calibrated on a part of the samples."""
         ...
@@ -52,7 +57,7 @@ class Balancer(Protocol):
 
 
 def balanced_early(session: Balancer, graph: Graph) -> Graph | None:
-    """`graph` with channels balanced, where weights show that they are unlike, and a part of the samples that it helps.
+    """`graph` with channels balanced, where weights show that they are unlike, and a few samples that it helps.
 
     None where they do not, or where what is seen of the samples is kept for other settings.
     """
@@ -61,11 +66,13 @@ def balanced_early(session: Balancer, graph: Graph) -> Graph | None:
         return None
     if not are_channels_unlike(session.decide_placement(graph).layers.values()):
         return None
+    found = session.glance(graph, session.followed)
+    if session.snr(found) >= RUINED:
+        return None
     others = frozenset(number for number in range(samples.count) if number % _SOME)
     runs = samples.runs(_RUN, leave_out=session.held_back | others)
-    found, twin = session.glance(graph, runs), rewrite.copy(graph)
-    states = {value.name: state for value, state in found.states.items()}
-    if session.snr(found) >= RUINED or not equalize(twin, states, STRENGTH):
+    twin = rewrite.copy(graph)
+    if not equalize(twin, session.observe(graph, None, runs), STRENGTH):
         return None
     new = session.glance(twin, session.followed)
     return twin if session.better("equalize, few samples", found, new, LEAST_GAIN) is new else None
