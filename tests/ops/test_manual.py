@@ -157,6 +157,7 @@ def test_spellings_of_an_operator():
             "pytorch", "aten.group_norm.default", {"GroupNormalization"}, {"GroupNormalization"}, id="overload"
         ),
         pytest.param("pytorch", "aten.clamp_min", {"Clip", "Max", "Min"}, set(), id="word of a word"),
+        pytest.param("onnx", "Dropout", {"Dropout", "Where"}, {"Dropout"}, id="older form"),
         pytest.param("tract", "cos", {"Cos"}, {"Cos"}, id="word of the standard"),
         pytest.param("com.microsoft", "FastGelu", {"Gelu", "Add"}, {"Gelu"}, id="two arrows"),
     ],

@@ -208,7 +208,10 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
 def reading(dialect: str, word: str) -> Emitted | None:
     """What a word is read as, also where the rule of another word reads it, as PNNX's reads overloads of PyTorch."""
     found = reads(dialect).get(word)
-    if found is not None or dialect == "onnx":
+    if dialect == "onnx":
+        # An operator is itself, and its older forms may need others.
+        return found and _joined(found, _emitted("lower", dialect, word))
+    if found is not None:
         return found
     rule = registry.lowering(dialect, word)
     if rule is None:
