@@ -347,6 +347,8 @@ def words_of_bytes(m):
     for index, (word, operands, dtype, told, options) in enumerate(steps):
         m.graph.outputs.append(m.tensor(f"y{index}", dtype, (3, 4), **told))
         m.op(word, operands, m.graph.outputs[-1:], options, version=2)
+    m.graph.outputs.append(m.tensor("least", "i1", (3,), **number))
+    m.op("REDUCE_MIN", [x, m.tensor("axes", "i4", data=[1])], m.graph.outputs[-1:], "ReducerOptions", version=2)
     w = m.tensor("w", "i1", data=m.random.integers(-127, 128, (5, 4)), scale=0.01)
     m.graph.outputs.append(m.tensor("layer", "i1", (3, 5), scale=0.03, zero=-128))
     options = {"fusedActivationFunction": 3}

@@ -33,6 +33,10 @@ def test_scores_fall_with_the_overlap(function, limits, order, across):
     )
 
 
+def test_no_class_is_the_background():
+    check_word("opset8.MatrixNms", [BOXES, SCORES], outputs=3, background_class=-1, score_threshold=0.2)
+
+
 @at_once(("order", "across"), SORTED)
 @at_once("limits", [(-1, -1), (5, 4)])
 @at_once("eta", [1.0, 0.6])

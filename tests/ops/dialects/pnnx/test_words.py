@@ -224,6 +224,24 @@ def test_a_module_ignores_its_own_weight_among_the_operands(tmp_path):
     np.testing.assert_allclose(found, X @ weight.T, rtol=1e-5)
 
 
+def test_a_transposed_convolution_reaches_beyond_its_windows(tmp_path):
+    """More is asked for at the end than any window covers: there, the bias stands alone."""
+    x, weight = (RANDOM.normal(size=size).astype(np.float32) for size in ((1, 1, 3, 2), (1, 1, 3, 3)))
+    path = tmp_path / "net.pnnx.param"
+    given = "bias=True dilation=(1,1) groups=1 in_channels=1 kernel_size=(3,3) out_channels=1"
+    given += " output_padding=(3,3) padding=(1,1) stride=(4,4) @bias=(1)f32 @weight=(1,1,3,3)f32"
+    rows = ["pnnx.Input in 0 1 x #x=(1,1,3,2)f32", f"nn.ConvTranspose2d c 1 1 x y {given}", "pnnx.Output out 1 0 y"]
+    path.write_text(f"7767517\n{len(rows)} 2\n" + "\n".join(rows) + "\n")
+    with zipfile.ZipFile(tmp_path / "net.pnnx.bin", "w") as archive:
+        archive.writestr("c.bias", np.float32(0.25).tobytes())
+        archive.writestr("c.weight", weight.tobytes())
+    whole = np.full((14, 10), 0.25, np.float32)
+    for i, j in np.ndindex(3, 2):
+        whole[4 * i : 4 * i + 3, 4 * j : 4 * j + 3] += x[0, 0, i, j] * weight[0, 0]
+    found = gp.run(gp.load(path), {"x": x}, backend="reference")["y"]
+    np.testing.assert_allclose(found[0, 0], whole[1:13, 1:9], rtol=1e-5, atol=1e-6)
+
+
 def test_frames_are_said_in_pnnx(tmp_path):
     signal = RANDOM.normal(size=(2, 40, 1)).astype(np.float32)
     constants = {"step": np.int64(4), "window": np.hanning(16).astype(np.float32)}
