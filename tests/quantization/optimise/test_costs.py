@@ -26,6 +26,17 @@ def test_small_models_are_timed_by_a_number_of_runs(monkeypatch):
         assert runs.count(session) == 2 + 3 * costs._RUNS  # twice before that is measured
 
 
+def test_a_clock_that_shows_nothing_of_small_models_tells_no_difference(monkeypatch):
+    monkeypatch.setattr(costs.time, "process_time", lambda: 5.0)
+    monkeypatch.setattr(costs, "_RUNS", 2)
+
+    class Quick:
+        def run(self, inputs, *, every_value=False):
+            return {}
+
+    assert costs.parts_of([Quick(), Quick()], {})[1] == [1, 1]
+
+
 @pytest.mark.parametrize(("all_exact", "expected"), [(1.1, 1), (1.4, 0)])
 def test_products_are_exact_where_that_costs_little(monkeypatch, all_exact, expected):
     """One product: exact it takes so many times the time of the rounded one for a token, and 0.98 for many."""

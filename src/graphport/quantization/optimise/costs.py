@@ -28,6 +28,8 @@ _NEARER = 1.15
 """How many times as long a run may take whose activations are not rounded."""
 _RATE, _CALL = 2e-4, 1.0
 """Microseconds of rounding an element, where none was seen, and of calling any kernel."""
+_LEAST_SECONDS = 1e-9
+"""What a run takes at least, where a clock shows nothing."""
 
 
 def preparer(target: str) -> Callable[[Graph], Session] | None:
@@ -61,8 +63,9 @@ def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[fl
                 made.run(inputs)
             row.append((time.process_time() - started) / count)
         table.append(row)
+    table = [[max(each, _LEAST_SECONDS) for each in row] for row in table]
     first = _median([row[0] for row in table])
-    return 1e3 * first, [_median([row[i] / max(row[0], 1e-9) for row in table]) for i in range(len(sessions))]
+    return 1e3 * first, [_median([row[i] / row[0] for row in table]) for i in range(len(sessions))]
 
 
 def _median(numbers: Sequence[float]) -> float:
