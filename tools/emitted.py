@@ -155,9 +155,10 @@ def merged(folder: Path, known: Mapping[str, Any] | None = None) -> dict[str, An
     # Rules that are gone, and words of dialects that only a test has.
     seen = {key: found for key, found in seen.items() if _is_there(*key)}
     document: dict[str, Any] = {LOWER: {}, LIFT: {}}
+    twins = _twins(seen)
     for kind, dialect, word in sorted({*seen, *_rules()}):
         key = (kind, dialect, word)
-        like = "" if key in seen else _twin(key, seen)
+        like = "" if key in seen else twins.get((kind, dialect, _rules()[key]), "")
         if key in seen or like:
             found = seen[(kind, dialect, like or word)]
             row = {"emits": sorted(found.some), "always": sorted(found.every), "test": found.test}
@@ -207,11 +208,13 @@ def _function(rule: Any) -> Any:
     return rule
 
 
-def _twin(key: Key, seen: dict[Key, Seen]) -> str:
-    """A word of the same dialect that the same function is the rule of, and that a test has."""
-    own = _rules()[key]
-    alike = (other for other, functions in _rules().items() if other[:2] == key[:2] and functions == own)
-    return next((word for kind, dialect, word in alike if (kind, dialect, word) in seen), "")
+def _twins(seen: Mapping[Key, Seen]) -> dict[tuple[str, str, tuple[int, ...]], str]:
+    """The first word of a dialect that a test has, by the functions that are its rule."""
+    twins: dict[tuple[str, str, tuple[int, ...]], str] = {}
+    for key, functions in _rules().items():
+        if key in seen:
+            twins.setdefault((*key[:2], functions), key[2])
+    return twins
 
 
 def text_of(document: dict[str, Any]) -> str:
