@@ -40,11 +40,11 @@ def LRN(x: T, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, s
     squares = x.astype(wide) ** 2
     channels = x.shape[1]
     sums = np.zeros_like(squares)
-    for step in range(-((size - 1) // 2), size // 2 + 1):
-        if abs(step) < channels:
-            here = slice(max(-step, 0), channels - max(step, 0))
-            there = slice(max(step, 0), channels - max(-step, 0))
-            sums[:, here] += squares[:, there]
+    # A window may be far wider than there are channels.
+    for step in range(max(-((size - 1) // 2), 1 - channels), min(size // 2, channels - 1) + 1):
+        here = slice(max(-step, 0), channels - max(step, 0))
+        there = slice(max(step, 0), channels - max(-step, 0))
+        sums[:, here] += squares[:, there]
     scale = wide.type(bias) + wide.type(alpha / size) * sums
     return (x.astype(wide) / scale ** wide.type(beta)).astype(x.dtype)
 
