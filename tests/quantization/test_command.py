@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -13,6 +14,7 @@ import graphport as gp
 from graphport.cli.destination import default_target
 from graphport.cli.main import cli
 from graphport.ir import rewrite
+from tests.models import model, node
 from tests.quantization import nets
 from tests.sabotage import scale_weight
 
@@ -283,6 +285,25 @@ def test_statistics_are_not_kept_in_a_device(place):
     assert result.exit_code != 0
     assert "QUANT0016" in result.stderr
     assert "device" in result.stderr
+
+
+def test_a_run_of_the_first_sample_is_timed(tmp_path, monkeypatch):
+    """An input whose extents are open is as large as it is for the user, not as small as it may be."""
+    graph = model(
+        [node("Conv", ["x", "w"], ["y"])],
+        [("x", ["N", 3, "H", "W"])],
+        [("y", ["N", 2, "P", "Q"])],
+        {"w": np.ones((2, 3, 3, 3), "f")},
+    )
+    onnx.save(graph, tmp_path / "net.onnx")
+    np.savez(tmp_path / "samples.npz", x=np.random.default_rng(1).normal(size=(6, 3, 40, 72)).astype(np.float32))
+    given = []
+    monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *rest: given.append(rest[-1]))
+    words = ["quantize", "net.onnx", "out.onnx", "--calibration", "samples.npz", "--no-verify"]
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert given
+    assert {each["x"].shape for each in given} == {(1, 3, 40, 72)}
 
 
 def test_a_result_that_is_slower_is_told(place, monkeypatch):

@@ -201,7 +201,7 @@ def verb(
     became = save_proven(result, dst, format=format, checking=checking, calibration=samples, **writer)
     layer = None if explain is None else report.explain(explain)
     unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
-    times = _times(model, result) if latency else None
+    times = _times(model, result, samples) if latency else None
     findings = [*unknown, *model.findings, *report.findings, *became.findings, *_slower(report, result, times)]
     if page is not None:
         told_of = Findings(verb="quantize", proof=became.proof, latency=times, diagnostics=findings)
@@ -318,21 +318,23 @@ def _size(path: Path) -> int | None:
     return sum(file.stat().st_size for file in files if file.exists()) if path.exists() else None
 
 
-def _times(model: Model, result: QuantizedModel) -> dict[str, Any] | None:
+def _times(model: Model, result: QuantizedModel, samples: object | None) -> dict[str, Any] | None:
     """Milliseconds of a run of both, in turns, on every installed runtime that runs both; `None` where none does.
 
-    The first of them stands at the top, all of them in `runtimes`.
+    The first of them stands at the top, all of them in `runtimes`. A run has the first sample, whose extents are those
+    that a user has; without samples, made up inputs.
     """
     from graphport.backends import BACKENDS, is_installed
     from graphport.core.diagnostics import DiagnosticError
     from graphport.quantization.layer import is_large
     from graphport.quantization.random_inputs import random_samples
+    from graphport.quantization.sizes import first_run
 
     # Sessions on a large model take more memory than was needed to round it.
     if is_large(model.graph):
         return None
     try:
-        inputs = random_samples(model.graph)[0][0]
+        inputs = random_samples(model.graph)[0][0] if samples is None else first_run(model.graph, samples, 1)
     except DiagnosticError:
         return None
     names = [name for name, backend in BACKENDS.items() if backend.package != "numpy" and is_installed(name)]

@@ -35,14 +35,14 @@ def bound(graph: Graph, samples: Samples) -> Graph:
     return twin
 
 
-def first_run(graph: Graph, data: object) -> dict[str, Array]:
-    """Inputs of one run of some of the samples: they say more of noise than numbers that are made up.
+def first_run(graph: Graph, data: object, most: int = _MOST) -> dict[str, Array]:
+    """Inputs of one run of `most` of the samples at most: they say more of noise than numbers that are made up.
 
     Raises:
         DiagnosticError: as `gather` and `Samples.runs` do.
     """
     samples = gather(graph, data)
-    return next(samples.runs(max(min(_MOST, _ROOM // bytes_per_sample(bound(graph, samples))), 1)))[0]
+    return next(samples.runs(max(min(most, _ROOM // bytes_per_sample(bound(graph, samples))), 1)))[0]
 
 
 def bytes_by_name(graph: Graph) -> dict[str, int]:
