@@ -126,13 +126,15 @@ def test_names_are_of_no_account_and_their_order_is():
 
 def test_few_symbols_are_told_by_their_names():
     renaming = Renaming()
-    few = [renaming.alike([f32(x, y)], {}).key for x, y in ((A, B), (A, B), (B, C))]
+    first, other = f32(A, B), f32(B, C)
+    few = [renaming.alike([fact], {}).key for fact in (first, f32(A, B), other)]
     assert few[0] == few[1] != few[2]
     renaming.expect(FEW - 1)
-    assert renaming.alike([f32(B, C)], {}).key == few[2]
+    assert renaming.alike([other], {}).key == few[2]
     renaming.expect(FEW)
-    many = [renaming.alike([f32(x, y)], {}).key for x, y in ((A, B), (B, C))]
-    assert many[0] == many[1] not in few
+    many = [renaming.alike([fact], {}).key for fact in (first, other, f32(B, C))]
+    assert many[0] == many[1] == many[2]
+    assert many[0] not in few
 
 
 @pytest.mark.parametrize(
@@ -161,8 +163,10 @@ def test_where_names_may_matter_nothing_is_alike(operands, attributes):
     assert of_many().alike(operands, attributes) is None
 
 
-def test_what_is_required_is_required_of_each_once():
+@pytest.mark.parametrize("symbols", [0, FEW])
+def test_what_is_required_is_required_of_each_once(symbols):
     inference = Inference()
+    inference.renaming.expect(symbols)
     add = registry.pages()["Add"]
     required = []
     for left, right in ((A, B), (B, C), (B, C), (A, B)):
@@ -171,6 +175,12 @@ def test_what_is_required_is_required_of_each_once():
         assert fact == f32(maximum(left, right), 4)
         required.append([str(each) for each in inference.required])
     assert required == [["a = b, or one of them is 1"], ["b = c, or one of them is 1"], [], []]
+    # What was required is not remembered for ever, and then it is said again.
+    inference._held.clear()
+    inference._handed.clear()
+    inference.required.clear()
+    inference.answer(add, [f32(A, 4), f32(B, 4)], {}, 1)
+    assert [str(each) for each in inference.required] == required[0]
 
 
 def test_extents_that_are_computed_and_elements_are_told_in_the_names_of_the_operands():
