@@ -78,6 +78,16 @@ def test_resizing_is_that_of_onnx_runtime(case):
     check_page(Resize, inputs, tolerance=1e-4, **attributes)
 
 
+@pytest.mark.parametrize(("length", "size"), [(3, 1), (3, 11), (5, 3), (6, 2)])
+def test_a_whole_coordinate_is_the_place_itself(length, size):
+    """ONNX Runtime has it lie below by a last bit; the documents, counted in fractions, do not."""
+    x = np.arange(length, dtype=np.float32)[None]
+    attributes = {"coordinate_transformation_mode": "half_pixel_symmetric", "nearest_mode": "floor"}
+    (y,) = run_page(Resize, [x, None, None, np.array([1, size])], mode="nearest", **attributes)
+    places = [(Fraction(2 * place + 1, 2 * size) * length - Fraction(1, 2)) // 1 for place in range(size)]
+    assert y[0].tolist() == [min(max(place, 0), length - 1) for place in places]
+
+
 @pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_resizing_keeps_the_aspect_ratio(policy, mode):
