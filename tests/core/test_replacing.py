@@ -280,6 +280,48 @@ def test_what_is_written_is_flushed_to_the_disk(tmp_path, monkeypatch):
     assert str(tmp_path) in flushed
 
 
+def asked_ahead(monkeypatch, path, *, least):
+    """Parts of a file of 22 bytes in pieces of at most 5 that the disk is asked to begin with, `least` bytes each."""
+    asked = []
+    with monkeypatch.context() as patch:
+        patch.setattr("graphport.core.replacing._AHEAD", least)
+        patch.setattr(
+            os, "posix_fadvise", lambda _, start, length, advice: asked.append((start, length, advice)), raising=False
+        )
+        patch.setattr(os, "POSIX_FADV_DONTNEED", "begin", raising=False)
+        with replacing(path) as file:
+            for piece in (b"abcde", b"fghij", b"klmno", b"pqrst", b"uv"):
+                file.write(piece)
+                file.flush()
+            file.seek(0)
+            file.write(b"ABCDEFGH")
+    assert path.read_bytes() == b"ABCDEFGHijklmnopqrstuv"
+    return asked
+
+
+def test_the_disk_begins_while_the_rest_is_written(tmp_path, monkeypatch):
+    monkeypatch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
+    assert asked_ahead(monkeypatch, tmp_path / "model", least=10) == [(0, 10, "begin"), (10, 10, "begin")]
+    assert asked_ahead(monkeypatch, tmp_path / "model", least=100) == []
+
+
+def test_a_disk_that_nobody_waits_for_is_asked_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPHPORT_UNFLUSHED", "1")
+    assert asked_ahead(monkeypatch, tmp_path / "model", least=10) == []
+
+
+def test_a_file_system_without_such_a_queue_is_written_to(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
+    monkeypatch.setattr("graphport.core.replacing._AHEAD", 4)
+    monkeypatch.setattr(os, "posix_fadvise", refused, raising=False)
+    with replacing(tmp_path / "model") as file:
+        file.write(b"abcde" * 4000)
+    assert (tmp_path / "model").read_bytes() == b"abcde" * 4000
+
+
 def test_an_obstacle_is_told_in_the_words_of_the_system(tmp_path):
     assert obstacle(tmp_path) == ""
     assert obstacle(tmp_path / "nowhere") == "No such file or directory"

@@ -39,6 +39,8 @@ _NOTE = ".moves"
 _BESIDE = re.compile(r"\.(?P<name>.+)\.(?P<process>[0-9]+)-[0-9a-f]{8}\.part")
 _MOST_NOTE = 1 << 16
 _MOST_NAMED = 3
+_AHEAD = 1 << 24
+"""Bytes after which the disk is asked to begin with what was written."""
 
 
 class _Named(FileIO):
@@ -47,10 +49,25 @@ class _Named(FileIO):
     def __init__(self, path: Path, target: Path) -> None:
         super().__init__(path, "w+b")
         self._target = target
+        self._waiting = 0
+        self._begun = 0
 
     def write(self, data: Any, /) -> int | None:
         with _naming(self._target):
-            return super().write(data)
+            count = super().write(data)
+        self._waiting += count or 0
+        if self._waiting >= _AHEAD:
+            self._begin()
+        return count
+
+    def _begin(self) -> None:
+        """Have the disk begin, so that it works while the rest is written, and `_flush` has little to wait for."""
+        self._waiting, start = 0, self._begun
+        self._begun = max(start, self.tell())
+        if start < self._begun and _flushes() and hasattr(os, "posix_fadvise"):
+            # Not needed soon: pages that are to be written are put in the queue of the disk, and kept.
+            with suppress(OSError):
+                os.posix_fadvise(self.fileno(), start, self._begun - start, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, size: int | None = None, /) -> int:
         with _naming(self._target):
@@ -340,7 +357,7 @@ def _note_of(graph: Path) -> Path:
 
 def _flush(path: Path) -> None:
     """Have the disk hold a file, or the files and names of a folder."""
-    if os.environ.get(UNFLUSHED):
+    if not _flushes():
         return
     if path.is_dir() and not path.is_symlink():
         if path.name.endswith(_ENDING):
@@ -349,6 +366,10 @@ def _flush(path: Path) -> None:
         if os.name != "posix":
             return  # folders are no files there
     _flush_one(path)
+
+
+def _flushes() -> bool:
+    return not os.environ.get(UNFLUSHED)
 
 
 def _flush_one(path: Path) -> None:
