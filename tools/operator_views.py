@@ -53,21 +53,20 @@ def _module(family: str, pages: list[Page]) -> str:
         "from __future__ import annotations\n\n"
         f"from dataclasses import {markers}\n\n"
         f"{types}"
-        "from graphport.ir.graph import Value\n"
-        "from graphport.ops.view import View\n\n\n"
+        "from graphport.ops.view import T, View\n\n\n"
         f"{classes}"
     )
 
 
 def _class(page: Page) -> Iterator[str]:
     yield "@dataclass(slots=True, eq=False, repr=False)"
-    yield f"class {page.name}View(View):"
+    yield f"class {page.name}View(View[T]):"
     yield f'    """A node of `{page.name}`."""'
     yield ""
     yield f'    operator = "{page.name}"'
     yield ""
     for operand in page.signature.operands:
-        yield f"    {operand.name}: Value{' | None = None' if operand.is_optional else ''}"
+        yield f"    {operand.name}: T{' | None = None' if operand.is_optional else ''}"
     if page.signature.keywords:
         yield "    _: KW_ONLY"
     for keyword in page.signature.keywords.values():

@@ -105,6 +105,10 @@ def test_results_are_those_of_the_schema(name):
 @every("name", PAGES)
 def test_shape_rule_has_the_signature_of_the_page(name):
     page = registry.pages()[name]
+    view = inspect.get_annotations(page.shape).get("op")
+    if view is not None:
+        assert view == f"{name}View[TensorFact]"
+        return
     rule = inspect.signature(page.shape)
     operands = [None] * len(page.signature.operands)
     rule.bind(*operands, **dict.fromkeys(page.signature.keywords))

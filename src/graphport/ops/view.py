@@ -1,23 +1,38 @@
 """Nodes as rules take them: what the signature of an operator's page names, by these names.
 
-A lifting of an operator with many parameters takes its view in place of the parameters. Views are in `ops/views/`, a
-module a family, made from the pages by `tools/operator_views.py`.
+A lifting of an operator with many parameters, and the shape rule on its page, take its view in place of the parameters:
+a lifting one of values, a shape rule one of facts. Views are in `ops/views/`, a module a family, made from the pages by
+`tools/operator_views.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cache, wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
-from graphport.ops import declare
+from graphport.ops import declare, registry
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
+    T = TypeVar("T", default=Value)
+else:
+    from typing import TypeVar
 
-class View:
+    T = TypeVar("T")
+
+R = TypeVar("R")
+
+_VIEWS_ROOT = "graphport.ops.views."
+
+
+class View(Generic[T]):
     """Operands and attributes of a node, with the defaults of its operator's page."""
 
     operator: ClassVar[str]
@@ -43,3 +58,22 @@ class View:
             return function
 
         return register
+
+
+def viewed(rule: Callable[[Any], R]) -> Callable[..., R]:
+    """A shape rule that takes the view that it names, of facts: `rule(op: ConvView[TensorFact])`.
+
+    The class is looked up when the rule is first asked: views are made of the pages, which have to be imported before.
+    """
+    family = rule.__module__.removeprefix(registry.PAGES_ROOT).partition(".")[0]
+    name = rule.__annotations__["op"].partition("[")[0]
+
+    @cache
+    def view() -> type[View[Any]]:
+        return getattr(import_module(_VIEWS_ROOT + family), name)
+
+    @wraps(rule)
+    def shape(*operands: Any, **attributes: Any) -> R:
+        return rule(view()(*operands, **attributes))
+
+    return shape

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class AttentionView(View):
+class AttentionView(View[T]):
     """A node of `Attention`."""
 
     operator = "Attention"
 
-    q: Value
-    k: Value
-    v: Value
-    attn_mask: Value | None = None
-    past_key: Value | None = None
-    past_value: Value | None = None
-    nonpad_kv_seqlen: Value | None = None
+    q: T
+    k: T
+    v: T
+    attn_mask: T | None = None
+    past_key: T | None = None
+    past_value: T | None = None
+    nonpad_kv_seqlen: T | None = None
     _: KW_ONLY
     is_causal: int = 0
     kv_num_heads: int | None = None
@@ -34,15 +33,15 @@ class AttentionView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RotaryEmbeddingView(View):
+class RotaryEmbeddingView(View[T]):
     """A node of `RotaryEmbedding`."""
 
     operator = "RotaryEmbedding"
 
-    x: Value
-    cos_cache: Value
-    sin_cache: Value
-    position_ids: Value | None = None
+    x: T
+    cos_cache: T
+    sin_cache: T
+    position_ids: T | None = None
     _: KW_ONLY
     interleaved: int = 0
     num_heads: int | None = None
@@ -50,14 +49,14 @@ class RotaryEmbeddingView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class TensorScatterView(View):
+class TensorScatterView(View[T]):
     """A node of `TensorScatter`."""
 
     operator = "TensorScatter"
 
-    past_cache: Value
-    update: Value
-    write_indices: Value | None = None
+    past_cache: T
+    update: T
+    write_indices: T | None = None
     _: KW_ONLY
     axis: int = -2
     mode: str = "linear"

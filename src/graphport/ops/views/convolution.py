@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class ConvView(View):
+class ConvView(View[T]):
     """A node of `Conv`."""
 
     operator = "Conv"
 
-    x: Value
-    w: Value
-    b: Value | None = None
+    x: T
+    w: T
+    b: T | None = None
     _: KW_ONLY
     auto_pad: str = "NOTSET"
     dilations: tuple[int, ...] | None = None
@@ -27,15 +26,15 @@ class ConvView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class ConvIntegerView(View):
+class ConvIntegerView(View[T]):
     """A node of `ConvInteger`."""
 
     operator = "ConvInteger"
 
-    x: Value
-    w: Value
-    x_zero_point: Value | None = None
-    w_zero_point: Value | None = None
+    x: T
+    w: T
+    x_zero_point: T | None = None
+    w_zero_point: T | None = None
     _: KW_ONLY
     auto_pad: str = "NOTSET"
     dilations: tuple[int, ...] | None = None
@@ -46,14 +45,14 @@ class ConvIntegerView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class ConvTransposeView(View):
+class ConvTransposeView(View[T]):
     """A node of `ConvTranspose`."""
 
     operator = "ConvTranspose"
 
-    x: Value
-    w: Value
-    b: Value | None = None
+    x: T
+    w: T
+    b: T | None = None
     _: KW_ONLY
     auto_pad: str = "NOTSET"
     dilations: tuple[int, ...] | None = None
@@ -66,16 +65,16 @@ class ConvTransposeView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class DeformConvView(View):
+class DeformConvView(View[T]):
     """A node of `DeformConv`."""
 
     operator = "DeformConv"
 
-    x: Value
-    w: Value
-    offset: Value
-    b: Value | None = None
-    mask: Value | None = None
+    x: T
+    w: T
+    offset: T
+    b: T | None = None
+    mask: T | None = None
     _: KW_ONLY
     dilations: tuple[int, ...] | None = None
     group: int = 1
@@ -86,20 +85,20 @@ class DeformConvView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class QLinearConvView(View):
+class QLinearConvView(View[T]):
     """A node of `QLinearConv`."""
 
     operator = "QLinearConv"
 
-    x: Value
-    x_scale: Value
-    x_zero_point: Value
-    w: Value
-    w_scale: Value
-    w_zero_point: Value
-    y_scale: Value
-    y_zero_point: Value
-    b: Value | None = None
+    x: T
+    x_scale: T
+    x_zero_point: T
+    w: T
+    w_scale: T
+    w_zero_point: T
+    y_scale: T
+    y_zero_point: T
+    b: T | None = None
     _: KW_ONLY
     auto_pad: str = "NOTSET"
     dilations: tuple[int, ...] | None = None

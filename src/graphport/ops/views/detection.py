@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class NonMaxSuppressionView(View):
+class NonMaxSuppressionView(View[T]):
     """A node of `NonMaxSuppression`."""
 
     operator = "NonMaxSuppression"
 
-    boxes: Value
-    scores: Value
-    max_output_boxes_per_class: Value | None = None
-    iou_threshold: Value | None = None
-    score_threshold: Value | None = None
+    boxes: T
+    scores: T
+    max_output_boxes_per_class: T | None = None
+    iou_threshold: T | None = None
+    score_threshold: T | None = None
     _: KW_ONLY
     center_point_box: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RoiAlignView(View):
+class RoiAlignView(View[T]):
     """A node of `RoiAlign`."""
 
     operator = "RoiAlign"
 
-    x: Value
-    rois: Value
-    batch_indices: Value
+    x: T
+    rois: T
+    batch_indices: T
     _: KW_ONLY
     coordinate_transformation_mode: str = "half_pixel"
     mode: str = "avg"

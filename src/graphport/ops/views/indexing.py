@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class ScatterElementsView(View):
+class ScatterElementsView(View[T]):
     """A node of `ScatterElements`."""
 
     operator = "ScatterElements"
 
-    data: Value
-    indices: Value
-    updates: Value
+    data: T
+    indices: T
+    updates: T
     _: KW_ONLY
     axis: int = 0
     reduction: str = "none"
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class SliceView(View):
+class SliceView(View[T]):
     """A node of `Slice`."""
 
     operator = "Slice"
 
-    data: Value
-    starts: Value
-    ends: Value
-    axes: Value | None = None
-    steps: Value | None = None
+    data: T
+    starts: T
+    ends: T
+    axes: T | None = None
+    steps: T | None = None

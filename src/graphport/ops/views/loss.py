@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class NegativeLogLikelihoodLossView(View):
+class NegativeLogLikelihoodLossView(View[T]):
     """A node of `NegativeLogLikelihoodLoss`."""
 
     operator = "NegativeLogLikelihoodLoss"
 
-    input: Value
-    target: Value
-    weight: Value | None = None
+    input: T
+    target: T
+    weight: T | None = None
     _: KW_ONLY
     ignore_index: int | None = None
     reduction: str = "mean"
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class SoftmaxCrossEntropyLossView(View):
+class SoftmaxCrossEntropyLossView(View[T]):
     """A node of `SoftmaxCrossEntropyLoss`."""
 
     operator = "SoftmaxCrossEntropyLoss"
 
-    scores: Value
-    labels: Value
-    weights: Value | None = None
+    scores: T
+    labels: T
+    weights: T | None = None
     _: KW_ONLY
     ignore_index: int | None = None
     reduction: str = "mean"

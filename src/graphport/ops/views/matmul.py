@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GemmView(View):
+class GemmView(View[T]):
     """A node of `Gemm`."""
 
     operator = "Gemm"
 
-    a: Value
-    b: Value
-    c: Value | None = None
+    a: T
+    b: T
+    c: T | None = None
     _: KW_ONLY
     alpha: float = 1.0
     beta: float = 1.0
@@ -25,16 +24,16 @@ class GemmView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class QLinearMatMulView(View):
+class QLinearMatMulView(View[T]):
     """A node of `QLinearMatMul`."""
 
     operator = "QLinearMatMul"
 
-    a: Value
-    a_scale: Value
-    a_zero_point: Value
-    b: Value
-    b_scale: Value
-    b_zero_point: Value
-    y_scale: Value
-    y_zero_point: Value
+    a: T
+    a_scale: T
+    a_zero_point: T
+    b: T
+    b_scale: T
+    b_zero_point: T
+    y_scale: T
+    y_zero_point: T

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class BatchNormalizationView(View):
+class BatchNormalizationView(View[T]):
     """A node of `BatchNormalization`."""
 
     operator = "BatchNormalization"
 
-    x: Value
-    scale: Value
-    b: Value
-    input_mean: Value
-    input_var: Value
+    x: T
+    scale: T
+    b: T
+    input_mean: T
+    input_var: T
     _: KW_ONLY
     epsilon: float = 1e-05
     momentum: float = 0.9
@@ -26,14 +25,14 @@ class BatchNormalizationView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GroupNormalizationView(View):
+class GroupNormalizationView(View[T]):
     """A node of `GroupNormalization`."""
 
     operator = "GroupNormalization"
 
-    x: Value
-    scale: Value
-    bias: Value
+    x: T
+    scale: T
+    bias: T
     _: KW_ONLY
     epsilon: float = 1e-05
     num_groups: int
@@ -41,12 +40,12 @@ class GroupNormalizationView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class LRNView(View):
+class LRNView(View[T]):
     """A node of `LRN`."""
 
     operator = "LRN"
 
-    x: Value
+    x: T
     _: KW_ONLY
     alpha: float = 0.0001
     beta: float = 0.75
@@ -55,14 +54,14 @@ class LRNView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class LayerNormalizationView(View):
+class LayerNormalizationView(View[T]):
     """A node of `LayerNormalization`."""
 
     operator = "LayerNormalization"
 
-    x: Value
-    scale: Value
-    b: Value | None = None
+    x: T
+    scale: T
+    b: T | None = None
     _: KW_ONLY
     axis: int = -1
     epsilon: float = 1e-05
@@ -70,13 +69,13 @@ class LayerNormalizationView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RMSNormalizationView(View):
+class RMSNormalizationView(View[T]):
     """A node of `RMSNormalization`."""
 
     operator = "RMSNormalization"
 
-    x: Value
-    scale: Value
+    x: T
+    scale: T
     _: KW_ONLY
     axis: int = -1
     epsilon: float = 1e-05

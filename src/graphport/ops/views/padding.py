@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class PadView(View):
+class PadView(View[T]):
     """A node of `Pad`."""
 
     operator = "Pad"
 
-    data: Value
-    pads: Value
-    constant_value: Value | None = None
-    axes: Value | None = None
+    data: T
+    pads: T
+    constant_value: T | None = None
+    axes: T | None = None
     _: KW_ONLY
     mode: str = "constant"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class AveragePoolView(View):
+class AveragePoolView(View[T]):
     """A node of `AveragePool`."""
 
     operator = "AveragePool"
 
-    x: Value
+    x: T
     _: KW_ONLY
     auto_pad: str = "NOTSET"
     ceil_mode: int = 0
@@ -26,12 +25,12 @@ class AveragePoolView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class LpPoolView(View):
+class LpPoolView(View[T]):
     """A node of `LpPool`."""
 
     operator = "LpPool"
 
-    x: Value
+    x: T
     _: KW_ONLY
     auto_pad: str = "NOTSET"
     ceil_mode: int = 0
@@ -43,12 +42,12 @@ class LpPoolView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class MaxPoolView(View):
+class MaxPoolView(View[T]):
     """A node of `MaxPool`."""
 
     operator = "MaxPool"
 
-    x: Value
+    x: T
     _: KW_ONLY
     auto_pad: str = "NOTSET"
     ceil_mode: int = 0
@@ -60,14 +59,14 @@ class MaxPoolView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class MaxUnpoolView(View):
+class MaxUnpoolView(View[T]):
     """A node of `MaxUnpool`."""
 
     operator = "MaxUnpool"
 
-    x: Value
-    i: Value
-    output_shape: Value | None = None
+    x: T
+    i: T
+    output_shape: T | None = None
     _: KW_ONLY
     kernel_shape: tuple[int, ...]
     pads: tuple[int, ...] | None = None

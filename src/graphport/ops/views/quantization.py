@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from graphport.core.dtypes import DType
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class DequantizeLinearView(View):
+class DequantizeLinearView(View[T]):
     """A node of `DequantizeLinear`."""
 
     operator = "DequantizeLinear"
 
-    x: Value
-    x_scale: Value
-    x_zero_point: Value | None = None
+    x: T
+    x_scale: T
+    x_zero_point: T | None = None
     _: KW_ONLY
     axis: int = 1
     block_size: int = 0
@@ -25,14 +24,14 @@ class DequantizeLinearView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class QuantizeLinearView(View):
+class QuantizeLinearView(View[T]):
     """A node of `QuantizeLinear`."""
 
     operator = "QuantizeLinear"
 
-    x: Value
-    y_scale: Value
-    y_zero_point: Value | None = None
+    x: T
+    y_scale: T
+    y_zero_point: T | None = None
     _: KW_ONLY
     axis: int = 1
     block_size: int = 0

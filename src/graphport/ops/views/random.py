@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from graphport.core.dtypes import DType
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RandomNormalLikeView(View):
+class RandomNormalLikeView(View[T]):
     """A node of `RandomNormalLike`."""
 
     operator = "RandomNormalLike"
 
-    input: Value
+    input: T
     _: KW_ONLY
     dtype: DType | None = None
     mean: float = 0.0
@@ -24,12 +23,12 @@ class RandomNormalLikeView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RandomUniformLikeView(View):
+class RandomUniformLikeView(View[T]):
     """A node of `RandomUniformLike`."""
 
     operator = "RandomUniformLike"
 
-    input: Value
+    input: T
     _: KW_ONLY
     dtype: DType | None = None
     high: float = 1.0

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GRUView(View):
+class GRUView(View[T]):
     """A node of `GRU`."""
 
     operator = "GRU"
 
-    x: Value
-    w: Value
-    r: Value
-    b: Value | None = None
-    sequence_lens: Value | None = None
-    initial_h: Value | None = None
+    x: T
+    w: T
+    r: T
+    b: T | None = None
+    sequence_lens: T | None = None
+    initial_h: T | None = None
     _: KW_ONLY
     activation_alpha: tuple[float, ...] | None = None
     activation_beta: tuple[float, ...] | None = None
@@ -32,19 +31,19 @@ class GRUView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class LSTMView(View):
+class LSTMView(View[T]):
     """A node of `LSTM`."""
 
     operator = "LSTM"
 
-    x: Value
-    w: Value
-    r: Value
-    b: Value | None = None
-    sequence_lens: Value | None = None
-    initial_h: Value | None = None
-    initial_c: Value | None = None
-    p: Value | None = None
+    x: T
+    w: T
+    r: T
+    b: T | None = None
+    sequence_lens: T | None = None
+    initial_h: T | None = None
+    initial_c: T | None = None
+    p: T | None = None
     _: KW_ONLY
     activation_alpha: tuple[float, ...] | None = None
     activation_beta: tuple[float, ...] | None = None
@@ -57,17 +56,17 @@ class LSTMView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RNNView(View):
+class RNNView(View[T]):
     """A node of `RNN`."""
 
     operator = "RNN"
 
-    x: Value
-    w: Value
-    r: Value
-    b: Value | None = None
-    sequence_lens: Value | None = None
-    initial_h: Value | None = None
+    x: T
+    w: T
+    r: T
+    b: T | None = None
+    sequence_lens: T | None = None
+    initial_h: T | None = None
     _: KW_ONLY
     activation_alpha: tuple[float, ...] | None = None
     activation_beta: tuple[float, ...] | None = None

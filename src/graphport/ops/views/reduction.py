@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class TopKView(View):
+class TopKView(View[T]):
     """A node of `TopK`."""
 
     operator = "TopK"
 
-    x: Value
-    k: Value
+    x: T
+    k: T
     _: KW_ONLY
     axis: int = -1
     largest: int = 1

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Col2ImView(View):
+class Col2ImView(View[T]):
     """A node of `Col2Im`."""
 
     operator = "Col2Im"
 
-    input: Value
-    image_shape: Value
-    block_shape: Value
+    input: T
+    image_shape: T
+    block_shape: T
     _: KW_ONLY
     dilations: tuple[int, ...] | None = None
     pads: tuple[int, ...] | None = None

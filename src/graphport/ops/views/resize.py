@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GridSampleView(View):
+class GridSampleView(View[T]):
     """A node of `GridSample`."""
 
     operator = "GridSample"
 
-    x: Value
-    grid: Value
+    x: T
+    grid: T
     _: KW_ONLY
     align_corners: int = 0
     mode: str = "linear"
@@ -23,15 +22,15 @@ class GridSampleView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class ResizeView(View):
+class ResizeView(View[T]):
     """A node of `Resize`."""
 
     operator = "Resize"
 
-    x: Value
-    roi: Value | None = None
-    scales: Value | None = None
-    sizes: Value | None = None
+    x: T
+    roi: T | None = None
+    scales: T | None = None
+    sizes: T | None = None
     _: KW_ONLY
     antialias: int = 0
     axes: tuple[int, ...] | None = None

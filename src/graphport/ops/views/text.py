@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from graphport.ir.graph import Value
-from graphport.ops.view import View
+from graphport.ops.view import T, View
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class StringNormalizerView(View):
+class StringNormalizerView(View[T]):
     """A node of `StringNormalizer`."""
 
     operator = "StringNormalizer"
 
-    x: Value
+    x: T
     _: KW_ONLY
     case_change_action: str = "NONE"
     is_case_sensitive: int = 0
@@ -23,12 +22,12 @@ class StringNormalizerView(View):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class TfIdfVectorizerView(View):
+class TfIdfVectorizerView(View[T]):
     """A node of `TfIdfVectorizer`."""
 
     operator = "TfIdfVectorizer"
 
-    x: Value
+    x: T
     _: KW_ONLY
     max_gram_length: int
     max_skip_count: int

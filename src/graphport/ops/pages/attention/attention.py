@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from graphport.ops.holds import keys_of_sample
 from graphport.ops.shapes import broadcast, decided_equal_shapes, same_dim
 from graphport.ops.special import shares, widened
 from graphport.ops.types import BOOL, FLOATS, INT64, NUMBERS_4, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.attention import AttentionView
 
 T1 = Annotated[Tensor, Types("T1", FLOATS)]
 T2 = Annotated[Tensor, Types("T2", FLOATS)]
@@ -26,46 +30,30 @@ PRECISIONS = {1: DType.FLOAT32, 10: DType.FLOAT16, 11: DType.FLOAT64, 16: DType.
 _Shape = tuple[Dim, Dim, Dim, Dim]
 
 
-def _attention_shape(
-    q: TensorFact,
-    k: TensorFact,
-    v: TensorFact,
-    attn_mask: TensorFact | None = None,
-    past_key: TensorFact | None = None,
-    past_value: TensorFact | None = None,
-    nonpad_kv_seqlen: TensorFact | None = None,
-    *,
-    is_causal: int = 0,
-    kv_num_heads: int | None = None,
-    left_window_size: int = -1,
-    q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
-    right_window_size: int = -1,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-) -> tuple[TensorFact, ...]:
-    _check_attributes(left_window_size, right_window_size, qk_matmul_output_mode, softmax_precision)
-    if (past_key is None) != (past_value is None) or (past_key is not None and nonpad_kv_seqlen is not None):
+@viewed
+def _attention_shape(op: AttentionView[TensorFact]) -> tuple[TensorFact, ...]:
+    _check_attributes(op.left_window_size, op.right_window_size, op.qk_matmul_output_mode, op.softmax_precision)
+    has_past = op.past_key is not None
+    if has_past != (op.past_value is not None) or (has_past and op.nonpad_kv_seqlen is not None):
         message = "past_key, past_value and nonpad_kv_seqlen do not go together so"
         raise ShapeError(message, "give both of the first, or the last, or none")
-    heads = _by_heads(q, q_num_heads, "Q", "q_num_heads")
-    keys = _by_heads(k, kv_num_heads, "K", "kv_num_heads")
-    values = _by_heads(v, kv_num_heads, "V", "kv_num_heads")
+    heads = _by_heads(op.q, op.q_num_heads, "Q", "q_num_heads")
+    keys = _by_heads(op.k, op.kv_num_heads, "K", "kv_num_heads")
+    values = _by_heads(op.v, op.kv_num_heads, "V", "kv_num_heads")
     batch = same_dim(same_dim(heads[0], keys[0], "batch of Q and K"), values[0], "batch of Q and V")
     same_dim(keys[1], values[1], "heads of K and V")
     same_dim(heads[3], keys[3], "head size of Q and K")
     _check_groups(heads[1], keys[1])
     length = same_dim(keys[2], values[2], "length of K and V")
-    total = length + _cached(past_key, past_value, keys, values)
+    total = length + _cached(op.past_key, op.past_value, keys, values)
     scores = (batch, heads[1], heads[2], total)
-    _check_mask(attn_mask, scores)
-    y = (batch, heads[2], heads[1] * values[3]) if q.rank == 3 else (batch, heads[1], heads[2], values[3])
+    _check_mask(op.attn_mask, scores)
+    y = (batch, heads[2], heads[1] * values[3]) if op.q.rank == 3 else (batch, heads[1], heads[2], values[3])
     return (
-        q.with_shape(y),
-        k.with_shape((batch, keys[1], total, keys[3])),
-        v.with_shape((batch, keys[1], total, values[3])),
-        q.with_shape(scores),
+        op.q.with_shape(y),
+        op.k.with_shape((batch, keys[1], total, keys[3])),
+        op.v.with_shape((batch, keys[1], total, values[3])),
+        op.q.with_shape(scores),
     )
 
 

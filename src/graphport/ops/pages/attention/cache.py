@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -12,38 +12,36 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.holds import index_of_update
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_12, INT64, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.attention import TensorScatterView
 
 T = Annotated[Tensor, Types("T", ALL_12)]
 Indices = Annotated[Tensor, Types("tensor(int64)", INT64)]
 
 
-def _scatter_shape(
-    past_cache: TensorFact,
-    update: TensorFact,
-    write_indices: TensorFact | None = None,
-    *,
-    axis: int = -2,
-    mode: str = "linear",
-) -> TensorFact:
-    if mode not in ("linear", "circular"):
-        message = f"mode is {mode!r}"
+@viewed
+def _scatter_shape(op: TensorScatterView[TensorFact]) -> TensorFact:
+    if op.mode not in ("linear", "circular"):
+        message = f"mode is {op.mode!r}"
         raise ShapeError(message, "linear or circular")
-    if past_cache.shape is None or update.shape is None:
-        return TensorFact(past_cache.dtype, past_cache.shape)
-    place = axis_index(axis, past_cache.rank)
+    if op.past_cache.shape is None or op.update.shape is None:
+        return TensorFact(op.past_cache.dtype, op.past_cache.shape)
+    place = axis_index(op.axis, op.past_cache.rank)
     if place == 0:
         message = "axis is that of the batch"
         raise ShapeError(message, "each sample has positions of its own, along another axis")
-    if update.rank != past_cache.rank:
-        message = f"update has rank {update.rank}, past_cache {past_cache.rank}"
+    if op.update.rank != op.past_cache.rank:
+        message = f"update has rank {op.update.rank}, past_cache {op.past_cache.rank}"
         raise ShapeError(message)
-    for number, (cached, new) in enumerate(zip(past_cache.dims, update.dims, strict=True)):
+    for number, (cached, new) in enumerate(zip(op.past_cache.dims, op.update.dims, strict=True)):
         if number != place:
             same_dim(cached, new, f"axis {number} of past_cache and update")
         elif decide_less(cached, new):
             message = f"{new} new entries do not fit into a cache of {cached}"
             raise ShapeError(message)
-    return TensorFact(past_cache.dtype, past_cache.shape)
+    return TensorFact(op.past_cache.dtype, op.past_cache.shape)
 
 
 @op(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -13,36 +13,32 @@ from graphport.ops.holds import row_of_table
 from graphport.ops.shapes import same_dim
 from graphport.ops.special import widened
 from graphport.ops.types import FLOAT32, HALF, INT64, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.attention import RotaryEmbeddingView
 
 T = Annotated[Tensor, Types("T", FLOAT32 | HALF)]
 M = Annotated[Tensor, Types("M", INT64)]
 
 
-def _rotary_shape(
-    x: TensorFact,
-    cos_cache: TensorFact,
-    sin_cache: TensorFact,
-    position_ids: TensorFact | None = None,
-    *,
-    interleaved: int = 0,
-    num_heads: int | None = None,
-    rotary_embedding_dim: int = 0,
-) -> TensorFact:
-    if x.shape is None:
-        return TensorFact(x.dtype, None)
-    turned = rotary_embedding_dim or _head_size(x, num_heads)
+@viewed
+def _rotary_shape(op: RotaryEmbeddingView[TensorFact]) -> TensorFact:
+    if op.x.shape is None:
+        return TensorFact(op.x.dtype, None)
+    turned = op.rotary_embedding_dim or _head_size(op.x, op.num_heads)
     if isinstance(turned, int) and turned % 2:
         message = f"{turned} columns of a head do not make pairs"
         raise ShapeError(message, "rotary_embedding_dim, or the size of a head, is even")
-    rank = 3 if position_ids is None else 2
-    for name, cache in (("cos_cache", cos_cache), ("sin_cache", sin_cache)):
+    rank = 3 if op.position_ids is None else 2
+    for name, cache in (("cos_cache", op.cos_cache), ("sin_cache", op.sin_cache)):
         if cache.shape is None:
             continue
         if cache.rank != rank:
             message = f"{name} has rank {cache.rank}"
             raise ShapeError(message, "3 without position_ids: batch, position, pair; 2 with: position, pair")
         same_dim(cache.dims[-1], turned // 2, f"pairs in {name}")
-    return TensorFact(x.dtype, x.shape)
+    return TensorFact(op.x.dtype, op.x.shape)
 
 
 def _head_size(x: TensorFact, heads: int | None) -> Dim:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -22,27 +22,21 @@ from graphport.ops.pages.convolution.transposed import conv_transpose, transpose
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.shapes import check_rank, same_dim
 from graphport.ops.types import FLOATS, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 __all__ = ["Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"]
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 
 
-def _conv_shape(
-    x: TensorFact,
-    w: TensorFact,
-    b: TensorFact | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    batch, spatial, maps, kernel = check_channels(x, w, b, group, kernel_shape)
-    slid = window(spatial, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
-    return x.with_shape([batch, maps, *slid.lengths])
+@viewed
+def _conv_shape(op: ConvView[TensorFact]) -> TensorFact:
+    batch, spatial, maps, kernel = check_channels(op.x, op.w, op.b, op.group, op.kernel_shape)
+    slid = window(spatial, kernel, auto_pad=op.auto_pad, dilations=op.dilations, pads=op.pads, strides=op.strides)
+    return op.x.with_shape([batch, maps, *slid.lengths])
 
 
 @op(
@@ -83,42 +77,30 @@ def Conv(
     return y.astype(x.dtype, copy=False)
 
 
-def _conv_transpose_shape(
-    x: TensorFact,
-    w: TensorFact,
-    b: TensorFact | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    output_padding: tuple[int, ...] | None = None,
-    output_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    rank = check_rank(x, 3, "x")
-    if w.rank != rank:
-        message = f"x has rank {rank}, w has rank {w.rank}"
+@viewed
+def _conv_transpose_shape(op: ConvTransposeView[TensorFact]) -> TensorFact:
+    rank = check_rank(op.x, 3, "x")
+    if op.w.rank != rank:
+        message = f"x has rank {rank}, w has rank {op.w.rank}"
         raise ShapeError(message, "they must have the same rank")
-    (batch, channels, *spatial), (depth, maps, *kernel) = x.dims, w.dims
-    check_kernel(kernel_shape, kernel)
+    (batch, channels, *spatial), (depth, maps, *kernel) = op.x.dims, op.w.dims
+    check_kernel(op.kernel_shape, kernel)
     same_dim(channels, depth, "channels of x and first dim of w")
-    if group < 1 or (isinstance(channels, int) and channels % group):
-        message = f"{channels} channels do not split into {group} groups"
+    if op.group < 1 or (isinstance(channels, int) and channels % op.group):
+        message = f"{channels} channels do not split into {op.group} groups"
         raise ShapeError(message)
-    check_bias(b, maps * group)
+    check_bias(op.b, maps * op.group)
     geometry = transposed_window(
         spatial,
         kernel,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        pads=pads,
-        strides=strides,
+        auto_pad=op.auto_pad,
+        dilations=op.dilations,
+        output_padding=op.output_padding,
+        output_shape=op.output_shape,
+        pads=op.pads,
+        strides=op.strides,
     )
-    return x.with_shape([batch, maps * group, *geometry.lengths])
+    return op.x.with_shape([batch, maps * op.group, *geometry.lengths])
 
 
 def _conv_transpose_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: object, **_attributes: object) -> Dim:

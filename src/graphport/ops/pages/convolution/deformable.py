@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -15,40 +15,32 @@ from graphport.ops.pages.convolution.channels import check_channels, correlation
 from graphport.ops.pages.convolution.window import Window, numbers, numbers_of_pairs, window
 from graphport.ops.shapes import same_dim
 from graphport.ops.types import FLOATS, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.convolution import DeformConvView
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 
 
-def _deform_shape(
-    x: TensorFact,
-    w: TensorFact,
-    offset: TensorFact,
-    b: TensorFact | None = None,
-    mask: TensorFact | None = None,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    offset_group: int = 1,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    batch, spatial, maps, kernel = check_channels(x, w, b, group, kernel_shape)
-    channels = x.dims[1]
-    if offset_group < 1 or (isinstance(channels, int) and channels % offset_group):
-        message = f"{channels} channels do not split into {offset_group} offset groups"
+@viewed
+def _deform_shape(op: DeformConvView[TensorFact]) -> TensorFact:
+    batch, spatial, maps, kernel = check_channels(op.x, op.w, op.b, op.group, op.kernel_shape)
+    channels = op.x.dims[1]
+    if op.offset_group < 1 or (isinstance(channels, int) and channels % op.offset_group):
+        message = f"{channels} channels do not split into {op.offset_group} offset groups"
         raise ShapeError(message)
-    slid = window(spatial, kernel, dilations=dilations, pads=pads, strides=strides)
-    for name, fact, numbers_each in (("offset", offset, len(spatial)), ("mask", mask, 1)):
+    slid = window(spatial, kernel, dilations=op.dilations, pads=op.pads, strides=op.strides)
+    for name, fact, numbers_each in (("offset", op.offset, len(spatial)), ("mask", op.mask, 1)):
         if fact is None or fact.shape is None:
             continue
-        expected = (batch, offset_group * numbers_each * volume(kernel), *slid.lengths)
+        expected = (batch, op.offset_group * numbers_each * volume(kernel), *slid.lengths)
         if len(fact.shape) != len(expected):
-            message = f"{name} has rank {len(fact.shape)}, x has rank {x.rank}"
+            message = f"{name} has rank {len(fact.shape)}, x has rank {op.x.rank}"
             raise ShapeError(message, "they must have the same rank")
         for axis, (found, wanted) in enumerate(zip(fact.shape, expected, strict=True)):
             same_dim(wanted, found, f"axis {axis} of {name}")
-    return x.with_shape([batch, maps, *slid.lengths])
+    return op.x.with_shape([batch, maps, *slid.lengths])
 
 
 @op(

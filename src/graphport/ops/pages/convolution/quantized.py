@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from graphport.ops.pages.convolution.channels import check_channels, correlate, 
 from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.shapes import same_dim
 from graphport.ops.types import BYTES, FLOAT32, INT32, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView
 
 T1 = Annotated[Tensor, Types("T1", BYTES)]
 T2 = Annotated[Tensor, Types("T2", BYTES)]
@@ -38,23 +42,12 @@ def check_parameter(name: str, fact: TensorFact | None, maps: object = 1) -> Non
         same_dim(fact.shape[0], maps, f"{name} and feature maps")
 
 
-def _conv_integer_shape(
-    x: TensorFact,
-    w: TensorFact,
-    x_zero_point: TensorFact | None = None,
-    w_zero_point: TensorFact | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    batch, spatial, maps, kernel = check_channels(x, w, None, group, kernel_shape)
-    check_parameter("x_zero_point", x_zero_point)
-    check_parameter("w_zero_point", w_zero_point, maps)
-    slid = window(spatial, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+@viewed
+def _conv_integer_shape(op: ConvIntegerView[TensorFact]) -> TensorFact:
+    batch, spatial, maps, kernel = check_channels(op.x, op.w, None, op.group, op.kernel_shape)
+    check_parameter("x_zero_point", op.x_zero_point)
+    check_parameter("w_zero_point", op.w_zero_point, maps)
+    slid = window(spatial, kernel, auto_pad=op.auto_pad, dilations=op.dilations, pads=op.pads, strides=op.strides)
     return TensorFact(DType.INT32, (batch, maps, *slid.lengths))
 
 
@@ -98,32 +91,15 @@ def correlate_integers(x: Tensor, w: Tensor, slid: Window, group: int) -> Tensor
     return correlate(x, w, slid, group).astype(np.int64).astype(np.int32)
 
 
-def _qlinear_conv_shape(
-    x: TensorFact,
-    x_scale: TensorFact,
-    x_zero_point: TensorFact,
-    w: TensorFact,
-    w_scale: TensorFact,
-    w_zero_point: TensorFact,
-    y_scale: TensorFact,
-    y_zero_point: TensorFact,
-    b: TensorFact | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    batch, spatial, maps, kernel = check_channels(x, w, b, group, kernel_shape)
-    single = {"x_scale": x_scale, "x_zero_point": x_zero_point, "y_scale": y_scale, "y_zero_point": y_zero_point}
-    for name, fact in single.items():
-        check_parameter(name, fact)
-    check_parameter("w_scale", w_scale, maps)
-    check_parameter("w_zero_point", w_zero_point, maps)
-    slid = window(spatial, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
-    return TensorFact(y_zero_point.dtype, (batch, maps, *slid.lengths))
+@viewed
+def _qlinear_conv_shape(op: QLinearConvView[TensorFact]) -> TensorFact:
+    batch, spatial, maps, kernel = check_channels(op.x, op.w, op.b, op.group, op.kernel_shape)
+    for name in ("x_scale", "x_zero_point", "y_scale", "y_zero_point"):
+        check_parameter(name, getattr(op, name))
+    check_parameter("w_scale", op.w_scale, maps)
+    check_parameter("w_zero_point", op.w_zero_point, maps)
+    slid = window(spatial, kernel, auto_pad=op.auto_pad, dilations=op.dilations, pads=op.pads, strides=op.strides)
+    return TensorFact(op.y_zero_point.dtype, (batch, maps, *slid.lengths))
 
 
 def _qlinear_conv_macs(

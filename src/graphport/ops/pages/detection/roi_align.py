@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
@@ -11,41 +11,36 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
 from graphport.ops.special import widened
 from graphport.ops.types import FLOATS, INT64, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.detection import RoiAlignView
 
 T1 = Annotated[Tensor, Types("T1", FLOATS)]
 T2 = Annotated[Tensor, Types("T2", INT64)]
 
 
-def _roi_align_shape(
-    x: TensorFact,
-    rois: TensorFact,
-    batch_indices: TensorFact,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> TensorFact:
-    if mode not in ("avg", "max") or coordinate_transformation_mode not in ("half_pixel", "output_half_pixel"):
-        message = f"mode is {mode!r}, coordinate_transformation_mode {coordinate_transformation_mode!r}"
+@viewed
+def _roi_align_shape(op: RoiAlignView[TensorFact]) -> TensorFact:
+    if op.mode not in ("avg", "max") or op.coordinate_transformation_mode not in ("half_pixel", "output_half_pixel"):
+        message = f"mode is {op.mode!r}, coordinate_transformation_mode {op.coordinate_transformation_mode!r}"
         raise ShapeError(message, "avg or max; half_pixel or output_half_pixel")
-    if min(output_height, output_width) < 1 or sampling_ratio < 0:
-        message = f"the output is {output_height} by {output_width}, sampling_ratio {sampling_ratio}"
+    if min(op.output_height, op.output_width) < 1 or op.sampling_ratio < 0:
+        message = f"the output is {op.output_height} by {op.output_width}, sampling_ratio {op.sampling_ratio}"
         raise ShapeError(message, "sizes are positive, a sampling_ratio of 0 adapts to the region")
-    for name, fact, rank in (("X", x, 4), ("rois", rois, 2), ("batch_indices", batch_indices, 1)):
+    for name, fact, rank in (("X", op.x, 4), ("rois", op.rois, 2), ("batch_indices", op.batch_indices, 1)):
         if fact.shape is not None and fact.rank != rank:
             message = f"{name} has rank {fact.rank}, {rank} is needed"
             raise ShapeError(message)
     count = OPEN
-    if rois.shape is not None:
-        same_dim(4, rois.dims[1], "numbers that describe a region")
-        count = rois.dims[0]
-    if batch_indices.shape is not None:
-        count = batch_indices.dims[0] if count is OPEN else same_dim(count, batch_indices.dims[0], "number of regions")
-    channels = OPEN if x.shape is None else x.dims[1]
-    return x.with_shape((count, channels, output_height, output_width))
+    if op.rois.shape is not None:
+        same_dim(4, op.rois.dims[1], "numbers that describe a region")
+        count = op.rois.dims[0]
+    if op.batch_indices.shape is not None:
+        images = op.batch_indices.dims[0]
+        count = images if count is OPEN else same_dim(count, images, "number of regions")
+    channels = OPEN if op.x.shape is None else op.x.dims[1]
+    return op.x.with_shape((count, channels, op.output_height, op.output_width))
 
 
 @op(shape=_roi_align_shape, since=16, exactness="accumulation", role="pointwise", index_operands=("batch_indices",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -11,34 +11,31 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
 from graphport.ops.types import FLOAT32, INT64, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.detection import NonMaxSuppressionView
 
 Boxes = Annotated[Tensor, Types("tensor(float)", FLOAT32)]
 Count = Annotated[Tensor, Types("tensor(int64)", INT64)]
 
 
-def _suppression_shape(
-    boxes: TensorFact,
-    scores: TensorFact,
-    max_output_boxes_per_class: TensorFact | None = None,
-    iou_threshold: TensorFact | None = None,
-    score_threshold: TensorFact | None = None,
-    *,
-    center_point_box: int = 0,
-) -> TensorFact:
-    if center_point_box not in (0, 1):
-        message = f"center_point_box is {center_point_box}"
+@viewed
+def _suppression_shape(op: NonMaxSuppressionView[TensorFact]) -> TensorFact:
+    if op.center_point_box not in (0, 1):
+        message = f"center_point_box is {op.center_point_box}"
         raise ShapeError(message, "0 for two corners, 1 for centre and size")
-    for name, fact in (("boxes", boxes), ("scores", scores)):
+    for name, fact in (("boxes", op.boxes), ("scores", op.scores)):
         if fact.shape is not None and fact.rank != 3:
             message = f"{name} has rank {fact.rank}, 3 is needed"
             raise ShapeError(message, "boxes [batch, number, 4], scores [batch, class, number]")
-    if boxes.shape is not None:
-        same_dim(4, boxes.dims[2], "numbers that describe a box")
-        if scores.shape is not None:
-            same_dim(boxes.dims[0], scores.dims[0], "batch of boxes and scores")
-            same_dim(boxes.dims[1], scores.dims[2], "number of boxes and scores")
-    if iou_threshold is not None and iou_threshold.reals and not 0 <= iou_threshold.reals[0] <= 1:
-        message = f"iou_threshold is {iou_threshold.reals[0]:g}"
+    if op.boxes.shape is not None:
+        same_dim(4, op.boxes.dims[2], "numbers that describe a box")
+        if op.scores.shape is not None:
+            same_dim(op.boxes.dims[0], op.scores.dims[0], "batch of boxes and scores")
+            same_dim(op.boxes.dims[1], op.scores.dims[2], "number of boxes and scores")
+    if op.iou_threshold is not None and op.iou_threshold.reals and not 0 <= op.iou_threshold.reals[0] <= 1:
+        message = f"iou_threshold is {op.iou_threshold.reals[0]:g}"
         raise ShapeError(message, "a share between 0 and 1")
     return TensorFact(DType.INT64, (OPEN, 3))
 

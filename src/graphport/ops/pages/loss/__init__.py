@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from graphport.ops.holds import class_of_score
 from graphport.ops.shapes import decided_equal_shapes, same_dim
 from graphport.ops.special import widened
 from graphport.ops.types import FLOATS, INDICES, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.loss import NegativeLogLikelihoodLossView, SoftmaxCrossEntropyLossView
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 Tind = Annotated[Tensor, Types("Tind", INDICES)]
@@ -19,31 +23,25 @@ Tind = Annotated[Tensor, Types("Tind", INDICES)]
 _REDUCTIONS = ("none", "sum", "mean")
 
 
-def _loss_shape(
-    input: TensorFact,
-    target: TensorFact,
-    weight: TensorFact | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> TensorFact:
-    if reduction not in _REDUCTIONS:
-        message = f"reduction is {reduction!r}"
+@viewed
+def _loss_shape(op: NegativeLogLikelihoodLossView[TensorFact]) -> TensorFact:
+    if op.reduction not in _REDUCTIONS:
+        message = f"reduction is {op.reduction!r}"
         raise ShapeError(message, ", ".join(_REDUCTIONS))
-    if input.shape is not None:
-        if input.rank < 2:
-            message = f"the scores have rank {input.rank}"
+    if op.input.shape is not None:
+        if op.input.rank < 2:
+            message = f"the scores have rank {op.input.rank}"
             raise ShapeError(message, "samples, classes, then any other axes")
-        if weight is not None and weight.shape is not None:
-            same_dim(input.dims[1], weight.dims[0] if weight.rank else 1, "classes and weights")
-        if target.shape is not None:
-            expected = (input.dims[0], *input.dims[2:])
-            decided_equal_shapes(target.shape, expected, "answers do not fit the scores")
-    if reduction != "none":
-        return input.with_shape(())
-    if target.shape is not None or input.shape is None:
-        return input.with_shape(target.shape)
-    return input.with_shape((input.dims[0], *input.dims[2:]))
+        if op.weight is not None and op.weight.shape is not None:
+            same_dim(op.input.dims[1], op.weight.dims[0] if op.weight.rank else 1, "classes and weights")
+        if op.target.shape is not None:
+            expected = (op.input.dims[0], *op.input.dims[2:])
+            decided_equal_shapes(op.target.shape, expected, "answers do not fit the scores")
+    if op.reduction != "none":
+        return op.input.with_shape(())
+    if op.target.shape is not None or op.input.shape is None:
+        return op.input.with_shape(op.target.shape)
+    return op.input.with_shape((op.input.dims[0], *op.input.dims[2:]))
 
 
 @op(shape=_loss_shape, since=12, outputs=("loss",), exactness="accumulation", holds={"target": class_of_score})
@@ -84,16 +82,10 @@ def _loss(
     return np.asarray(total if reduction == "sum" else total / np.sum(factor))
 
 
-def _entropy_shape(
-    scores: TensorFact,
-    labels: TensorFact,
-    weights: TensorFact | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> tuple[TensorFact, TensorFact]:
-    loss = _loss_shape(scores, labels, weights, ignore_index=ignore_index, reduction=reduction)
-    return loss, scores.with_shape(scores.shape)
+@viewed
+def _entropy_shape(op: SoftmaxCrossEntropyLossView[TensorFact]) -> tuple[TensorFact, TensorFact]:
+    loss = _loss_shape(op.scores, op.labels, op.weights, ignore_index=op.ignore_index, reduction=op.reduction)
+    return loss, op.scores.with_shape(op.scores.shape)
 
 
 @op(

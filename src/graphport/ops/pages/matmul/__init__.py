@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from graphport.ops.pages.matmul.determinant import Det
 from graphport.ops.pages.matmul.quantized import MatMulInteger, QLinearMatMul
 from graphport.ops.pages.matmul.shapes import multiplied, product_macs
 from graphport.ops.types import FLOATS, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.matmul import GemmView
 
 __all__ = ["Det", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"]
 
@@ -42,24 +46,16 @@ def MatMul(a: T, b: T) -> T:
     return np.matmul(a.astype(wide), b.astype(wide)).astype(a.dtype)
 
 
-def _gemm_shape(
-    a: TensorFact,
-    b: TensorFact,
-    c: TensorFact | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> TensorFact:
-    for name, fact in (("a", a), ("b", b)):
+@viewed
+def _gemm_shape(op: GemmView[TensorFact]) -> TensorFact:
+    for name, fact in (("a", op.a), ("b", op.b)):
         if fact.rank != 2:
             message = f"{name} has rank {fact.rank}"
             raise ShapeError(message, "both factors are matrices; MatMul takes other ranks")
-    rows, inner = reversed(a.dims) if transA else a.dims
-    shape = multiplied((rows, inner), tuple(reversed(b.dims)) if transB else b.dims)
-    _check_summand(c, shape)
-    return a.with_shape(shape)
+    rows, inner = reversed(op.a.dims) if op.transA else op.a.dims
+    shape = multiplied((rows, inner), tuple(reversed(op.b.dims)) if op.transB else op.b.dims)
+    _check_summand(op.c, shape)
+    return op.a.with_shape(shape)
 
 
 def _check_summand(c: TensorFact | None, shape: tuple[Dim, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.matmul.shapes import multiplied, product_macs
 from graphport.ops.types import BYTES, FLOAT8, HALF, INT32, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.matmul import QLinearMatMulView
 
 T1 = Annotated[Tensor, Types("T1", BYTES)]
 T2 = Annotated[Tensor, Types("T2", BYTES)]
@@ -70,23 +74,15 @@ def _shifted(x: Tensor, zero_point: Tensor | None) -> Tensor:
     return x.astype(np.float64) if zero_point is None else x.astype(np.float64) - zero_point.astype(np.float64)
 
 
-def _qlinear_matmul_shape(
-    a: TensorFact,
-    a_scale: TensorFact,
-    a_zero_point: TensorFact,
-    b: TensorFact,
-    b_scale: TensorFact,
-    b_zero_point: TensorFact,
-    y_scale: TensorFact,
-    y_zero_point: TensorFact,
-) -> TensorFact:
-    for name, fact in (("a_scale", a_scale), ("a_zero_point", a_zero_point)):
-        _check_rows(name, fact, a, -2)
-    for name, fact in (("b_scale", b_scale), ("b_zero_point", b_zero_point)):
-        _check_rows(name, fact, b, -1)
-    if a.shape is None or b.shape is None:
-        return TensorFact(y_zero_point.dtype, None)
-    return TensorFact(y_zero_point.dtype, multiplied(a.shape, b.shape))
+@viewed
+def _qlinear_matmul_shape(op: QLinearMatMulView[TensorFact]) -> TensorFact:
+    for name, fact in (("a_scale", op.a_scale), ("a_zero_point", op.a_zero_point)):
+        _check_rows(name, fact, op.a, -2)
+    for name, fact in (("b_scale", op.b_scale), ("b_zero_point", op.b_zero_point)):
+        _check_rows(name, fact, op.b, -1)
+    if op.a.shape is None or op.b.shape is None:
+        return TensorFact(op.y_zero_point.dtype, None)
+    return TensorFact(op.y_zero_point.dtype, multiplied(op.a.shape, op.b.shape))
 
 
 @op(shape=_qlinear_matmul_shape, since=10, exactness="rounding", role="passive", macs=product_macs)

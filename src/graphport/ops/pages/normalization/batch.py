@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -11,30 +11,25 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import check_rank, same_dim
 from graphport.ops.types import FLOATS, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.normalization import BatchNormalizationView
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 T1 = Annotated[Tensor, Types("T1", FLOATS)]
 T2 = Annotated[Tensor, Types("T2", FLOATS)]
 
 
-def _batch_shape(
-    x: TensorFact,
-    scale: TensorFact,
-    b: TensorFact,
-    input_mean: TensorFact,
-    input_var: TensorFact,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> list[TensorFact]:
+@viewed
+def _batch_shape(op: BatchNormalizationView[TensorFact]) -> list[TensorFact]:
     channels: Dim | None = None
-    if x.shape is not None:
-        check_rank(x, 1, "x")
-        channels = x.shape[1] if len(x.shape) > 1 else 1
-    channels = check_vectors(channels, scale=scale, b=b, input_mean=input_mean, input_var=input_var)
-    running = input_mean.with_shape(None if channels is None else (channels,))
-    return [x.with_shape(x.shape), running, running.with_dtype(input_var.dtype)]
+    if op.x.shape is not None:
+        check_rank(op.x, 1, "x")
+        channels = op.x.shape[1] if len(op.x.shape) > 1 else 1
+    channels = check_vectors(channels, scale=op.scale, b=op.b, input_mean=op.input_mean, input_var=op.input_var)
+    running = op.input_mean.with_shape(None if channels is None else (channels,))
+    return [op.x.with_shape(op.x.shape), running, running.with_dtype(op.input_var.dtype)]
 
 
 def check_vectors(channels: Dim | None, **vectors: TensorFact) -> Dim | None:

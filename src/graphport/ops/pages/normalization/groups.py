@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.normalization.batch import check_vectors
 from graphport.ops.shapes import axis_indices, check_rank
 from graphport.ops.types import FLOATS, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.normalization import GroupNormalizationView
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 
@@ -52,28 +56,21 @@ def InstanceNormalization(input: T, scale: T, b: T, *, epsilon: float = 1e-5) ->
     return (y * scale.astype(wide).reshape(channel) + b.astype(wide).reshape(channel)).astype(input.dtype)
 
 
-def _group_shape(
-    x: TensorFact,
-    scale: TensorFact,
-    bias: TensorFact,
-    *,
-    epsilon: float = 1e-5,
-    num_groups: int,
-    stash_type: int = 1,
-) -> TensorFact:
-    check_stash(stash_type)
-    if num_groups < 1:
-        message = f"num_groups is {num_groups}"
+@viewed
+def _group_shape(op: GroupNormalizationView[TensorFact]) -> TensorFact:
+    check_stash(op.stash_type)
+    if op.num_groups < 1:
+        message = f"num_groups is {op.num_groups}"
         raise ShapeError(message, "at least 1")
     channels = None
-    if x.shape is not None:
-        check_rank(x, 2, "x")
-        channels = x.shape[1]
-    channels = check_vectors(channels, scale=scale, bias=bias)
-    if isinstance(channels, int) and channels % num_groups:
-        message = f"{channels} channels do not split into {num_groups} groups"
+    if op.x.shape is not None:
+        check_rank(op.x, 2, "x")
+        channels = op.x.shape[1]
+    channels = check_vectors(channels, scale=op.scale, bias=op.bias)
+    if isinstance(channels, int) and channels % op.num_groups:
+        message = f"{channels} channels do not split into {op.num_groups} groups"
         raise ShapeError(message)
-    return x.with_shape(x.shape)
+    return op.x.with_shape(op.x.shape)
 
 
 def check_stash(stash_type: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.normalization.groups import STASH, check_stash, standardized
 from graphport.ops.shapes import axis_index
 from graphport.ops.types import FLOATS, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.normalization import LayerNormalizationView
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 V = Annotated[Tensor, Types("V", FLOATS)]
@@ -37,24 +41,17 @@ def check_fits(name: str, fact: TensorFact | None, shape: tuple[Dim, ...]) -> No
             raise ShapeError(message, "they must agree, or be 1 in the former")
 
 
-def _layer_shape(
-    x: TensorFact,
-    scale: TensorFact,
-    b: TensorFact | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> list[TensorFact]:
-    check_stash(stash_type)
-    stash = DType.BFLOAT16 if stash_type == 16 else DType.FLOAT32
-    if x.shape is None:
-        return [x.with_shape(None), TensorFact(stash, None), TensorFact(stash, None)]
-    first = axis_index(axis, x.rank)
-    check_fits("scale", scale, x.shape)
-    check_fits("b", b, x.shape)
-    statistics = TensorFact(stash, (*x.shape[:first], *[1] * (x.rank - first)))
-    return [x.with_shape(x.shape), statistics, statistics]
+@viewed
+def _layer_shape(op: LayerNormalizationView[TensorFact]) -> list[TensorFact]:
+    check_stash(op.stash_type)
+    stash = DType.BFLOAT16 if op.stash_type == 16 else DType.FLOAT32
+    if op.x.shape is None:
+        return [op.x.with_shape(None), TensorFact(stash, None), TensorFact(stash, None)]
+    first = axis_index(op.axis, op.x.rank)
+    check_fits("scale", op.scale, op.x.shape)
+    check_fits("b", op.b, op.x.shape)
+    statistics = TensorFact(stash, (*op.x.shape[:first], *[1] * (op.x.rank - first)))
+    return [op.x.with_shape(op.x.shape), statistics, statistics]
 
 
 @op(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.padding.center import CenterCropPad
 from graphport.ops.shapes import axis_indices, pairs
 from graphport.ops.types import ALL_13, INDICES, INT64, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.padding import PadView
 
 __all__ = ["CenterCropPad", "Pad"]
 
@@ -22,32 +26,26 @@ Tind = Annotated[Tensor, Types("Tind", INDICES)]
 _MODES = ("constant", "reflect", "edge", "wrap")
 
 
-def _pad_shape(
-    data: TensorFact,
-    pads: TensorFact,
-    constant_value: TensorFact | None = None,
-    axes: TensorFact | None = None,
-    *,
-    mode: str = "constant",
-) -> TensorFact:
-    if mode not in _MODES:
-        message = f"mode is {mode!r}"
+@viewed
+def _pad_shape(op: PadView[TensorFact]) -> TensorFact:
+    if op.mode not in _MODES:
+        message = f"mode is {op.mode!r}"
         raise ShapeError(message, ", ".join(_MODES))
-    rank = data.rank
-    if axes is not None and axes.elements is None:
-        return data.with_shape([OPEN] * rank)
-    chosen = tuple(range(rank)) if axes is None else axis_indices(axes.numbers, rank)
-    if pads.elements is None:
-        return data.with_shape([OPEN if axis in chosen else dim for axis, dim in enumerate(data.dims)])
-    if len(pads.elements) != 2 * len(chosen):
-        message = f"pads has {len(pads.elements)} entries for {len(chosen)} axes"
+    rank = op.data.rank
+    if op.axes is not None and op.axes.elements is None:
+        return op.data.with_shape([OPEN] * rank)
+    chosen = tuple(range(rank)) if op.axes is None else axis_indices(op.axes.numbers, rank)
+    if op.pads.elements is None:
+        return op.data.with_shape([OPEN if axis in chosen else dim for axis, dim in enumerate(op.data.dims)])
+    if len(op.pads.elements) != 2 * len(chosen):
+        message = f"pads has {len(op.pads.elements)} entries for {len(chosen)} axes"
         raise ShapeError(message, f"{2 * len(chosen)} are needed: all begins, then all ends")
-    dims = list(data.dims)
-    for axis, (begin, end) in zip(chosen, pairs(pads.elements), strict=True):
-        dims[axis] = _padded_length(axis, data.dims[axis], begin, end)
-        if mode == "reflect":
-            _check_mirrored(axis, data.dims[axis], begin, end)
-    return data.with_shape(dims)
+    dims = list(op.data.dims)
+    for axis, (begin, end) in zip(chosen, pairs(op.pads.elements), strict=True):
+        dims[axis] = _padded_length(axis, op.data.dims[axis], begin, end)
+        if op.mode == "reflect":
+            _check_mirrored(axis, op.data.dims[axis], begin, end)
+    return op.data.with_shape(dims)
 
 
 def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim) -> Dim:

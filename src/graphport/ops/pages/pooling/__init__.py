@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from graphport.ops.pages.convolution.window import Window, covered, numbers, num
 from graphport.ops.pages.pooling.regions import MaxRoiPool, MaxUnpool
 from graphport.ops.shapes import check_rank
 from graphport.ops.types import BYTES, FLOATS, INT64, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 
 __all__ = [
     "AveragePool",
@@ -31,35 +35,32 @@ TorByte = Annotated[Tensor, Types("T", FLOATS | BYTES)]
 I = Annotated[Tensor, Types("I", INT64)]  # noqa: E741  the letter of the specification
 
 
-def _pooled(x: TensorFact, kernel_shape: tuple[int, ...], **attributes: object) -> TensorFact:
-    rank = check_rank(x, 3, "x")
-    if any(k < 1 for k in kernel_shape):
-        message = f"kernel_shape {kernel_shape} must be positive"
+def _pooled(op: AveragePoolView[TensorFact] | LpPoolView[TensorFact] | MaxPoolView[TensorFact]) -> TensorFact:
+    rank, kernel = check_rank(op.x, 3, "x"), op.kernel_shape
+    if any(k < 1 for k in kernel):
+        message = f"kernel_shape {kernel} must be positive"
         raise ShapeError(message)
-    if len(kernel_shape) != rank - 2:
-        message = f"kernel_shape {kernel_shape} has {len(kernel_shape)} entries for {rank - 2} spatial axes"
+    if len(kernel) != rank - 2:
+        message = f"kernel_shape {kernel} has {len(kernel)} entries for {rank - 2} spatial axes"
         raise ShapeError(message, f"{rank - 2} are needed")
-    slid = window(x.dims[2:], kernel_shape, **attributes)  # pyright: ignore[reportArgumentType]  checked by window
-    return x.with_shape([*x.dims[:2], *slid.lengths])
-
-
-def _max_pool_shape(
-    x: TensorFact,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] | None = None,
-    storage_order: int = 0,
-    strides: tuple[int, ...] | None = None,
-) -> list[TensorFact]:
-    if storage_order not in (0, 1):
-        message = f"storage_order is {storage_order}"
-        raise ShapeError(message, "0 counts rows first, 1 columns first")
-    y = _pooled(
-        x, kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode, dilations=dilations, pads=pads, strides=strides
+    slid = window(
+        op.x.dims[2:],
+        kernel,
+        auto_pad=op.auto_pad,
+        ceil_mode=op.ceil_mode,
+        dilations=op.dilations,
+        pads=op.pads,
+        strides=op.strides,
     )
+    return op.x.with_shape([*op.x.dims[:2], *slid.lengths])
+
+
+@viewed
+def _max_pool_shape(op: MaxPoolView[TensorFact]) -> list[TensorFact]:
+    if op.storage_order not in (0, 1):
+        message = f"storage_order is {op.storage_order}"
+        raise ShapeError(message, "0 counts rows first, 1 columns first")
+    y = _pooled(op)
     return [y, y.with_dtype(DType.INT64)]
 
 
@@ -135,23 +136,12 @@ def _flat_indices(x: Tensor, storage_order: int) -> Tensor:
     return places[None, None]
 
 
-def _average_pool_shape(
-    x: TensorFact,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    if count_include_pad not in (0, 1):
-        message = f"count_include_pad is {count_include_pad}"
+@viewed
+def _average_pool_shape(op: AveragePoolView[TensorFact]) -> TensorFact:
+    if op.count_include_pad not in (0, 1):
+        message = f"count_include_pad is {op.count_include_pad}"
         raise ShapeError(message, "0 or 1")
-    return _pooled(
-        x, kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode, dilations=dilations, pads=pads, strides=strides
-    )
+    return _pooled(op)
 
 
 @op(homogeneous=True, shape=_average_pool_shape, since=1, exactness="accumulation", role="pointwise")
@@ -207,21 +197,10 @@ def _counts(dims: tuple[int, ...], slid: Window, *, counts_padding: bool) -> Ten
     return counts
 
 
-def _lp_pool_shape(
-    x: TensorFact,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    kernel_shape: tuple[int, ...],
-    p: int = 2,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    check_exponent(p)
-    return _pooled(
-        x, kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode, dilations=dilations, pads=pads, strides=strides
-    )
+@viewed
+def _lp_pool_shape(op: LpPoolView[TensorFact]) -> TensorFact:
+    check_exponent(op.p)
+    return _pooled(op)
 
 
 def check_exponent(p: float) -> None:

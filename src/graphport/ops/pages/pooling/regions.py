@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import check_rank, pairs, same_dim
 from graphport.ops.types import FLOATS, INT64, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.pooling import MaxUnpoolView
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 T1 = Annotated[Tensor, Types("T1", FLOATS)]
@@ -43,31 +47,24 @@ def _unpooled(
     return tuple((n - 1) * s + k - p - q for n, k, s, (p, q) in axes)
 
 
-def _max_unpool_shape(
-    x: TensorFact,
-    i: TensorFact,
-    output_shape: TensorFact | None = None,
-    *,
-    kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    rank = check_rank(x, 3, "x")
-    if i.shape is not None:
-        if i.rank != rank:
-            message = f"x has rank {rank}, i has rank {i.rank}"
+@viewed
+def _max_unpool_shape(op: MaxUnpoolView[TensorFact]) -> TensorFact:
+    rank = check_rank(op.x, 3, "x")
+    if op.i.shape is not None:
+        if op.i.rank != rank:
+            message = f"x has rank {rank}, i has rank {op.i.rank}"
             raise ShapeError(message, "each entry of x has one place")
-        for axis, (a, b) in enumerate(zip(x.dims, i.dims, strict=True)):
+        for axis, (a, b) in enumerate(zip(op.x.dims, op.i.dims, strict=True)):
             same_dim(a, b, f"axis {axis} of x and i")
-    inferred = (*x.dims[:2], *_unpooled(x.dims[2:], kernel_shape, pads, strides))
-    if output_shape is None:
-        return x.with_shape(inferred)
-    if output_shape.elements is None:
-        return x.with_shape([OPEN] * rank)
-    if len(output_shape.elements) != rank:
-        message = f"output_shape has {len(output_shape.elements)} entries, x has rank {rank}"
+    inferred = (*op.x.dims[:2], *_unpooled(op.x.dims[2:], op.kernel_shape, op.pads, op.strides))
+    if op.output_shape is None:
+        return op.x.with_shape(inferred)
+    if op.output_shape.elements is None:
+        return op.x.with_shape([OPEN] * rank)
+    if len(op.output_shape.elements) != rank:
+        message = f"output_shape has {len(op.output_shape.elements)} entries, x has rank {rank}"
         raise ShapeError(message)
-    return x.with_shape(output_shape.elements)
+    return op.x.with_shape(op.output_shape.elements)
 
 
 @op(

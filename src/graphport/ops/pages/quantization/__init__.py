@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.arithmetic.cast import cast
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import FLOAT8, FLOAT32, HALF, INT32, NIBBLES, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 __all__ = ["DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"]
 
@@ -96,32 +100,23 @@ def spread(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
     return wide[tuple(slice(0, n) if i == place else slice(None) for i, n in enumerate(x.shape))]
 
 
-def _quantize_shape(
-    x: TensorFact,
-    y_scale: TensorFact,
-    y_zero_point: TensorFact | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: DType | None = None,
-    precision: DType | None = None,
-    saturate: int = 1,
-) -> TensorFact:
-    check_granularity(x, y_scale, y_zero_point, axis, block_size)
-    dtype = output_dtype
-    if y_zero_point is not None and y_zero_point.dtype is not None:
-        if output_dtype not in (None, y_zero_point.dtype):
-            message = f"output_dtype is {output_dtype}, the zero point is {y_zero_point.dtype}"
+@viewed
+def _quantize_shape(op: QuantizeLinearView[TensorFact]) -> TensorFact:
+    check_granularity(op.x, op.y_scale, op.y_zero_point, op.axis, op.block_size)
+    dtype = op.output_dtype
+    if op.y_zero_point is not None and op.y_zero_point.dtype is not None:
+        if op.output_dtype not in (None, op.y_zero_point.dtype):
+            message = f"output_dtype is {op.output_dtype}, the zero point is {op.y_zero_point.dtype}"
             raise ShapeError(message, "leave one of them out")
-        dtype = y_zero_point.dtype
-    dtype = DType.UINT8 if dtype is None and y_zero_point is None else dtype
+        dtype = op.y_zero_point.dtype
+    dtype = DType.UINT8 if dtype is None and op.y_zero_point is None else dtype
     if dtype is not None and dtype not in NARROW:
         message = f"output_dtype is {dtype}"
         raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NARROW)))}")
-    if precision is not None and precision not in REALS:
-        message = f"precision is {precision}"
+    if op.precision is not None and op.precision not in REALS:
+        message = f"precision is {op.precision}"
         raise ShapeError(message, f"it may be {', '.join(sorted(map(str, REALS)))}")
-    return TensorFact(dtype, x.shape)
+    return TensorFact(dtype, op.x.shape)
 
 
 @op(turns="axis", shape=_quantize_shape, since=10, exactness="rounding", role="passive")
@@ -183,21 +178,14 @@ def integer_range(dtype: DType) -> tuple[int, int]:
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
-def _dequantize_shape(
-    x: TensorFact,
-    x_scale: TensorFact,
-    x_zero_point: TensorFact | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: DType | None = None,
-) -> TensorFact:
-    check_granularity(x, x_scale, x_zero_point, axis, block_size)
-    dtype = x_scale.dtype if output_dtype is None else output_dtype
+@viewed
+def _dequantize_shape(op: DequantizeLinearView[TensorFact]) -> TensorFact:
+    check_granularity(op.x, op.x_scale, op.x_zero_point, op.axis, op.block_size)
+    dtype = op.x_scale.dtype if op.output_dtype is None else op.output_dtype
     if dtype is not None and dtype not in REALS:
         message = f"the result would be {dtype}"
         raise ShapeError(message, f"output_dtype may be {', '.join(sorted(map(str, REALS)))}")
-    return TensorFact(dtype, x.shape)
+    return TensorFact(dtype, op.x.shape)
 
 
 @op(turns="axis", shape=_dequantize_shape, since=10, exactness="rounding", role="passive")

@@ -12,9 +12,12 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.special import widened
 from graphport.ops.types import ALL_4, BOOL, FLOATS, INDICES, NUMBERS_4, Tensor, Types
+from graphport.ops.view import viewed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from graphport.ops.views.random import RandomNormalLikeView, RandomUniformLikeView
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 Any1 = Annotated[Tensor, Types("T1", ALL_4)]
@@ -77,15 +80,9 @@ def RandomNormal(
     return np.asarray(_generator(seed).normal(mean, scale, shape)).astype(dtype.numpy)
 
 
-def _normal_like_shape(
-    input: TensorFact,
-    *,
-    dtype: DType | None = None,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    seed: float | None = None,
-) -> TensorFact:
-    return _like_shape(input, dtype)
+@viewed
+def _normal_like_shape(op: RandomNormalLikeView[TensorFact]) -> TensorFact:
+    return _like_shape(op.input, op.dtype)
 
 
 @op(shape=_normal_like_shape, since=1, outputs=("output",), is_random=True)
@@ -138,15 +135,9 @@ def RandomUniform(
     return np.asarray(_generator(seed).uniform(low, high, shape)).astype(dtype.numpy)
 
 
-def _uniform_like_shape(
-    input: TensorFact,
-    *,
-    dtype: DType | None = None,
-    high: float = 1.0,
-    low: float = 0.0,
-    seed: float | None = None,
-) -> TensorFact:
-    return _like_shape(input, dtype)
+@viewed
+def _uniform_like_shape(op: RandomUniformLikeView[TensorFact]) -> TensorFact:
+    return _like_shape(op.input, op.dtype)
 
 
 @op(shape=_uniform_like_shape, since=1, outputs=("output",), is_random=True)

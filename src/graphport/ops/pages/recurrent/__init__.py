@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from graphport.ops.pages.recurrent.activations import Activation
 from graphport.ops.pages.recurrent.activations import activations as named_activations
 from graphport.ops.pages.recurrent.sequences import (
     DIRECTIONS,
-    Operands,
     Step,
     check_peepholes,
     clipped,
@@ -22,6 +21,10 @@ from graphport.ops.pages.recurrent.sequences import (
     run,
 )
 from graphport.ops.types import FLOATS, INT32, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -37,36 +40,16 @@ def _chosen(activations: Names | None, default: Names, direction: str) -> Names:
     return activations or default * len(DIRECTIONS.get(direction, ()))
 
 
-def _lstm_shape(
-    x: TensorFact,
-    w: TensorFact,
-    r: TensorFact,
-    b: TensorFact | None = None,
-    sequence_lens: TensorFact | None = None,
-    initial_h: TensorFact | None = None,
-    initial_c: TensorFact | None = None,
-    p: TensorFact | None = None,
-    *,
-    activation_alpha: Numbers | None = None,
-    activation_beta: Numbers | None = None,
-    activations: Names | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-    layout: int = 0,
-) -> list[TensorFact]:
+@viewed
+def _lstm_shape(op: LSTMView[TensorFact]) -> list[TensorFact]:
     facts = recurrent_shapes(
-        Operands(x, w, r, b, sequence_lens),
-        {"initial_h": initial_h, "initial_c": initial_c},
+        op,
+        {"initial_h": op.initial_h, "initial_c": op.initial_c},
         gates=4,
-        activations=_chosen(activations, ("Sigmoid", "Tanh", "Tanh"), direction),
+        activations=_chosen(op.activations, ("Sigmoid", "Tanh", "Tanh"), op.direction),
         each=3,
-        direction=direction,
-        hidden_size=hidden_size,
-        layout=layout,
     )
-    check_peepholes(p, len(DIRECTIONS[direction]), facts[0].dims[-1])
+    check_peepholes(op.p, len(DIRECTIONS[op.direction]), facts[0].dims[-1])
     return facts
 
 
@@ -182,32 +165,14 @@ def _lstm_cell(
     return step
 
 
-def _gru_shape(
-    x: TensorFact,
-    w: TensorFact,
-    r: TensorFact,
-    b: TensorFact | None = None,
-    sequence_lens: TensorFact | None = None,
-    initial_h: TensorFact | None = None,
-    *,
-    activation_alpha: Numbers | None = None,
-    activation_beta: Numbers | None = None,
-    activations: Names | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-    linear_before_reset: int = 0,
-) -> list[TensorFact]:
+@viewed
+def _gru_shape(op: GRUView[TensorFact]) -> list[TensorFact]:
     return recurrent_shapes(
-        Operands(x, w, r, b, sequence_lens),
-        {"initial_h": initial_h},
+        op,
+        {"initial_h": op.initial_h},
         gates=3,
-        activations=_chosen(activations, ("Sigmoid", "Tanh"), direction),
+        activations=_chosen(op.activations, ("Sigmoid", "Tanh"), op.direction),
         each=2,
-        direction=direction,
-        hidden_size=hidden_size,
-        layout=layout,
     )
 
 
@@ -299,31 +264,14 @@ def _gru_cell(
     return step
 
 
-def _rnn_shape(
-    x: TensorFact,
-    w: TensorFact,
-    r: TensorFact,
-    b: TensorFact | None = None,
-    sequence_lens: TensorFact | None = None,
-    initial_h: TensorFact | None = None,
-    *,
-    activation_alpha: Numbers | None = None,
-    activation_beta: Numbers | None = None,
-    activations: Names = ("Tanh", "Tanh"),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-) -> list[TensorFact]:
+@viewed
+def _rnn_shape(op: RNNView[TensorFact]) -> list[TensorFact]:
     return recurrent_shapes(
-        Operands(x, w, r, b, sequence_lens),
-        {"initial_h": initial_h},
+        op,
+        {"initial_h": op.initial_h},
         gates=1,
-        activations=activations,
+        activations=op.activations,
         each=1,
-        direction=direction,
-        hidden_size=hidden_size,
-        layout=layout,
     )
 
 

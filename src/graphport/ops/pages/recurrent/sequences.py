@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from graphport.ops.pages.recurrent.activations import check_activations
 from graphport.ops.shapes import same_dim
 from graphport.ops.types import Tensor
 
+if TYPE_CHECKING:
+    from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
+
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """Whether each direction runs from the last step to the first."""
 
@@ -21,49 +24,35 @@ Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 """From the entries of one step [batch, input] and the state, each [batch, hidden], to the next state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operands:
-    """Facts of a recurrent layer's operands, those that all kinds have."""
-
-    x: TensorFact
-    w: TensorFact
-    r: TensorFact
-    b: TensorFact | None
-    sequence_lens: TensorFact | None
-
-
 def recurrent_shapes(
-    given: Operands,
+    op: GRUView[TensorFact] | LSTMView[TensorFact] | RNNView[TensorFact],
     states: dict[str, TensorFact | None],
     *,
     gates: int,
     activations: Sequence[str],
     each: int,
-    direction: str,
-    hidden_size: int | None,
-    layout: int,
 ) -> list[TensorFact]:
     """Facts of all steps' results, then of the last state for each of `states`.
 
     Raises:
         ShapeError: an operand's shape or an attribute does not fit the others.
     """
-    if direction not in DIRECTIONS:
-        message = f"direction is {direction!r}"
+    if op.direction not in DIRECTIONS:
+        message = f"direction is {op.direction!r}"
         raise ShapeError(message, ", ".join(DIRECTIONS))
-    if layout not in (0, 1):
-        message = f"layout is {layout}"
+    if op.layout not in (0, 1):
+        message = f"layout is {op.layout}"
         raise ShapeError(message, "0 puts steps first, 1 the batch")
-    ways = len(DIRECTIONS[direction])
+    ways = len(DIRECTIONS[op.direction])
     check_activations(activations, each * ways)
-    sizes = _Sizes(ways, gates, hidden_size)
-    x, w, r, b = given.x, given.w, given.r, given.b
+    sizes = _Sizes(ways, gates, op.hidden_size)
+    x, w, r, b = op.x, op.w, op.r, op.b
     for name, fact in (("x", x), ("w", w), ("r", r)):
         if fact.shape is not None and len(fact.shape) != 3:
             message = f"{name} has rank {len(fact.shape)}"
             raise ShapeError(message, "rank 3")
     steps, batch, entries = (OPEN, OPEN, None) if x.shape is None else x.shape
-    if layout:
+    if op.layout:
         steps, batch = batch, steps
     sizes.check("w", w, (ways, gates, None))
     sizes.check("r", r, (ways, gates, 1))
@@ -71,11 +60,11 @@ def recurrent_shapes(
     if entries is not None and w.shape is not None:
         same_dim(entries, w.shape[2], "entries of a step in x and w")
     for name, fact in states.items():
-        wanted = (batch, ways) if layout else (ways, batch)
+        wanted = (batch, ways) if op.layout else (ways, batch)
         _check_state(name, fact, wanted, sizes)
     hidden = sizes.hidden
-    y = (batch, steps, ways, hidden) if layout else (steps, ways, batch, hidden)
-    last = (batch, ways, hidden) if layout else (ways, batch, hidden)
+    y = (batch, steps, ways, hidden) if op.layout else (steps, ways, batch, hidden)
+    last = (batch, ways, hidden) if op.layout else (ways, batch, hidden)
     return [x.with_shape(y), *[x.with_shape(last)] * max(len(states), 1)]
 
 

@@ -11,44 +11,40 @@ from graphport.core.dims import Dim, Symbolic, decide_equal, product
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.types import ALL_4, INT64, Tensor, Types
+from graphport.ops.view import viewed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from graphport.ops.views.reshape import Col2ImView
 
 T = Annotated[Tensor, Types("T", ALL_4)]
 Int64 = Annotated[Tensor, Types("tensor(int64)", INT64)]
 
 
-def _col2im_shape(
-    input: TensorFact,
-    image_shape: TensorFact,
-    block_shape: TensorFact,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> TensorFact:
-    axes = _axes(image_shape, block_shape, dilations, strides, pads)
-    if input.shape is None or axes is None:
-        return input.with_shape(None)
-    if input.rank != 3:
-        message = f"input has rank {input.rank}"
+@viewed
+def _col2im_shape(op: Col2ImView[TensorFact]) -> TensorFact:
+    axes = _axes(op.image_shape, op.block_shape, op.dilations, op.strides, op.pads)
+    if op.input.shape is None or axes is None:
+        return op.input.with_shape(None)
+    if op.input.rank != 3:
+        message = f"input has rank {op.input.rank}"
         raise ShapeError(message, "samples, channels times places of a block, blocks")
-    batch, rows, columns = input.dims
-    image = image_shape.elements or (OPEN,) * axes
-    if block_shape.elements is None:
-        return input.with_shape((batch, OPEN, *image))
-    block = block_shape.elements
+    batch, rows, columns = op.input.dims
+    image = op.image_shape.elements or (OPEN,) * axes
+    if op.block_shape.elements is None:
+        return op.input.with_shape((batch, OPEN, *image))
+    block = op.block_shape.elements
     size = product(block)
     if isinstance(rows, int) and isinstance(size, int) and (size < 1 or rows % size):
         message = f"{rows} rows are no multiple of the {size} places of a block"
         raise ShapeError(message)
-    if image_shape.elements is not None:
-        count = product(_counts(image, block, strides, pads, dilations))
+    if op.image_shape.elements is not None:
+        count = product(_counts(image, block, op.strides, op.pads, op.dilations))
         if decide_equal(count, columns) is False:
             message = f"{columns} columns for {count} blocks"
             raise ShapeError(message)
-    return input.with_shape((batch, rows // size, *image))
+    return op.input.with_shape((batch, rows // size, *image))
 
 
 def _axes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import floor, inf
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from graphport.ops.pages.resize.grid import AffineGrid, GridSample
 from graphport.ops.pages.resize.sampling import COORDINATES, NEAREST, Axis, resampled
 from graphport.ops.shapes import axis_indices
 from graphport.ops.types import ALL_4, FLOAT32, IEEE, INT64, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.resize import ResizeView
 
 __all__ = ["AffineGrid", "GridSample", "Resize"]
 
@@ -26,51 +30,37 @@ Int64 = Annotated[Tensor, Types("tensor(int64)", INT64)]
 POLICIES = ("stretch", "not_larger", "not_smaller")
 
 
-def _resize_shape(
-    x: TensorFact,
-    roi: TensorFact | None = None,
-    scales: TensorFact | None = None,
-    sizes: TensorFact | None = None,
-    *,
-    antialias: int = 0,
-    axes: tuple[int, ...] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> TensorFact:
+@viewed
+def _resize_shape(op: ResizeView[TensorFact]) -> TensorFact:
     for what, found, allowed in (
-        ("mode", mode, ("nearest", "linear", "cubic")),
-        ("coordinate_transformation_mode", coordinate_transformation_mode, COORDINATES),
-        ("nearest_mode", nearest_mode, NEAREST),
-        ("keep_aspect_ratio_policy", keep_aspect_ratio_policy, POLICIES),
+        ("mode", op.mode, ("nearest", "linear", "cubic")),
+        ("coordinate_transformation_mode", op.coordinate_transformation_mode, COORDINATES),
+        ("nearest_mode", op.nearest_mode, NEAREST),
+        ("keep_aspect_ratio_policy", op.keep_aspect_ratio_policy, POLICIES),
     ):
         if found not in allowed:
             message = f"{what} is {found!r}"
             raise ShapeError(message, ", ".join(allowed))
-    scales, sizes = _given(scales), _given(sizes)
+    scales, sizes = _given(op.scales), _given(op.sizes)
     if scales is None and sizes is None:
         message = "neither scales nor sizes is there"
         raise ShapeError(message, "give one of them")
     if _has_entries(scales) and _has_entries(sizes):
         message = "scales and sizes are both there"
         raise ShapeError(message, "give one of them")
-    if coordinate_transformation_mode == "tf_crop_and_resize" and _given(roi) is None:
+    if op.coordinate_transformation_mode == "tf_crop_and_resize" and _given(op.roi) is None:
         message = "tf_crop_and_resize without roi"
         raise ShapeError(message, "roi says what to crop: all starts, then all ends")
-    rank = x.rank
-    chosen = tuple(range(rank)) if axes is None else axis_indices(axes, rank)
-    dims: list[Dim] = list(x.dims)
+    rank = op.x.rank
+    chosen = tuple(range(rank)) if op.axes is None else axis_indices(op.axes, rank)
+    dims: list[Dim] = list(op.x.dims)
     try:
-        found = _lengths([x.dims[axis] for axis in chosen], scales, sizes, keep_aspect_ratio_policy)
+        found = _lengths([op.x.dims[axis] for axis in chosen], scales, sizes, op.keep_aspect_ratio_policy)
     except Unknown:
         found = [OPEN] * len(chosen)
     for axis, length in zip(chosen, found, strict=True):
         dims[axis] = length
-    return x.with_shape(dims)
+    return op.x.with_shape(dims)
 
 
 def _given(fact: TensorFact | None) -> TensorFact | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
 from graphport.ops.special import widened
 from graphport.ops.types import FLOATS, INDICES, INT64, NUMBERS_4, Tensor, Types
+from graphport.ops.view import viewed
+
+if TYPE_CHECKING:
+    from graphport.ops.views.signal import DFTView, MelWeightMatrixView, STFTView
 
 T1 = Annotated[Tensor, Types("T1", FLOATS)]
 T2 = Annotated[Tensor, Types("T2", INDICES)]
@@ -30,38 +34,32 @@ def _one(fact: TensorFact | None, otherwise: Dim) -> Dim:
     return OPEN if not fact.elements else fact.elements[0]
 
 
-def _dft_shape(
-    input: TensorFact,
-    dft_length: TensorFact | None = None,
-    axis: TensorFact | None = None,
-    *,
-    inverse: int = 0,
-    onesided: int = 0,
-) -> TensorFact:
-    rank = input.rank
-    parts = input.dims[-1] if rank else 1
+@viewed
+def _dft_shape(op: DFTView[TensorFact]) -> TensorFact:
+    rank = op.input.rank
+    parts = op.input.dims[-1] if rank else 1
     if rank < 2 or (isinstance(parts, int) and parts not in (1, 2)):
-        message = f"input is {input}"
+        message = f"input is {op.input}"
         raise ShapeError(message, "its last axis has the real and, unless there is none, the imaginary part")
-    if onesided and (parts == 1 if inverse else parts == 2):
-        message = f"half of the spectrum of {'real' if inverse else 'complex'} numbers"
+    if op.onesided and (parts == 1 if op.inverse else parts == 2):
+        message = f"half of the spectrum of {'real' if op.inverse else 'complex'} numbers"
         raise ShapeError(message, "onesided goes with a real signal, or, inverse, with its spectrum")
-    last = 1 if inverse and onesided else 2
-    place = _one(axis, -2)
+    last = 1 if op.inverse and op.onesided else 2
+    place = _one(op.axis, -2)
     if isinstance(place, Symbolic):
-        return input.with_shape((*[OPEN] * (rank - 1), last))
+        return op.input.with_shape((*[OPEN] * (rank - 1), last))
     if not -rank <= place <= rank - 2 or place == -1:
         message = f"axis {place} of a tensor of rank {rank}"
         raise ShapeError(message, f"-{rank} to -2, or 0 to {rank - 2}")
-    given = input.dims[place]
-    length = _one(dft_length, 2 * (given - 1) if inverse and onesided else given)
+    given = op.input.dims[place]
+    length = _one(op.dft_length, 2 * (given - 1) if op.inverse and op.onesided else given)
     if decide_less(length, 1):
         message = f"a transform of length {length}"
         raise ShapeError(message)
-    dims = list(input.dims)
-    dims[place] = length // 2 + 1 if onesided and not inverse else length
+    dims = list(op.input.dims)
+    dims[place] = length // 2 + 1 if op.onesided and not op.inverse else length
     dims[-1] = last
-    return input.with_shape(dims)
+    return op.input.with_shape(dims)
 
 
 @op(
@@ -107,29 +105,24 @@ def _transformed(numbers: Tensor, length: int, axis: int, *, inverse: int, onesi
     return np.stack((found.real, found.imag), -1)
 
 
-def _stft_shape(
-    signal: TensorFact,
-    frame_step: TensorFact,
-    window: TensorFact | None = None,
-    frame_length: TensorFact | None = None,
-    *,
-    onesided: int = 1,
-) -> TensorFact:
-    if signal.rank != 3 or (isinstance(signal.dims[2], int) and signal.dims[2] not in (1, 2)):
-        message = f"signal is {signal}"
+@viewed
+def _stft_shape(op: STFTView[TensorFact]) -> TensorFact:
+    if op.signal.rank != 3 or (isinstance(op.signal.dims[2], int) and op.signal.dims[2] not in (1, 2)):
+        message = f"signal is {op.signal}"
         raise ShapeError(message, "samples, places, and real parts with or without imaginary ones")
-    batch, total, _ = signal.dims
-    own = total if window is None else window.dims[0] if window.rank == 1 else OPEN
-    length = _one(frame_length, own)
-    if window is not None and window.shape is not None and length is not OPEN:
+    batch, total, _ = op.signal.dims
+    own = total if op.window is None else op.window.dims[0] if op.window.rank == 1 else OPEN
+    length = _one(op.frame_length, own)
+    if op.window is not None and op.window.shape is not None and length is not OPEN:
         length = same_dim(length, own, "frame_length and the window")
-    step = _one(frame_step, 1)
+    step = _one(op.frame_step, 1)
     if decide_less(step, 1) or decide_less(length, 1) or decide_less(total, length):
         message = f"frames of {length} every {step} of {total} places"
         raise ShapeError(message)
     is_open = any(isinstance(n, Symbolic) and n == OPEN for n in (step, length))
     frames = OPEN if is_open else (total - length) // step + 1
-    return signal.with_shape((batch, frames, OPEN if length is OPEN else length // 2 + 1 if onesided else length, 2))
+    bins = OPEN if length is OPEN else length // 2 + 1 if op.onesided else length
+    return op.signal.with_shape((batch, frames, bins, 2))
 
 
 @op(
@@ -220,20 +213,13 @@ def BlackmanWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, period
     return (0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle)).astype(output_datatype.numpy)
 
 
-def _mel_shape(
-    num_mel_bins: TensorFact,
-    dft_length: TensorFact,
-    sample_rate: TensorFact,
-    lower_edge_hertz: TensorFact,
-    upper_edge_hertz: TensorFact,
-    *,
-    output_datatype: DType = DType.FLOAT32,
-) -> TensorFact:
-    if output_datatype not in NUMBERS_4:
-        message = f"output_datatype is {output_datatype}"
+@viewed
+def _mel_shape(op: MelWeightMatrixView[TensorFact]) -> TensorFact:
+    if op.output_datatype not in NUMBERS_4:
+        message = f"output_datatype is {op.output_datatype}"
         raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NUMBERS_4)))}")
-    bins, length = _one(num_mel_bins, OPEN), _one(dft_length, OPEN)
-    return TensorFact(output_datatype, (OPEN if length is OPEN else length // 2 + 1, maximum(bins, 0)))
+    bins, length = _one(op.num_mel_bins, OPEN), _one(op.dft_length, OPEN)
+    return TensorFact(op.output_datatype, (OPEN if length is OPEN else length // 2 + 1, maximum(bins, 0)))
 
 
 @op(

@@ -14,10 +14,13 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.text.re2 import PatternError, UnsupportedPatternError, compiled
 from graphport.ops.shapes import broadcasting
 from graphport.ops.types import BOOL, FLOAT32, INDICES, INT64, STRING, Tensor, Types
+from graphport.ops.view import viewed
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterator, Sequence
+
+    from graphport.ops.views.text import StringNormalizerView, TfIdfVectorizerView
 
 T = Annotated[Tensor, Types("T", STRING)]
 T1 = Annotated[Tensor, Types("T1", STRING)]
@@ -66,23 +69,17 @@ def StringSplit(x: T1, *, delimiter: str | None = None, maxsplit: int | None = N
 _CASES = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
 
 
-def _normalized_shape(
-    x: TensorFact,
-    *,
-    case_change_action: str = "NONE",
-    is_case_sensitive: int = 0,
-    locale: str | None = None,
-    stopwords: tuple[str, ...] | None = None,
-) -> TensorFact:
-    if case_change_action not in _CASES:
-        message = f"case_change_action is {case_change_action!r}"
+@viewed
+def _normalized_shape(op: StringNormalizerView[TensorFact]) -> TensorFact:
+    if op.case_change_action not in _CASES:
+        message = f"case_change_action is {op.case_change_action!r}"
         raise ShapeError(message, ", ".join(_CASES))
-    if x.rank not in (1, 2) or (x.rank == 2 and isinstance(x.dims[0], int) and x.dims[0] != 1):
-        message = f"x is {x}"
+    if op.x.rank not in (1, 2) or (op.x.rank == 2 and isinstance(op.x.dims[0], int) and op.x.dims[0] != 1):
+        message = f"x is {op.x}"
         raise ShapeError(message, "one row of texts is normalized: [C] or [1, C]")
-    if stopwords:
-        return x.with_shape((*x.dims[:-1], OPEN))
-    return x.with_shape(x.dims if x.rank == 1 else (1, x.dims[1]))
+    if op.stopwords:
+        return op.x.with_shape((*op.x.dims[:-1], OPEN))
+    return op.x.with_shape(op.x.dims if op.x.rank == 1 else (1, op.x.dims[1]))
 
 
 @op(shape=_normalized_shape, since=10, exactness="exact")
@@ -145,37 +142,26 @@ def RegexFullMatch(x: T1, *, pattern: str | None = None) -> Matches:
     return np.array([matches(str(text)) is not None for text in x.reshape(-1)], np.bool_).reshape(x.shape)
 
 
-def _vector_shape(
-    x: TensorFact,
-    *,
-    max_gram_length: int,
-    max_skip_count: int,
-    min_gram_length: int,
-    mode: str,
-    ngram_counts: tuple[int, ...],
-    ngram_indexes: tuple[int, ...],
-    pool_int64s: tuple[int, ...] | None = None,
-    pool_strings: tuple[str, ...] | None = None,
-    weights: tuple[float, ...] | None = None,
-) -> TensorFact:
-    if mode not in ("TF", "IDF", "TFIDF"):
-        message = f"mode is {mode!r}"
+@viewed
+def _vector_shape(op: TfIdfVectorizerView[TensorFact]) -> TensorFact:
+    if op.mode not in ("TF", "IDF", "TFIDF"):
+        message = f"mode is {op.mode!r}"
         raise ShapeError(message, "TF, IDF or TFIDF")
-    if not 1 <= min_gram_length <= max_gram_length or max_skip_count < 0:
-        message = f"grams of {min_gram_length} to {max_gram_length} items, {max_skip_count} skipped"
+    if not 1 <= op.min_gram_length <= op.max_gram_length or op.max_skip_count < 0:
+        message = f"grams of {op.min_gram_length} to {op.max_gram_length} items, {op.max_skip_count} skipped"
         raise ShapeError(message, "at least one item, and no negative number of skips")
-    count = sum(1 for _ in _pool(ngram_counts, pool_int64s or pool_strings or ()))
-    if len(ngram_indexes) != count or not count or min(ngram_indexes) < 0:
-        message = f"{len(ngram_indexes)} places for {count} grams"
+    count = sum(1 for _ in _pool(op.ngram_counts, op.pool_int64s or op.pool_strings or ()))
+    if len(op.ngram_indexes) != count or not count or min(op.ngram_indexes) < 0:
+        message = f"{len(op.ngram_indexes)} places for {count} grams"
         raise ShapeError(message, "ngram_indexes has one entry, from 0 on, for each gram of the pool")
-    if weights and len(weights) != count:
-        message = f"{len(weights)} weights for {count} grams"
+    if op.weights and len(op.weights) != count:
+        message = f"{len(op.weights)} weights for {count} grams"
         raise ShapeError(message)
-    if x.rank > 2:
-        message = f"X has rank {x.rank}"
+    if op.x.rank > 2:
+        message = f"X has rank {op.x.rank}"
         raise ShapeError(message, "one row of tokens, or several")
-    columns = max(ngram_indexes) + 1
-    return TensorFact(DType.FLOAT32, (x.dims[0], columns) if x.rank == 2 else (columns,))
+    columns = max(op.ngram_indexes) + 1
+    return TensorFact(DType.FLOAT32, (op.x.dims[0], columns) if op.x.rank == 2 else (columns,))
 
 
 def _pool(starts: Sequence[int], items: Sequence[object]) -> Iterator[tuple[object, ...]]:
