@@ -14,6 +14,7 @@ from graphport.proof.draws import Draw
 from graphport.proof.witnesses import Witness
 
 if TYPE_CHECKING:
+    from graphport.proof.relations import Relations
     from graphport.proof.side import Side
 
 _BETWEEN_STEPS = 40.0
@@ -46,6 +47,8 @@ class Case:
     worst: dict[int, OutputProof] = field(default_factory=dict[int, OutputProof])
     evidence: dict[int, Evidence] = field(default_factory=dict[int, Evidence])
     disagreeing: set[Witness] = field(default_factory=set[Witness])
+    relations: Relations | None = None
+    """Which open extents the first side takes in terms of others, as far as that was looked for."""
     reported: set[tuple[Witness, int]] = field(default_factory=set["tuple[Witness, int]"])
 
 

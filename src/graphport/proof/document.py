@@ -176,6 +176,8 @@ class Proof:
     first: FirstWrong | None = None
     """Where it goes wrong, if it was refuted by numbers and that was found."""
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    relations: tuple[str, ...] = ()
+    """What open extents of the first side are in terms of others: no node says so, and nothing else was seen to run."""
 
     @property
     def failed(self) -> bool:
@@ -233,7 +235,14 @@ class Proof:
         largest = self.max_abs
         difference = "the outputs are equal" if not largest else f"largest difference {largest:.2g}"
         kinds = "the inputs given" if self.kinds == ("given",) else _count(len(self.kinds), "draw")
-        return f"{_count(len(self.sizes), 'size')}, {kinds}, {difference}"
+        return f"{_count(len(self.sizes), 'size')}{self._assumed()}, {kinds}, {difference}"
+
+    def _assumed(self) -> str:
+        if not self.relations:
+            return ""
+        first, *others = self.relations
+        more = f" and {len(others)} more (--json tells)" if others else ""
+        return f" ({first}{more}, taken from what runs)"
 
     def _lacking(self) -> str:
         own = {witness.side for witness in self.witnesses if witness.is_own and witness.ran}
@@ -267,6 +276,7 @@ class Proof:
             "witnesses": [witness.as_json() for witness in self.witnesses],
             "draws": [draw.as_json() for draw in self.draws],
             "sizes": list(self.sizes),
+            "relations": list(self.relations),
             "outputs": [output.as_json() for output in self.outputs],
             "faults": list(self.faults),
             "notes": list(self.notes),

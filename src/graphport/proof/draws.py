@@ -18,7 +18,7 @@ from graphport.ir.states import is_flag, waiting
 from graphport.proof.ranges import held, is_coordinate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from graphport.ir.graph import Graph, Value
 
@@ -84,10 +84,11 @@ def choices_of_sizes(graph: Graph, fixed: Sizes) -> list[list[Sizes]]:
     return [_different([least, usual], fixed), _different([*second, usual], fixed)]
 
 
-def accepted(graph: Graph, choices: list[Sizes]) -> Iterator[Sizes]:
+def accepted(graph: Graph, choices: list[Sizes], related: Iterable[Sizes] = ()) -> Iterator[Sizes]:
     """Those of some sizes with which shape inference finds nothing amiss; the last is taken as it is, then others.
 
-    Sizes that a result is empty with show nothing, and come last.
+    The others are those that are `related`, looked for when they are asked for, and what else may suit. Sizes that a
+    result is empty with show nothing, and come last.
     """
     *first, last = choices
     empty: list[Sizes] = []
@@ -101,6 +102,7 @@ def accepted(graph: Graph, choices: list[Sizes]) -> Iterator[Sizes]:
         yield last
     else:
         empty.append(last)
+    yield from related
     if last:
         yield from islice(other_sizes(graph), _MOST_TRIED)
     yield from empty

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends import is_installed, memory, preferred
-from graphport.backends.inputs import no_array
+from graphport.backends.inputs import no_array, open_axes
 from graphport.comparison.metrics import Comparison, Difference, Reason, difference
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
@@ -20,14 +20,16 @@ from graphport.proof.document import OutputProof, Proof
 from graphport.proof.draws import KINDS, MODEST, Draw, accepted, bound_by, choices_of_sizes, drawn
 from graphport.proof.faults import habits, known_fault
 from graphport.proof.process import LackingError, UnansweredError
+from graphport.proof.relations import completed, search
 from graphport.proof.settling import settled
 from graphport.proof.side import paired
 from graphport.proof.witnesses import DisagreementError, OwnRuntime, Reading, Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from graphport.proof.draws import Sizes
+    from graphport.proof.relations import Relations
     from graphport.proof.side import Side
 
 _STEPS = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
@@ -99,8 +101,8 @@ def _asked(case: Case, given: Mapping[str, Any] | None) -> str | None:
 def _computed(case: Case, a: Witness, b: Witness, given: Mapping[str, Any] | None) -> str | None:
     """Ask both for all draws; why some sizes could not be computed, if so."""
     refused: str | None = None
-    for slot in _slots(case, given):
-        reason: str | None = None
+    for slot in _slots(case, a, given):
+        reason = "no others were found that suit" if case.draws else None
         for draws in slot:
             reason = _first_refusal(case, a, b, draws)
             if reason is None or case.faults:
@@ -186,13 +188,11 @@ def _excess(case: Case, sizes: Mapping[str, int]) -> str | None:
 
 
 def _symbols(side: Side) -> list[str]:
-    from graphport.backends.inputs import open_axes
-
     ones, other = open_axes(side.graph)
     return [*ones, *other]
 
 
-def _slots(case: Case, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[Draw]]]:
+def _slots(case: Case, a: Witness, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[Draw]]]:
     """For each choice of sizes, alternatives of draws: who cannot compute the first may compute the next."""
     if given is not None:
         yield iter([[Draw("given", 0, {}, dict(given))]])
@@ -203,9 +203,44 @@ def _slots(case: Case, given: Mapping[str, Any] | None) -> Iterator[Iterator[lis
     partners = {value.name: names[other] for other, value in twins.items() if other in names}
     fixed = bound_by(graph, partners)
     seed = 0
-    for choices in choices_of_sizes(graph, fixed):
-        yield (_drawn(case, sizes, seed) for sizes in accepted(graph, choices) if _is_modest(case, sizes))
+    every = choices_of_sizes(graph, fixed)
+    for choices in every:
+        sizes = _sizes(case, choices, lambda: _related(case, a, every[-1][0], fixed))
+        yield (_drawn(case, each, seed) for each in sizes if _is_new(case, each) and _is_modest(case, each))
         seed += len(KINDS)
+
+
+def _sizes(case: Case, choices: list[Sizes], related: Callable[[], Relations]) -> Iterator[Sizes]:
+    """The sizes of a draw to try, the best first; relations between them are looked for where these do not run."""
+
+    def completed_choices() -> Iterator[Sizes]:
+        relations = case.relations = related()
+        yield from (completed(relations, sizes) for sizes in (choices if relations else []))
+
+    if case.relations:
+        choices = [completed(case.relations, sizes) for sizes in choices]
+    return accepted(case.a.graph, choices, completed_choices() if case.relations is None else ())
+
+
+def _related(case: Case, a: Witness, sizes: Sizes, fixed: Sizes) -> Relations:
+    """Relations between open extents with which the first side runs, if there are any."""
+    _, other = open_axes(case.a.graph)
+    free = {name: symbol for name, symbol in other.items() if name not in fixed}
+
+    def runs(tried: Sizes) -> bool:
+        if not _is_modest(case, tried):
+            return False
+        values = _answers(case, [a], drawn(case.a.graph, KINDS[0], tried, 0)).get(a)
+        a.reason = None
+        shows = values is not None and all(getattr(value, "size", 1) for value in values)
+        return shows and not (a.is_own and contradiction(a, values or []))
+
+    with stage(f"looks for sizes with which {a.sentence} runs"):
+        return search(case.a.graph, free, sizes, runs)
+
+
+def _is_new(case: Case, sizes: Sizes) -> bool:
+    return not any(sizes == draw.sizes for draw in case.draws)
 
 
 def _is_modest(case: Case, sizes: Sizes) -> bool:
@@ -222,8 +257,6 @@ def _drawn(case: Case, sizes: Sizes, seed: int) -> list[Draw]:
 
 def _first_refusal(case: Case, a: Witness, b: Witness, draws: list[Draw]) -> str | None:
     """Compute draws of one size; why the first side does not compute the first of them, if so."""
-    if any(draw.sizes in (known.sizes for known in case.draws) and draw.kind != "given" for draw in draws):
-        return None
     thirds = _thirds(case, a, b) if not case.draws else [w for w in case.witnesses if w not in (a, b) and w.ran]
     for index, draw in enumerate(draws):
         answers = _answers(case, [a, b], draw)

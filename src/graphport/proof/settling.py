@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.proof.alignment import Evidence
 from graphport.proof.document import OutputProof, Proof, Seen
+from graphport.proof.relations import stated
 
 if TYPE_CHECKING:
     from graphport.proof.case import Case
@@ -38,6 +39,7 @@ def settled(case: Case, unproven: str | None) -> Proof:
         tuple(dict.fromkeys(case.notes)),
         tuple(case.faults),
         unproven,
+        relations=stated(case.relations or {}),
     )
 
 

@@ -1,0 +1,154 @@
+"""Open extents that depend on each other where no node says so: what runs tells, and the proof has two sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+import graphport as gp
+from graphport.proof.relations import candidates, completed, search
+from tests.models import write_onnx
+from tests.passes.cases import info, model, node, some
+
+I64 = TensorProto.INT64
+TABLES = {"embedding": some(9, 4), "zero": np.array(0), "one": np.array(1), "last": np.array([2])}
+
+
+def covered(mask: str, length: str, by: str) -> list[onnx.NodeProto]:
+    """A mask of which the entries below a length are looked up, so that a shorter one is out of bounds."""
+    return [
+        node("Range", f"zero {length} one", f"{by}_places"),
+        node("Gather", f"{mask} {by}_places", f"{by}_whole", axis=1),
+        node("Cast", f"{by}_whole", f"{by}_real", to=TensorProto.FLOAT),
+        node("Unsqueeze", f"{by}_real last", by),
+    ]
+
+
+def decoder(caches: tuple[str, ...] = ("P",), more: int = 0) -> onnx.ModelProto:
+    """Tokens behind what is remembered, of which a mask says what counts, `more` longer than it needs to be."""
+    names = [f"past{index}" for index in range(len(caches))]
+    nodes = [
+        node("Gather", "embedding ids", "x0"),
+        node("Shape", "past0", "past_shape"),
+        node("Gather", "past_shape one", "length_of_past"),
+        node("Shape", "ids", "ids_shape"),
+        node("Gather", "ids_shape one", "tokens"),
+        node("Add", "length_of_past tokens", "least_total"),
+        node("Add", "least_total more", "total"),
+        *covered("mask", "total", "counted"),
+        node("ReduceSum", "counted one_axis", "number", keepdims=1),
+    ]
+    for index, name in enumerate(names):
+        nodes += [
+            node("Mul", f"x{index} number", f"x{index + 1}"),
+            node("Concat", f"{name} x{index + 1}", f"present{index}", axis=1),
+        ]
+    inputs = [info("ids", ["B", "T"], I64), info("mask", ["B", "M"], I64)]
+    inputs += [info(name, ["B", length, 4]) for name, length in zip(names, caches, strict=True)]
+    outputs = [info(f"present{index}", None) for index in range(len(names))]
+    return model(nodes, inputs, outputs, TABLES | {"more": np.array(more), "one_axis": np.array([1])})
+
+
+def test_a_mask_is_as_long_as_cache_and_tokens_where_no_node_says_so(tmp_path):
+    path = write_onnx(tmp_path / "net.onnx", decoder())
+    proof = gp.convert(path, tmp_path / "net.xml").proof
+    assert proof.passed
+    assert proof.relations == ("M = P+T",)
+    assert [sizes["M"] - sizes["P"] - sizes["T"] for sizes in proof.sizes] == [0, 0]
+    assert len({sizes["T"] for sizes in proof.sizes}) == len({sizes["P"] for sizes in proof.sizes}) == 2
+    assert "2 sizes (M = P+T, taken from what runs), 3 draws" in proof.sentence
+    assert proof.as_json()["relations"] == ["M = P+T"]
+
+
+def test_what_needs_no_relation_gets_none(tmp_path):
+    nodes = [node("Gather", "embedding ids", "x"), node("Concat", "past x", "y", axis=1)]
+    inputs = [info("ids", ["B", "T"], I64), info("past", ["B", "P", 4])]
+    path = write_onnx(tmp_path / "net.onnx", model(nodes, inputs, [info("y", None)], {"embedding": some(9, 4)}))
+    proof = gp.verify(path, path)
+    assert len(proof.sizes) == 2
+    assert proof.relations == ()
+
+
+def test_lengths_that_no_relation_explains_are_told_not_to_be_proven(tmp_path):
+    # The mask has eight entries more: the eight of a first try do, but no others.
+    path = write_onnx(tmp_path / "net.onnx", decoder(more=6))
+    proof = gp.verify(path, path)
+    assert proof.passed
+    assert len(proof.sizes) == 1 or proof.sizes[0]["M"] >= 8
+    assert proof.relations == ()
+
+
+def test_two_relations_are_found_together(tmp_path):
+    # An encoder's mask is as long as what the encoder has seen, the decoder's covers the cache, too.
+    proto = decoder()
+    body = proto.graph
+    body.node.extend(
+        [
+            node("Shape", "seen", "seen_shape"),
+            node("Gather", "seen_shape one", "seen_length"),
+            *covered("seen_mask", "seen_length", "attended"),
+            node("Mul", "seen attended", "z"),
+        ]
+    )
+    body.input.extend([info("seen_mask", ["B", "N"], I64), info("seen", ["B", "S", 4])])
+    body.output.append(info("z", None))
+    path = write_onnx(tmp_path / "net.onnx", proto)
+    proof = gp.verify(path, path)
+    assert proof.relations == ("M = P+T", "N = S")
+    assert len(proof.sizes) == 2
+    assert "(M = P+T and 1 more (--json tells), taken from what runs)" in proof.sentence
+
+
+def test_a_mask_may_be_a_fixed_number_of_tokens_longer(tmp_path):
+    proto = decoder()
+    proto.graph.input[0].CopyFrom(info("ids", ["B", 1], I64))
+    read = gp.load(write_onnx(tmp_path / "net.onnx", proto)).graph
+    free = {name: symbol for name, symbol in read.extents.declared.items() if name != "B"}
+    found = search(read, free, {"B": 3, "M": 7, "P": 5}, lambda tried: tried["M"] == tried["P"] + 1)
+    assert {name: str(dim) for name, dim in found.items()} == {"M": "P+1"}
+
+
+def test_what_broadcasts_is_equal(tmp_path):
+    nodes = [node("Add", "a b", "c"), node("Concat", "c d", "y", axis=0), node("Mul", "y e", "z")]
+    lengths = {"a": ["A"], "b": ["B"], "d": ["D"], "e": ["E"]}
+    proto = model(nodes, [info(name, shape) for name, shape in lengths.items()], [info("z", None)])
+    read = gp.load(write_onnx(tmp_path / "net.onnx", proto)).graph
+    free = dict(read.extents.declared)
+    first = next(candidates(read, free))
+    assert {name: str(dim) for name, dim in first.items()} == {"B": "A", "E": "A+D"}
+
+
+def test_caches_that_are_shaped_alike_are_equally_long_where_it_does_not_run_otherwise(tmp_path):
+    proto = decoder(("P", "Q", "R", "S", "U", "V"))
+    read = gp.load(write_onnx(tmp_path / "net.onnx", proto)).graph
+    free = {name: symbol for name, symbol in read.extents.declared.items() if name != "B"}
+    sizes = {"B": 3, "T": 7, "M": 2} | {name: 11 + index for index, name in enumerate("PQRSUV")}
+    asked = []
+
+    def runs(tried):
+        asked.append(tried)
+        return tried["M"] == tried["P"] + tried["T"] and len({tried[name] for name in "PQRSUV"}) == 1
+
+    found = search(read, free, sizes, runs)
+    assert {name: str(dim) for name, dim in found.items()} == {"M": "P+T"} | dict.fromkeys("QRSUV", "P")
+    assert len(asked) <= 4
+
+
+def test_candidates_define_no_extent_by_itself(tmp_path):
+    read = gp.load(write_onnx(tmp_path / "net.onnx", decoder(("P", "Q", "R")))).graph
+    free = {name: symbol for name, symbol in read.extents.declared.items() if name != "B"}
+    sizes = dict.fromkeys(free, 5) | {"B": 3}
+    every = list(candidates(read, free))
+    assert len(every) > 50
+    assert all(every.index(relations) == index for index, relations in enumerate(every))
+    for relations in every:
+        found = completed(relations, sizes)
+        assert completed(relations, found) == found
+
+
+def test_many_caches_are_no_reason_to_try_without_end(tmp_path):
+    lengths = tuple(f"L{index}" for index in range(80))
+    read = gp.load(write_onnx(tmp_path / "net.onnx", decoder(lengths))).graph
+    free = {name: symbol for name, symbol in read.extents.declared.items() if name != "B"}
+    assert len(list(candidates(read, free))) <= 400
