@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx.helper import make_empty_tensor_value_info
 
 import graphport as gp
 from graphport.conversion.dialects.onnx import after
@@ -17,6 +18,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.onnx import to_proto
 from graphport.ir.graph import Graph, Node, Value
+from tests.models import model, node, write_onnx
 
 
 def convolution(x: Any, w: Any, **told: Any) -> tuple[Graph, Node]:
@@ -136,3 +138,26 @@ def test_only_zeros_of_reals_become_negative(pad, is_changed):
             True,
             0,
         )
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13, 15, 18, 19, 23, 25])
+def test_coordinates_of_tensorflow_are_read_at_every_opset(tmp_path, opset):
+    # They left with opset 13, which is no reason for tf2onnx not to write them.
+    told = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "mode": "nearest"}
+    constants = {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, 0.6, 1.7], np.float32)}
+    x = {"x": np.random.default_rng(opset).normal(size=(1, 2, 5, 7)).astype(np.float32)}
+    for nearest in ("floor", "ceil"):
+        resize = node("Resize", ["x", "roi", "scales"], ["y"], nearest_mode=nearest, **told)
+        proto = model([resize], [("x", [1, 2, 5, 7])], [make_empty_tensor_value_info("y")], constants, opset=opset)
+        path = write_onnx(tmp_path / f"{nearest}.onnx", proto)
+        if nearest == "floor":
+            assert np.array_equal(gp.run(gp.load(path), x, backend="reference")["y"], ran(proto, x)[0])
+        else:
+            with pytest.raises(gp.DiagnosticError, match="tf_half_pixel_for_nn"):
+                gp.run(gp.load(path), x, backend="reference")
+
+
+def ran(proto: Any, inputs: dict[str, Any]) -> list[Any]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"]).run(None, inputs)

@@ -16,10 +16,16 @@ from graphport.ops.products import numbers
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
+_COORDINATES, _OF_TENSORFLOW = "coordinate_transformation_mode", "tf_half_pixel_for_nn"
+
 
 def before(graph: Graph) -> None:
-    """Put the content of each function in the place of its calls."""
+    """Put the content of each function in the place of its calls, and say what has left the standard otherwise."""
     inline_functions(graph)
+    for inner in walk(graph):
+        for node in inner:
+            if node.word == "Resize" and node.attributes.get(_COORDINATES) == _OF_TENSORFLOW:
+                _move_half_pixels(node)
 
 
 def after(graph: Graph) -> None:
@@ -35,6 +41,21 @@ def after(graph: Graph) -> None:
                         _pad_below_zero(inner, node)
                 case _:
                     continue
+
+
+def _move_half_pixels(node: Node) -> None:
+    """Say TensorFlow's own coordinates by half pixels.
+
+    Before  Resize(x, …, coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor")
+    After   Resize(x, …, coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_ceil")
+
+    They left with opset 13; tf2onnx goes on to write them, and ONNX Runtime to compute them. floor((x + 0.5) / scale)
+    is the nearest entry to (x + 0.5) / scale - 0.5, halves upward. Leaves alone: other modes, which are refused.
+    """
+    modes = node.attributes.get("mode", "nearest"), node.attributes.get("nearest_mode")
+    if node.dialect == "onnx" and modes == ("nearest", "floor"):
+        node.set_attribute(_COORDINATES, "half_pixel")
+        node.set_attribute("nearest_mode", "round_prefer_ceil")
 
 
 def _state_pads(node: Node) -> None:

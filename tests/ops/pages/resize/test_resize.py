@@ -12,11 +12,11 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.core.storage import storage_of
-from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
 from graphport.ops.pages.resize.sampling import COORDINATES
-from tests.ops.oracle import check_page, check_shapes, compare, merged, old_opset, run_page, run_word
+from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page, run_word
 
 
 def random(*shape, dtype: Any = np.float32, seed=0):
@@ -154,14 +154,6 @@ def test_old_resizing_means_the_same(opset, mode):
     if opset == 11:
         inputs[1] = np.zeros(8, np.float32)
     old_opset("Resize", opset, inputs, mode=mode, tolerance=1e-4)
-
-
-def test_a_coordinate_mode_of_old_has_another_name():
-    inputs = [random(1, 2, 4, 6), np.zeros(0, np.float32), np.array([1, 1, 0.6, 1.7], np.float32)]
-    attributes: dict[str, Any] = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "floor"}
-    old_opset("Resize", 11, inputs, **attributes)
-    with pytest.raises(UnsupportedError, match="tf_half_pixel_for_nn"):
-        run_word("onnx", "Resize", inputs, opset=11, **merged(attributes, {"nearest_mode": "ceil"}))
 
 
 @pytest.mark.parametrize("scales", [(2, 3), (0.5, 0.6), (0.6, 1.5), (1, 0.4)])

@@ -40,11 +40,8 @@ def resize_12(
 ) -> Value:
     """An empty tensor stood for an operand that is not there; there was a coordinate mode of TensorFlow's own."""
     if coordinate_transformation_mode == "tf_half_pixel_for_nn":
-        if mode != "nearest" or nearest_mode != "floor":
-            message = f"tf_half_pixel_for_nn with mode {mode} and nearest_mode {nearest_mode}"
-            raise UnsupportedError(message)
-        # floor((x + 0.5) / scale) is the nearest entry to (x + 0.5) / scale - 0.5, halves upward.
-        coordinate_transformation_mode, nearest_mode = "half_pixel", "round_prefer_ceil"
+        message = f"tf_half_pixel_for_nn with mode {mode} and nearest_mode {nearest_mode}"
+        raise UnsupportedError(message)
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
     return b(
         Resize,
