@@ -21,7 +21,9 @@ from tests.draws import times
 from tests.models import model, node
 
 SIZES = ({"B": 1, "T": 1, "H": 1}, {"B": 2, "T": 7, "H": 3}, {"B": 3, "T": 4, "H": 10}, {"B": 5, "T": 1, "H": 8})
-NUMBERS = {f"n{number}": np.array([number], np.int64) for number in range(-1, 13)}
+NUMBERS = {f"n{number}": np.array([number], np.int64) for number in range(-1, 13)} | {
+    "f1.7": np.array([1.7], np.float32)
+}
 MANY_SIZES = [{name: random.Random(f"{name}{turn}").randint(1, 14) for name in "BTHW"} for turn in range(20)]
 WEIGHTS = {f"w{k}": np.zeros((2, 2, k, k), np.float32) for k in (1, 2, 3)}
 FACTORS = {f"by {factor}": np.array([1, 1, factor, factor], np.float32) for factor in (0.3, 0.5, 0.75, 1, 1.5, 2)}
@@ -83,6 +85,12 @@ class Shaped:
     def cast(self):
         inner = self.add("Cast", [self.number()], to=onnx.TensorProto.INT32)
         self.numbers.append(self.add("Cast", [inner], to=onnx.TensorProto.INT64))
+
+    def measure(self):
+        """An extent that is computed in real numbers, as PyTorch's `int(1.7 * height)` is: nothing tells it."""
+        real = self.add("Cast", [self.number()], to=onnx.TensorProto.FLOAT)
+        scaled = self.add("Floor", [self.add("Mul", [real, "f1.7"])])
+        self.numbers.append(self.add("Cast", [scaled], to=onnx.TensorProto.INT64))
 
     def where(self):
         condition = self.add(self.draw(st.sampled_from(["Equal", "Less"])), [self.number(), self.number()])
@@ -179,6 +187,7 @@ class Pictured(Shaped):
 
 STEPS = [
     *(Shaped.read, Shaped.read, Shaped.compute, Shaped.compute, Shaped.pile, Shaped.cast, Shaped.where),
+    Shaped.measure,
     *(Shaped.flatten, Shaped.expand, Shaped.count, Shaped.cut, Shaped.join),
 ]
 
@@ -264,6 +273,30 @@ def test_extents_of_images_are_those_of_a_run(drawn):
             continue
         assert not errors
         hold(extents, facts, real, sizes)
+
+
+def test_an_extent_that_only_a_run_tells_leaves_the_others_of_a_shape_known():
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Split", ["shape"], ["n", "c", "h", "w"], num_outputs=4),
+        node("Cast", ["h"], ["real"], to=onnx.TensorProto.FLOAT),
+        node("Mul", ["real", "f1.7"], ["scaled"]),
+        node("Cast", ["scaled"], ["rows"], to=onnx.TensorProto.INT64),
+        node("Concat", ["n", "c", "rows", "w"], ["sizes"], axis=0),
+        node("Concat", ["n", "rows", "rows", "w"], ["twice"], axis=0),
+        node("Resize", ["x", "", "", "sizes"], ["resized"]),
+        node("ConstantOfShape", ["twice"], ["filled"]),
+    ]
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in ("resized", "filled")]
+    extents, facts, errors = claims(model(nodes, [("x", ["B", 3, "H", "W"])], outputs, NUMBERS, opset=19))
+    assert not errors
+    resized, filled = (fact.shape for fact in facts.values())
+    assert [str(dim) for dim in (*resized[:2], resized[3])] == ["B", "3", "W"]
+    assert [str(dim) for dim in (filled[0], filled[3])] == ["B", "W"]
+    # Nothing is known of it, not even that it is what it is elsewhere.
+    unknown = [extents.free(dim) for dim in (resized[2], *filled[1:3])]
+    assert all(len(names) == 1 and not names & {"B", "H", "W"} for names in unknown)
+    assert len(set.union(*unknown)) == 3
 
 
 def ran(proto):

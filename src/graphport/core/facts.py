@@ -155,6 +155,9 @@ _OPEN = "\0open"
 OPEN = Symbol(_OPEN, 0)
 """A dim that only a run can tell (how many elements are not zero); who sets the fact makes a symbol of it."""
 
+OPEN_ELEMENT = Symbol(_OPEN, None)
+"""The same of an element, which may be negative."""
+
 
 def open_dim(upper: Dim | None) -> Dim:
     """A dim like `OPEN` that is no greater than `upper`, where that is a number."""
@@ -200,12 +203,15 @@ def named(fact: Fact, name: str, least: int = 0) -> Fact:
         return fact
     if isinstance(fact, OptionalFact):
         return OptionalFact(named(fact.element, name, least))
-    if fact.shape is None or _NUMBERS.issuperset(map(type, fact.shape)):
-        return fact
-    if not any(map(is_open, fact.shape)):
-        return fact
-    dims = [
-        closed(dim, lambda low, high, axis=axis: Symbol(f"{name}.{axis}", max(low or 0, least), high))
-        for axis, dim in enumerate(fact.shape)
-    ]
-    return TensorFact(fact.dtype, tuple(dims))
+    shape, elements = fact.shape, fact.elements
+    if shape is not None and not _NUMBERS.issuperset(map(type, shape)):
+        shape = tuple(_own(dim, f"{name}.{axis}", least) for axis, dim in enumerate(shape))
+    if elements is not None and not _NUMBERS.issuperset(map(type, elements)):
+        elements = tuple(_own(dim, f"{name}.{index}", None) for index, dim in enumerate(elements))
+    is_same = shape == fact.shape and elements == fact.elements
+    return fact if is_same else TensorFact(fact.dtype, shape, elements, fact.reals)
+
+
+def _own(dim: Dim, name: str, least: int | None) -> Dim:
+    """The dim with a symbol of that name, no less than `least`, for what only a run can tell."""
+    return closed(dim, lambda low, high: Symbol(name, low if least is None else max(low or 0, least), high))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dims import Symbolic, Undecided, dim_of, element
-from graphport.core.facts import MOST_ELEMENTS, MOST_RANK, TensorFact
+from graphport.core.facts import MOST_ELEMENTS, MOST_RANK, OPEN_ELEMENT, TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 
@@ -27,6 +27,8 @@ def with_elements(
     wanted = [index for index, fact in enumerate(facts) if _takes_elements(fact)]
     if not wanted or not operands:
         return facts
+    if page.moves_data and page.symbolic:
+        operands = _with_open_elements(page, operands)
     arrays: list[Any] = []
     for operand in operands:
         if operand is None:
@@ -49,6 +51,24 @@ def with_elements(
         flat: np.ndarray[Any, Any] = np.asarray(results[index]).reshape(-1)
         facts[index] = facts[index].with_elements([int(x) if isinstance(x, bool) else dim_of(x) for x in flat.tolist()])
     return facts
+
+
+def _with_open_elements(page: Page, operands: Sequence[Fact | None]) -> Sequence[Fact | None]:
+    """Operands of which those that only a run can tell are open, where they are moved beside others that are known.
+
+    One extent that is computed in real numbers leaves the others of a shape known.
+    """
+    names = [each and each.name for each in map(page.signature.operand, range(len(operands)))]
+    moved = [each for each, name in zip(operands, names, strict=True) if name not in page.index_operands]
+    if not any(isinstance(each, TensorFact) and each.elements is not None for each in moved):
+        return operands
+    return [_opened(each) if each in moved and _takes_elements(each) else each for each in operands]
+
+
+def _opened(fact: Fact | None) -> Fact | None:
+    if not isinstance(fact, TensorFact):
+        return fact
+    return fact.with_elements([OPEN_ELEMENT] * prod(n for n in fact.dims if isinstance(n, int)))
 
 
 def _takes_elements(fact: Fact | None) -> bool:

@@ -74,6 +74,7 @@ class Wording:
             shape = known
         if elements is not None and not _NUMBERS.issuperset(map(type, elements)):
             known = self.extents.known(elements)
+            is_own = is_own or (known is None and any(map(is_open, elements)))
             elements = tuple(self._dim(dim, name, 0, None) for dim in elements) if known is None else known
         if shape == fact.shape and elements == fact.elements:
             return fact, False
