@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import cache, wraps
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from graphport.ops import declare, registry
@@ -27,6 +28,7 @@ else:
 
     T = TypeVar("T")
 
+F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
 _VIEWS_ROOT = "graphport.ops.views."
@@ -55,6 +57,35 @@ class View(Generic[T]):
                 return function(b, cls(*operands, **attributes))
 
             declare.lift(dialect, cls.operator, until=until)(lifted)
+            return function
+
+        return register
+
+
+class Attributes:
+    """Attributes that words of a dialect have in common: a dataclass with their names and defaults, all `kw_only`.
+
+    A rule takes them as one, behind the builder, and hands them on so. What else a word has are parameters of its own:
+
+        @Sliding.lower("nnef", "conv")
+        def conv(b: Builder, stated: Sliding, input: Value, filter: Value, *, groups: int = 1) -> Value: ...
+    """
+
+    @classmethod
+    def lower(cls, dialect: str, word: str, *, reads_facts_alone: bool = False) -> Callable[[F], F]:
+        """Register how `word` of `dialect`, which has these attributes, is said canonically."""
+        shared = signature(cls).parameters
+
+        def register(function: F) -> F:
+            @wraps(function)
+            def lowered(b: Builder, *operands: Any, **attributes: Any) -> Any:
+                own = {name: attributes.pop(name) for name in shared if name in attributes}
+                return function(b, cls(**own), *operands, **attributes)
+
+            builder, _, *others = signature(function).parameters.values()
+            called = sorted((builder, *others, *shared.values()), key=lambda parameter: parameter.kind)
+            vars(lowered)["__signature__"] = signature(function).replace(parameters=called)
+            declare.lower(dialect, word, reads_facts_alone=reads_facts_alone)(lowered)
             return function
 
         return register

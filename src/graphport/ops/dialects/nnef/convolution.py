@@ -10,9 +10,9 @@ import numpy as np
 from graphport.core.dims import decide_equal, decide_less
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.leading_broadcast import trailed
-from graphport.ops.dialects.nnef.convolution_borders import Pairs, Slide, bordered, emitted_padding, fact_of
+from graphport.ops.dialects.nnef.convolution_borders import Pairs, Slide, Sliding, bordered, emitted_padding, fact_of
 from graphport.ops.dialects.windows import transposed_window_of, window_options
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose
@@ -28,23 +28,13 @@ if TYPE_CHECKING:
 Shaped = tuple[int, ...]
 
 
-@lower("nnef", "conv")
+@Sliding.lower("nnef", "conv")
 def conv(
-    b: Builder,
-    input: Value,
-    filter: Value,
-    bias: Value | None = None,
-    *,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-    groups: int = 1,
+    b: Builder, stated: Sliding, input: Value, filter: Value, bias: Value | None = None, *, groups: int = 1
 ) -> Value:
     """Convolution; empty padding is automatic, `groups = 0` takes each channel by itself."""
     kernel = _kernel(b, input, filter)
-    slide = Slide.of(kernel, padding, stride, dilation)
-    x, slide = bordered(b, input, slide, border)
+    x, slide = bordered(b, input, Slide.of(kernel, stated), stated.border)
     group = _groups(b, input, groups)
     vector, rest = channel_bias(b, bias, b.dims(filter)[0])
     y = b(Conv, x, filter, vector, group=group if group != 1 else None, **slide.attributes(b.dims(x)[2:]))
@@ -52,19 +42,11 @@ def conv(
 
 
 def window_attributes(
-    b: Builder,
-    input: Value,
-    filter: Value,
-    *,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-    groups: int = 1,
+    b: Builder, stated: Sliding, input: Value, filter: Value, *, groups: int = 1
 ) -> dict[str, Any] | None:
     """How ONNX says the window of a convolution; `None` of a border that ONNX's convolutions do not have."""
-    slide = Slide.of(_kernel(b, input, filter), padding, stride, dilation)
-    if border != "constant":
+    slide = Slide.of(_kernel(b, input, filter), stated)
+    if stated.border != "constant":
         return None
     return {"group": _groups(b, input, groups), **slide.attributes(b.dims(input)[2:])}
 
@@ -166,25 +148,22 @@ def literal(b: Builder, number: float) -> Value:
     return value
 
 
-@lower("nnef", "deconv")
+@Sliding.lower("nnef", "deconv")
 def deconv(
     b: Builder,
+    stated: Sliding,
     input: Value,
     filter: Value,
     bias: Value | None = None,
     *,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
     output_shape: Shaped = (),
     groups: int = 1,
 ) -> Value:
     """Transposed convolution; `output_shape` counts batch and channels too and settles what the stride leaves open."""
     kernel = _kernel(b, input, filter)
-    slide = Slide.of(kernel, padding, stride, dilation)
-    if border not in ("constant", "ignore"):
-        message = f"border {border!r} of a transposed convolution"
+    slide = Slide.of(kernel, stated)
+    if stated.border not in ("constant", "ignore"):
+        message = f"border {stated.border!r} of a transposed convolution"
         raise UnsupportedError(message)
     group = _groups(b, input, groups)
     dims = b.dims(input)[2:]
@@ -299,60 +278,43 @@ def _grown(
     return (b(Add, y, b(Unsqueeze, bias, behind)),)
 
 
-@lower("nnef", "separable_conv")
+@Sliding.lower("nnef", "separable_conv")
 def separable_conv(
     b: Builder,
+    stated: Sliding,
     input: Value,
     plane_filter: Value,
     point_filter: Value,
     bias: Value | None = None,
     *,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
     groups: int = 1,
 ) -> Value:
     """A convolution of each channel by itself, then one over channels alone."""
     _check_separable(b, plane_filter, point_filter)
-    planes = conv(b, input, plane_filter, border=border, padding=padding, stride=stride, dilation=dilation, groups=0)
-    return conv(b, planes, point_filter, bias, padding=_no_padding(b, input), groups=groups)
+    planes = conv(b, stated, input, plane_filter, groups=0)
+    return conv(b, _no_padding(b, input), planes, point_filter, bias, groups=groups)
 
 
-@lower("nnef", "separable_deconv")
+@Sliding.lower("nnef", "separable_deconv")
 def separable_deconv(
     b: Builder,
+    stated: Sliding,
     input: Value,
     plane_filter: Value,
     point_filter: Value,
     bias: Value | None = None,
     *,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
     output_shape: Shaped = (),
     groups: int = 1,
 ) -> Value:
     """A transposed convolution over channels alone, then one of each channel by itself."""
     _check_separable(b, plane_filter, point_filter)
-    mixed = deconv(b, input, point_filter, padding=_no_padding(b, input), groups=groups)
-    return deconv(
-        b,
-        mixed,
-        plane_filter,
-        bias,
-        border=border,
-        padding=padding,
-        stride=stride,
-        dilation=dilation,
-        output_shape=output_shape,
-        groups=0,
-    )
+    mixed = deconv(b, _no_padding(b, input), input, point_filter, groups=groups)
+    return deconv(b, stated, mixed, plane_filter, bias, output_shape=output_shape, groups=0)
 
 
-def _no_padding(b: Builder, input: Value) -> Pairs:
-    return ((0, 0),) * (len(b.dims(input)) - 2)
+def _no_padding(b: Builder, input: Value) -> Sliding:
+    return Sliding(padding=((0, 0),) * (len(b.dims(input)) - 2))
 
 
 def _check_separable(b: Builder, plane_filter: Value, point_filter: Value) -> None:

@@ -16,6 +16,7 @@ from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
 from graphport.ops.pages.convolution.window import Window, same_pads, window
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Shape
+from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sliding(Attributes):
+    """What every word says whose window slides, one entry an axis; empty padding is automatic."""
+
+    border: str = "constant"
+    padding: Pairs = ()
+    stride: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +46,14 @@ class Slide:
     dilation: tuple[int, ...]
 
     @classmethod
-    def of(
-        cls, kernel: Sequence[Dim], padding: Sequence[Sequence[int]], stride: Sequence[int], dilation: Sequence[int]
-    ) -> Slide:
+    def of(cls, kernel: Sequence[Dim], stated: Sliding) -> Slide:
         """The attributes as they are written; empty ones filled up.
 
         Raises:
             ShapeError: one has the wrong number of entries, or one that is not positive.
         """
         rank = len(kernel)
+        padding, stride, dilation = stated.padding, stated.stride, stated.dilation
         for what, found in (("padding", padding), ("stride", stride), ("dilation", dilation)):
             if found and len(found) != rank:
                 message = f"{what} has {len(found)} entries for {rank} axes"

@@ -7,6 +7,7 @@ floor(r / p) (NNEF 1.0.5, 4.6.1). Resampling takes them as they are, and repeats
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.dialects.nnef.pooling.arrangement import Pooling
 from graphport.ops.dialects.nnef.pooling.pools import avg_pool, max_pool
 from graphport.ops.pages.arithmetic import Add, Ceil, Div, Floor, Max, Min, Mul, Sub
 from graphport.ops.pages.arithmetic.cast import Cast, CastLike
@@ -25,6 +27,7 @@ from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ReduceMax, ReduceSum
 from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -138,46 +141,34 @@ def _points(b: Builder, input: Value, rois: Value, axis: int, size: int, method:
     return b(Sub, points, b.like(rois, shift)) if shift else points
 
 
-@lower("nnef", "avg_roi_align")
-def avg_roi_align(
-    b: Builder,
-    input: Value,
-    rois: Value,
-    batch_index: Value,
-    *,
-    output_size: Shaped,
-    sampling_rate: Shaped,
-    resize_method: str = "symmetric",
-) -> Value:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RoiAlign(Attributes):
+    output_size: Shaped
+    sampling_rate: Shaped
+    resize_method: str = "symmetric"
+
+
+@_RoiAlign.lower("nnef", "avg_roi_align")
+def avg_roi_align(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch_index: Value) -> Value:
     """The mean of `sampling_rate` points in each cell of a grid over each region."""
-    x, window = _roi_samples(b, input, rois, batch_index, output_size, sampling_rate, resize_method)
-    return avg_pool(b, x, size=window, stride=window)
+    x, window = _roi_samples(b, stated, input, rois, batch_index)
+    return avg_pool(b, Pooling(size=window, stride=window), x)
 
 
-@lower("nnef", "max_roi_align")
-def max_roi_align(
-    b: Builder,
-    input: Value,
-    rois: Value,
-    batch_index: Value,
-    *,
-    output_size: Shaped,
-    sampling_rate: Shaped,
-    resize_method: str = "symmetric",
-) -> Value:
+@_RoiAlign.lower("nnef", "max_roi_align")
+def max_roi_align(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch_index: Value) -> Value:
     """The largest of `sampling_rate` points in each cell of a grid over each region."""
-    x, window = _roi_samples(b, input, rois, batch_index, output_size, sampling_rate, resize_method)
-    return max_pool(b, x, size=window, stride=window)
+    x, window = _roi_samples(b, stated, input, rois, batch_index)
+    return max_pool(b, Pooling(size=window, stride=window), x)
 
 
-def _roi_samples(
-    b: Builder, input: Value, rois: Value, batch_index: Value, size: Shaped, rate: Shaped, method: str
-) -> tuple[Value, Shaped]:
+def _roi_samples(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch_index: Value) -> tuple[Value, Shaped]:
+    size, rate = stated.output_size, stated.sampling_rate
     if len(rate) != len(size) or any(each < 1 for each in rate):
         message = f"sampling_rate is {list(rate)} for output_size {list(size)}"
         raise ShapeError(message, "one positive number for each spatial axis")
     points = tuple(n * each for n, each in zip(size, rate, strict=True))
-    return roi_resample(b, input, rois, batch_index, output_size=points, method=method), (1, 1, *rate)
+    return roi_resample(b, input, rois, batch_index, output_size=points, method=stated.resize_method), (1, 1, *rate)
 
 
 # ── pooling ───────────────────────────────────────────────────────────────────────────────────────────────────────────

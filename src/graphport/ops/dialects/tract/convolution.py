@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.ops.dialects.nnef import convolution as nnef
+from graphport.ops.dialects.nnef.convolution_borders import Sliding
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import word
 
@@ -34,7 +35,7 @@ def deconv(
     shape: tuple[Any, ...] = ()
     if len(output_shape) == len(dims) - 2:
         shape = (dims[0], b.dims(filter)[0], *output_shape)
-    return nnef.deconv(b, input, turned, bias, groups=group, output_shape=shape, **attributes)
+    return nnef.deconv(b, Sliding(**attributes), input, turned, bias, groups=group, output_shape=shape)
 
 
 def swapped(b: Builder, filter: Value, groups: int) -> Value:

@@ -12,7 +12,7 @@ from graphport.ops import registry
 from graphport.ops.dialects.nnef.convolution_borders import bordered, emitted_padding
 from graphport.ops.dialects.nnef.convolution_borders import known as known_dims
 from graphport.ops.dialects.nnef.pooling import pools
-from graphport.ops.dialects.nnef.pooling.arrangement import arranged
+from graphport.ops.dialects.nnef.pooling.arrangement import Pooling, arranged
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, word
 from graphport.ops.dialects.windows import window_options
@@ -26,55 +26,44 @@ if TYPE_CHECKING:
 Shaped = tuple[int, ...]
 
 
-def spatial(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of a window with 1, no padding and no step over the first two axes."""
+def spatial(attributes: dict[str, Any]) -> Pooling:
+    """A window with 1, no padding and no step over the first two axes."""
     found = dict(attributes)
     for name, own in (("size", 1), ("stride", 1), ("dilation", 1), ("padding", (0, 0))):
         given = found.get(name)
         if given and len(given) > 2:
             found[name] = (own, own, *given[2:])
-    return found
+    return Pooling(**found)
 
 
 @word("max_pool")
 def max_pool(b: Builder, input: Value, **attributes: Any) -> Value:
     """The largest entry; padding is never chosen."""
-    return pools.max_pool(b, input, **{**spatial(attributes), "border": "ignore"})
+    return pools.max_pool(b, spatial({**attributes, "border": "ignore"}), input)
 
 
 @word("avg_pool")
 def avg_pool(b: Builder, input: Value, **attributes: Any) -> Value:
     """The mean."""
-    return pools.avg_pool(b, input, **spatial(attributes))
+    return pools.avg_pool(b, spatial(attributes), input)
 
 
 @word("box")
-def box(b: Builder, input: Value, **attributes: Any) -> Value:
+def box(b: Builder, input: Value, *, normalize: bool = False, **attributes: Any) -> Value:
     """The sum, or the mean."""
-    return pools.box(b, input, **spatial(attributes))
+    return pools.box(b, spatial(attributes), input, normalize=normalize)
 
 
 @word("rms_pool")
 def rms_pool(b: Builder, input: Value, **attributes: Any) -> Value:
     """The root of the mean of squares."""
-    return pools.rms_pool(b, input, **spatial(attributes))
+    return pools.rms_pool(b, spatial(attributes), input)
 
 
 @word("max_pool_with_index")
-def max_pool_with_index(
-    b: Builder,
-    input: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Any = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-) -> tuple[Value, Value]:
+def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Value, Value]:
     """The largest entry, and its place in the plane of its channel."""
-    del border
-    given = spatial({"size": size, "padding": padding, "stride": stride, "dilation": dilation})
-    found = arranged(b, input, given["size"], given["padding"], given["stride"], given["dilation"])
+    found = arranged(b, input, spatial(attributes))
     x, slide = bordered(b, found.x, found.slide, "ignore", native="ignore")
     dims = b.dims(x)
     attributes = slide.attributes(dims[2:])

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.nnef import convolution
-from graphport.ops.dialects.nnef.convolution_borders import emitted_padding
+from graphport.ops.dialects.nnef.convolution_borders import Sliding, emitted_padding
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
 from graphport.ops.dialects.tract.types import datum, datum_name
@@ -92,19 +92,23 @@ def qconv(
     bias: Value,
     *numbers: Value,
     output_dt: str = "i32",
+    groups: int = 1,
     **attributes: Any,
 ) -> Value:
     """A convolution of codes; `a` is the filter, and `b` the input."""
+    stated = Sliding(**attributes)
     a0, a_scale, b0, b_scale, c0, c_scale = numbers
     target, space = datum(output_dt) or DType.INT32, len(b.dims(input)) - 2
     zeros = [_stored(b, zero, like) for zero, like in ((a0, filter), (b0, input))]
     if zeros[0] is not None and zeros[1] is not None:
-        found = _operator(
-            b, (input, filter, bias), (zeros[1], zeros[0]), (b_scale, a_scale, c_scale), c0, target, attributes
-        )
+        window = convolution.window_attributes(b, stated, input, filter, groups=groups)
+        codes = (zeros[1], zeros[0])
+        found = _operator(b, (input, filter, bias), codes, (b_scale, a_scale, c_scale), c0, target, window)
         if found is not None:
             return found
-    total = convolution.conv(b, _centred(b, input, b0), _centred(b, filter, _led(b, a0, space + 1)), **attributes)
+    total = convolution.conv(
+        b, stated, _centred(b, input, b0), _centred(b, filter, _led(b, a0, space + 1)), groups=groups
+    )
     total = OpBuilder(b)("Add", total, _wide(b, _led(b, bias, space)))
     return _coded(b, total, (_led(b, a_scale, space), b_scale, c_scale), c0, output_dt)
 
@@ -116,16 +120,13 @@ def _operator(
     scales: tuple[Value, Value, Value],
     shift: Value,
     target: DType,
-    attributes: dict[str, Any],
+    window: dict[str, Any] | None,
 ) -> Value | None:
     """ONNX's convolution of bytes; `None` where it is none, or where runtimes have no such."""
     x, w, bias = tensors
     emit = OpBuilder(b)
     maps, numbers = b.dims(w)[0], folded(bias)
-    if dtype_of(x) is not DType.UINT8 or not isinstance(maps, int) or numbers is None:
-        return None
-    window = convolution.window_attributes(b, x, w, **attributes)
-    if window is None:
+    if dtype_of(x) is not DType.UINT8 or not isinstance(maps, int) or numbers is None or window is None:
         return None
     whole = np.broadcast_to(numbers.numpy().reshape(-1), (maps,)).astype(np.int32)
     if target.bits == 8:

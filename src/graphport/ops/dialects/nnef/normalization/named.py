@@ -11,6 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import lower
 from graphport.ops.dialects.leading_broadcast import trailed
 from graphport.ops.dialects.nnef.convolution_borders import fact_of
+from graphport.ops.dialects.nnef.pooling.arrangement import Pooling
 from graphport.ops.dialects.nnef.pooling.pools import box
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import LRN, BatchNormalization, LpNormalization
@@ -85,7 +86,7 @@ def local_response_normalization(
     # ONNX Runtime refuses windows that have no middle.
     if over_channels and size[1] % 2:
         return b(LRN, input, alpha=alpha, beta=beta, bias=bias, size=size[1])
-    squares = box(b, b(Mul, input, input), size=size, normalize=True)
+    squares = box(b, Pooling(size=size), b(Mul, input, input), normalize=True)
     sigma = b(Add, b(Mul, squares, b.like(input, alpha)), b.like(input, bias))
     return b(Div, input, b(Pow, sigma, b.like(input, beta)))
 
@@ -100,7 +101,7 @@ def lift_lrn(b: Builder, op: LRNView) -> tuple[Value, ...]:
 @lower("nnef", "local_mean_normalization")
 def local_mean_normalization(b: Builder, input: Value, *, size: Shaped) -> Value:
     """What differs from the mean in the window around."""
-    return b(Sub, input, box(b, input, size=size, normalize=True))
+    return b(Sub, input, box(b, Pooling(size=size), input, normalize=True))
 
 
 @lower("nnef", "local_variance_normalization")
@@ -108,7 +109,7 @@ def local_variance_normalization(
     b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0
 ) -> Value:
     """Divided by the root of the mean square in the window around."""
-    sigma = b(Sqrt, box(b, b(Mul, input, input), size=size, normalize=True))
+    sigma = b(Sqrt, box(b, Pooling(size=size), b(Mul, input, input), normalize=True))
     return _divided(b, input, sigma, bias, epsilon)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphport.ops.declare import ShapeError
-from graphport.ops.dialects.nnef.convolution_borders import Pairs, Slide
+from graphport.ops.dialects.nnef.convolution_borders import Slide, Sliding
 from graphport.ops.pages.reshape import Squeeze, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Shaped = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling(Sliding):
+    """What poolings and box filters say, whose windows slide over all axes."""
+
+    size: Shaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +50,17 @@ class Arranged:
         return b(Squeeze, y, b.constant(list(range(self.added)))) if self.added else y
 
 
-def arranged(b: Builder, input: Value, size: Shaped, padding: Pairs, stride: Shaped, dilation: Shaped) -> Arranged:
+def arranged(b: Builder, input: Value, stated: Pooling) -> Arranged:
     """`input` with two axes in front that stay as they are, as ONNX's poolings want it; axes are added if need be.
 
     Raises:
         ShapeError: an attribute does not have one entry for each dimension, or one that is not positive.
     """
-    rank = len(b.dims(input))
+    rank, size = len(b.dims(input)), stated.size
     if len(size) != rank or any(k < 1 for k in size):
         message = f"size {list(size)} for a tensor of rank {rank}"
         raise ShapeError(message, "one positive entry for each dimension")
-    slide = Slide.of(size, padding, stride, dilation)
+    slide = Slide.of(size, stated)
     pairs = slide.padding or ((0, 0),) * rank
     slid = [axis for axis in range(rank) if size[axis] > 1 or slide.stride[axis] > 1 or any(pairs[axis])]
     still = [axis for axis in range(rank) if axis not in slid]

@@ -12,10 +12,10 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.nnef.convolution_borders import Pairs, Slide, bordered, fact_of, known
 from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES, padded
-from graphport.ops.dialects.nnef.pooling.arrangement import Shaped, arranged
+from graphport.ops.dialects.nnef.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
 from graphport.ops.pages.convolution.window import Window, numbers_of_pairs, window
 from graphport.ops.pages.generate import ConstantOfShape
@@ -29,20 +29,11 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@lower("nnef", "max_pool_with_index")
-def max_pool_with_index(
-    b: Builder,
-    input: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-) -> tuple[Value, Value]:
+@Pooling.lower("nnef", "max_pool_with_index")
+def max_pool_with_index(b: Builder, stated: Pooling, input: Value) -> tuple[Value, Value]:
     """The largest entry, and its position in the window; the first one of equals."""
-    found = arranged(b, input, size, padding, stride, dilation)
-    x, slide = bordered(b, found.x, found.slide, border, native="ignore")
+    found = arranged(b, input, stated)
+    x, slide = bordered(b, found.x, found.slide, stated.border, native="ignore")
     dims = known(b.dims(x))
     kernel = known(slide.kernel)
     attributes = slide.attributes(dims[2:])
@@ -52,19 +43,10 @@ def max_pool_with_index(
     return found.restored(b, y), found.restored(b, index)
 
 
-@lower("nnef", "argmax_pool")
-def argmax_pool(
-    b: Builder,
-    input: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-) -> Value:
+@Pooling.lower("nnef", "argmax_pool")
+def argmax_pool(b: Builder, stated: Pooling, input: Value) -> Value:
     """The position of the largest entry in the window."""
-    return max_pool_with_index(b, input, size=size, border=border, padding=padding, stride=stride, dilation=dilation)[1]
+    return max_pool_with_index(b, stated, input)[1]
 
 
 def _integers(b: Builder, numbers: object) -> Value:
@@ -105,24 +87,14 @@ def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Wind
     return total
 
 
-@lower("nnef", "sample")
-def sample(
-    b: Builder,
-    input: Value,
-    index: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-) -> Value:
+@Pooling.lower("nnef", "sample")
+def sample(b: Builder, stated: Pooling, input: Value, index: Value) -> Value:
     """The entries at the positions in the window that `index` names."""
-    slide = _slide(b, input, size, padding, stride, dilation)
+    slide = _slide(b, input, stated)
     amounts = slide.amounts(known(b.dims(input)))
     x = input
     if amounts is not None and any(any(pair) for pair in amounts):
-        x = padded(b, input, amounts, "constant" if border == "ignore" else border)
+        x = padded(b, input, amounts, "constant" if stated.border == "ignore" else stated.border)
     wide, windows = known(b.dims(x)), known(b.dims(index))
     expected = _windows(slide, wide)
     if windows != expected:
@@ -138,12 +110,12 @@ def _windows(slide: Slide, wide: tuple[int, ...]) -> tuple[int, ...]:
     return tuple((extent - (size - 1) * dilation - 1) // stride + 1 for extent, size, stride, dilation in steps)
 
 
-def _slide(b: Builder, input: Value, size: Shaped, padding: Pairs, stride: Shaped, dilation: Shaped) -> Slide:
-    rank = len(b.dims(input))
+def _slide(b: Builder, input: Value, stated: Pooling) -> Slide:
+    rank, size = len(b.dims(input)), stated.size
     if len(size) != rank or any(k < 1 for k in size):
         message = f"size {list(size)} for a tensor of rank {rank}"
         raise ShapeError(message, "one positive entry for each dimension")
-    return Slide.of(size, padding, stride, dilation)
+    return Slide.of(size, stated)
 
 
 def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...], lengths: tuple[int, ...]) -> Value:
@@ -165,24 +137,13 @@ def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...],
     return total if any(k > 1 for k in kernel) else b(Add, total, b(Mul, index, _integers(b, 0)))
 
 
-@lower("nnef", "desample")
-def desample(
-    b: Builder,
-    input: Value,
-    index: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-    output_shape: Shaped = (),
-) -> Value:
+@Pooling.lower("nnef", "desample")
+def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_shape: Shaped = ()) -> Value:
     """Zeros, and the entries at the positions in the window that `index` names; what meets there adds up."""
-    if border not in ("constant", "ignore"):
-        message = f"border {border!r} of an operation that writes"
+    if stated.border not in ("constant", "ignore"):
+        message = f"border {stated.border!r} of an operation that writes"
         raise UnsupportedError(message)
-    slide = _slide(b, input, size, padding, stride, dilation)
+    slide = _slide(b, input, stated)
     dims = known(b.dims(input))
     out, amounts = _conv_transpose(slide, dims, output_shape)
     canvas = tuple(n + begin + end for n, (begin, end) in zip(out, amounts, strict=True))

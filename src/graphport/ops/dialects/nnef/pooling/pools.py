@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.facts import UNKNOWN
-from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.nnef.convolution import deconv_attributes, steps
 from graphport.ops.dialects.nnef.convolution_borders import Pairs, bordered, emitted_padding, fact_of, known
 from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES
-from graphport.ops.dialects.nnef.pooling.arrangement import Shaped, arranged
+from graphport.ops.dialects.nnef.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.arithmetic import Mul, Sqrt
 from graphport.ops.pages.convolution import ConvTranspose
@@ -30,55 +30,27 @@ if TYPE_CHECKING:
     from graphport.ops.pages.convolution.window import Window
 
 
-@lower("nnef", "max_pool")
-def max_pool(
-    b: Builder,
-    input: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-) -> Value:
+@Pooling.lower("nnef", "max_pool")
+def max_pool(b: Builder, stated: Pooling, input: Value) -> Value:
     """The largest entry; a `constant` border puts zeros into the choice, an ignored one nothing."""
-    found = arranged(b, input, size, padding, stride, dilation)
-    x, slide = bordered(b, found.x, found.slide, border, native="ignore")
+    found = arranged(b, input, stated)
+    x, slide = bordered(b, found.x, found.slide, stated.border, native="ignore")
     y = b(MaxPool, x, kernel_shape=known(slide.kernel), **slide.attributes(b.dims(x)[2:]))
     return found.restored(b, y)
 
 
-@lower("nnef", "avg_pool")
-def avg_pool(
-    b: Builder,
-    input: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-) -> Value:
+@Pooling.lower("nnef", "avg_pool")
+def avg_pool(b: Builder, stated: Pooling, input: Value) -> Value:
     """The mean; a `constant` border counts as zeros, an ignored one not at all."""
-    return box(b, input, size=size, border=border, padding=padding, stride=stride, dilation=dilation, normalize=True)
+    return box(b, stated, input, normalize=True)
 
 
-@lower("nnef", "box")
-def box(
-    b: Builder,
-    input: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-    normalize: bool = False,
-) -> Value:
+@Pooling.lower("nnef", "box")
+def box(b: Builder, stated: Pooling, input: Value, *, normalize: bool = False) -> Value:
     """The sum, or with `normalize` the mean."""
-    found = arranged(b, input, size, padding, stride, dilation)
-    ignored = border == "ignore"
-    x, slide = bordered(b, found.x, found.slide, "constant" if ignored else border)
+    found = arranged(b, input, stated)
+    ignored = stated.border == "ignore"
+    x, slide = bordered(b, found.x, found.slide, "constant" if ignored else stated.border)
     counts_padding = None if slide.is_trivial or (ignored and normalize) else 1
     y = b(
         AveragePool,
@@ -87,45 +59,24 @@ def box(
         count_include_pad=counts_padding,
         **slide.attributes(b.dims(x)[2:]),
     )
-    if not normalize and prod(size) > 1:
-        y = b(Mul, y, b.like(y, float(prod(size))))
+    if not normalize and prod(stated.size) > 1:
+        y = b(Mul, y, b.like(y, float(prod(stated.size))))
     return found.restored(b, y)
 
 
-@lower("nnef", "rms_pool")
-def rms_pool(
-    b: Builder,
-    input: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-) -> Value:
+@Pooling.lower("nnef", "rms_pool")
+def rms_pool(b: Builder, stated: Pooling, input: Value) -> Value:
     """The root of the mean of squares."""
-    squares = b(Mul, input, input)
-    return b(Sqrt, avg_pool(b, squares, size=size, border=border, padding=padding, stride=stride, dilation=dilation))
+    return b(Sqrt, avg_pool(b, stated, b(Mul, input, input)))
 
 
-@lower("nnef", "debox")
-def debox(
-    b: Builder,
-    input: Value,
-    *,
-    size: Shaped,
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: Shaped = (),
-    dilation: Shaped = (),
-    output_shape: Shaped = (),
-    normalize: bool = False,
-) -> Value:
+@Pooling.lower("nnef", "debox")
+def debox(b: Builder, stated: Pooling, input: Value, *, output_shape: Shaped = (), normalize: bool = False) -> Value:
     """Each entry goes, whole or with `normalize` shared out, to all that its window covers; what meets adds up."""
-    if border not in ("constant", "ignore"):
-        message = f"border {border!r} of a filter that writes"
+    if stated.border not in ("constant", "ignore"):
+        message = f"border {stated.border!r} of a filter that writes"
         raise UnsupportedError(message)
-    found = arranged(b, input, size, padding, stride, dilation)
+    found = arranged(b, input, stated)
     channels = b.dims(found.x)[1]
     if not isinstance(channels, int):
         message = "the extent of an axis that no window slides over is not known"
