@@ -10,8 +10,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
-from graphport.ops.declare import LIFTINGS
-from graphport.ops.view import View
+from graphport.ops.declare import LIFTINGS, LOWERINGS
+from graphport.ops.view import Attributes, View
 from graphport.ops.views.convolution import ConvView
 from graphport.ops.views.pooling import MaxPoolView
 from tests.every import every
@@ -64,3 +64,29 @@ def test_a_view_with_other_operands_is_another():
     op = ConvView(x, w, group=3)
     assert dataclasses.replace(op, w=x).w is x
     assert (op.w, dataclasses.replace(op, w=x).group) == (w, 3)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Strided(Attributes):
+    """What two made up words have in common."""
+
+    stride: int
+    border: str = "constant"
+
+
+def test_a_lowering_is_given_what_words_have_in_common_as_one(monkeypatch):
+    monkeypatch.setitem(LOWERINGS, ("madeup", "conv"), [])
+
+    @Strided.lower("madeup", "conv")
+    def conv(b, op, x, w=None, *, groups=1):
+        return b, op, x, w, groups
+
+    (rule,) = LOWERINGS["madeup", "conv"]
+    assert rule.function("builder", "x", stride=2, groups=3) == ("builder", Strided(stride=2), "x", None, 3)
+    assert conv("builder", Strided(stride=2), "x") == ("builder", Strided(stride=2), "x", None, 1)
+    own = "(b, x, w=None, *, groups=1, stride: 'int', border: 'str' = 'constant')"
+    assert str(inspect.signature(rule.function)) == own
+    with pytest.raises(TypeError, match="stride"):
+        rule.function("builder", "x")
+    with pytest.raises(TypeError, match="madeup"):
+        rule.function("builder", "x", stride=2, madeup=1)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.openvino.convolution_windows import borders
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.openvino.convolution_windows import Sliding
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
 from graphport.ops.pages.arithmetic import Mul, Sub
 from graphport.ops.pages.comparison import Greater, Where
@@ -23,20 +23,8 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@lower("openvino", "opset1.BinaryConvolution")
-def binary_convolution(
-    b: Builder,
-    x: Value,
-    filters: Value,
-    *,
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    dilations: tuple[int, ...],
-    mode: str,
-    pad_value: float,
-    auto_pad: str = "explicit",
-) -> Value:
+@Sliding.lower("openvino", "opset1.BinaryConvolution")
+def binary_convolution(b: Builder, op: Sliding, x: Value, filters: Value, *, mode: str, pad_value: float) -> Value:
     """How many signs agree with the filter's, less how many do not: sums of products of 1 and -1.
 
     A number above 0 is 1, any other -1; what is padded with 0 counts for neither.
@@ -54,7 +42,7 @@ def binary_convolution(
     weights = b(
         Sub, b(Mul, cast(b, _lowest_first(b, filters), wide), b.constant(np.float32(2))), b.constant(np.float32(1))
     )
-    stated = borders(len(b.dims(filters)) - 2, strides, pads_begin, pads_end, dilations, auto_pad)
+    stated = op.borders(len(b.dims(filters)) - 2)
     if pad_value != 0:
         slid = window(b.dims(x)[2:], b.dims(filters)[2:], **stated)
         starts, stops = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))

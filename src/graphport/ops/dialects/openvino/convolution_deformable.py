@@ -11,7 +11,14 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.convolution_windows import biased, borders, columns_kernel, convolved, window_words
+from graphport.ops.dialects.openvino.convolution_windows import (
+    Sliding,
+    biased,
+    borders,
+    columns_kernel,
+    convolved,
+    window_words,
+)
 from graphport.ops.dialects.openvino.detection_boxes import counted, entry, extent, joined
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Min, Mul, Sub
@@ -31,27 +38,23 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-@lower("openvino", "opset1.DeformableConvolution")
-@lower("openvino", "opset8.DeformableConvolution")
+@Sliding.lower("openvino", "opset1.DeformableConvolution")
+@Sliding.lower("openvino", "opset8.DeformableConvolution")
 def deformable_convolution(
     b: Builder,
+    op: Sliding,
     x: Value,
     offsets: Value,
     filters: Value,
     mask: Value | None = None,
     *,
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    dilations: tuple[int, ...],
-    auto_pad: str = "explicit",
     group: int = 1,
     deformable_group: int = 1,
     bilinear_interpolation_pad: bool = False,
 ) -> Value:
     """A window bent by offsets; beyond the ends the data is zero where interpolation pads."""
     kernel = sizes(b.dims(filters)[2:], "the kernel")
-    stated = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
+    stated = op.borders(len(kernel))
     if "auto_pad" in stated:
         slid = window(b.dims(x)[2:], kernel, **stated)
         begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))

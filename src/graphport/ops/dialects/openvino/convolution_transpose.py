@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.convolution_windows import biased, check_entries, check_space, joined_groups
+from graphport.ops.dialects.openvino.convolution_windows import (
+    Sliding,
+    biased,
+    check_entries,
+    check_space,
+    joined_groups,
+)
 from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, sizes, vector
 from graphport.ops.dialects.windows import transposed_window_of
@@ -27,69 +33,53 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-@lower("openvino", "opset1.ConvolutionBackpropData")
+@Sliding.lower("openvino", "opset1.ConvolutionBackpropData")
 def convolution_backprop(
     b: Builder,
+    op: Sliding,
     x: Value,
     filters: Value,
     output_shape: Value | None = None,
     *,
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    dilations: tuple[int, ...],
-    auto_pad: str = "explicit",
     output_padding: tuple[int, ...] = (),
 ) -> Value:
     """A window that paints: the gradient of a convolution by its data."""
-    return _conv_transpose(
-        b, x, filters, 1, output_shape, strides, (pads_begin, pads_end), dilations, auto_pad, output_padding
-    )
+    return _conv_transpose(b, op, x, filters, 1, output_shape, output_padding)
 
 
-@lower("openvino", "opset1.GroupConvolutionBackpropData")
+@Sliding.lower("openvino", "opset1.GroupConvolutionBackpropData")
 def group_convolution_backprop(
     b: Builder,
+    op: Sliding,
     x: Value,
     filters: Value,
     output_shape: Value | None = None,
     *,
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    dilations: tuple[int, ...],
-    auto_pad: str = "explicit",
     output_padding: tuple[int, ...] = (),
 ) -> Value:
     """The same for each group of channels; filters have an axis of groups in front."""
     group, *_ = sizes(b.dims(filters)[:1], "the number of groups")
-    joined = joined_groups(b, filters)
-    return _conv_transpose(
-        b, x, joined, group, output_shape, strides, (pads_begin, pads_end), dilations, auto_pad, output_padding
-    )
+    return _conv_transpose(b, op, x, joined_groups(b, filters), group, output_shape, output_padding)
 
 
 def _conv_transpose(
     b: Builder,
+    op: Sliding,
     x: Value,
     w: Value,
     group: int,
     output_shape: Value | None,
-    strides: Sequence[int],
-    pads: tuple[Sequence[int], Sequence[int]],
-    dilations: Sequence[int],
-    auto_pad: str,
     output_padding: Sequence[int],
 ) -> Value:
     kernel = sizes(b.dims(w)[2:], "the kernel")
     rank = len(kernel)
-    check_entries(rank, strides=strides, dilations=dilations, output_padding=output_padding)
+    check_entries(rank, strides=op.strides, dilations=op.dilations, output_padding=output_padding)
     ones, zeros = (1,) * rank, (0,) * rank
-    strides, dilations, extra = strides or ones, dilations or ones, output_padding or zeros
+    strides, dilations, extra = op.strides or ones, op.dilations or ones, output_padding or zeros
     cut = [(0, 0)] * rank
-    if auto_pad in ("explicit", "notset"):
-        check_entries(rank, pads_begin=pads[0], pads_end=pads[1])
-        cut = list(zip(pads[0] or zeros, pads[1] or zeros, strict=True))
+    if op.auto_pad in ("explicit", "notset"):
+        check_entries(rank, pads_begin=op.pads_begin, pads_end=op.pads_end)
+        cut = list(zip(op.pads_begin or zeros, op.pads_end or zeros, strict=True))
     if output_shape is not None:
         wanted = integers(output_shape)
         if wanted is None:
@@ -100,7 +90,7 @@ def _conv_transpose(
             (n - 1) * s + (k - 1) * d + 1 + e
             for n, s, k, d, e in zip(dims, strides, kernel, dilations, extra, strict=True)
         ]
-        cut = [_cut(n - out, auto_pad, pair) for n, out, pair in zip(full, wanted, cut, strict=True)]
+        cut = [_cut(n - out, op.auto_pad, pair) for n, out, pair in zip(full, wanted, cut, strict=True)]
     return _trimmed(b, x, w, group, kernel, strides, dilations, cut, extra)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.convolution_extents import Vectors, same_padding, spatial
@@ -22,6 +23,7 @@ from graphport.ops.pages.convolution import Conv
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat
+from graphport.ops.view import Attributes
 from graphport.ops.views.convolution import ConvIntegerView, ConvView, QLinearConvView
 
 if TYPE_CHECKING:
@@ -139,39 +141,32 @@ def cropped(b: Builder, x: Value, pads: Sequence[int]) -> Value:
     return b(Pad, x, vector(b, [0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
 
 
-@lower("openvino", "opset1.Convolution", reads_facts_alone=True)
-def convolution(
-    b: Builder,
-    x: Value,
-    filters: Value,
-    *,
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    dilations: tuple[int, ...],
-    auto_pad: str = "explicit",
-) -> Value:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sliding(Attributes):
+    """What every convolution says of its window."""
+
+    strides: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+    dilations: tuple[int, ...]
+    auto_pad: str = "explicit"
+
+    def borders(self, rank: int) -> dict[str, Any]:
+        """The same in ONNX's words."""
+        return borders(rank, self.strides, self.pads_begin, self.pads_end, self.dilations, self.auto_pad)
+
+
+@Sliding.lower("openvino", "opset1.Convolution", reads_facts_alone=True)
+def convolution(b: Builder, op: Sliding, x: Value, filters: Value) -> Value:
     """Sums of products under a sliding window."""
-    stated = borders(len(b.dims(filters)) - 2, strides, pads_begin, pads_end, dilations, auto_pad)
-    return convolved(b, x, filters, 1, stated)
+    return convolved(b, x, filters, 1, op.borders(len(b.dims(filters)) - 2))
 
 
-@lower("openvino", "opset1.GroupConvolution")
-def group_convolution(
-    b: Builder,
-    x: Value,
-    filters: Value,
-    *,
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    dilations: tuple[int, ...],
-    auto_pad: str = "explicit",
-) -> Value:
+@Sliding.lower("openvino", "opset1.GroupConvolution")
+def group_convolution(b: Builder, op: Sliding, x: Value, filters: Value) -> Value:
     """The same for each group of channels; filters have an axis of groups in front."""
     group, *_ = sizes(b.dims(filters)[:1], "the number of groups")
-    stated = borders(len(b.dims(filters)) - 3, strides, pads_begin, pads_end, dilations, auto_pad)
-    return convolved(b, x, joined_groups(b, filters), group, stated)
+    return convolved(b, x, joined_groups(b, filters), group, op.borders(len(b.dims(filters)) - 3))
 
 
 def joined_groups(b: Builder, filters: Value) -> Value:

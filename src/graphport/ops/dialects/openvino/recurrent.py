@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.view import Attributes
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 Lifted = tuple[Value | None, ...] | None
@@ -30,63 +32,63 @@ _SHARED = frozenset({"Sigmoid", "Tanh", "Relu", "HardSigmoid", "Elu", "Softsign"
 _ONNX_GATES = "iofc"
 
 
-class _Options(NamedTuple):
-    """What the words say besides operands."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell(Attributes):
+    """What every recurrent word says; where it names no activations, they are those of its kind."""
 
     hidden_size: int
-    direction: str
-    activations: Names
-    alpha: Numbers
-    beta: Numbers
-    clip: float
+    activations: Names = ()
+    activations_alpha: Numbers = ()
+    activations_beta: Numbers = ()
+    clip: float = 0.0
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self, usual: Names, direction: str = "forward") -> dict[str, Any]:
         """The same for ONNX, where each direction has its own activations."""
-        ways = 2 if self.direction == "bidirectional" else 1
-        unknown = [name for name in self.activations if name.lower() not in _ACTIVATION_NAMES]
+        ways, names = 2 if direction == "bidirectional" else 1, self.activations or usual
+        unknown = [name for name in names if name.lower() not in _ACTIVATION_NAMES]
         if unknown:
             message = f"ONNX has no activation {', '.join(unknown)}"
             raise UnsupportedError(message)
         return {
             "hidden_size": self.hidden_size,
-            "direction": self.direction,
-            "activations": tuple(_ACTIVATION_NAMES[name.lower()] for name in self.activations) * ways,
-            "activation_alpha": self.alpha * ways or None,
-            "activation_beta": self.beta * ways or None,
+            "direction": direction,
+            "activations": tuple(_ACTIVATION_NAMES[name.lower()] for name in names) * ways,
+            "activation_alpha": self.activations_alpha * ways or None,
+            "activation_beta": self.activations_beta * ways or None,
             "clip": self.clip or None,
         }
 
 
-@lower("openvino", "opset5.LSTMSequence")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer(Cell):
+    """And what those say that go over a sequence."""
+
+    direction: str = "forward"
+
+
+_LSTM = ("sigmoid", "tanh", "tanh")
+_GRU = ("sigmoid", "tanh")
+_RNN = ("tanh",)
+"""Activations that the kinds have where nothing else is said."""
+
+
+@Layer.lower("openvino", "opset5.LSTMSequence")
 def lstm_sequence(
-    b: Builder,
-    x: Value,
-    h: Value,
-    c: Value,
-    lengths: Value,
-    w: Value,
-    r: Value,
-    bias: Value,
-    *,
-    hidden_size: int,
-    direction: str = "forward",
-    activations: Names = ("sigmoid", "tanh", "tanh"),
-    activations_alpha: Numbers = (),
-    activations_beta: Numbers = (),
-    clip: float = 0.0,
+    b: Builder, op: Layer, x: Value, h: Value, c: Value, lengths: Value, w: Value, r: Value, bias: Value
 ) -> tuple[Value, ...]:
     """Long short-term memory.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], two states."""
-    options = _Options(hidden_size, direction, activations, activations_alpha, activations_beta, clip)
+    options = op.attributes(_LSTM, op.direction)
     weights = [_ordered(b, each, "fico", axis=1) for each in (w, r)]
     both = _both_biases(b, _ordered(b, bias, "fico", axis=1))
     states = [_swapped(b, each) for each in (h, c)]
-    made = b.results(LSTM, 3, _swapped(b, x), *weights, both, _lengths(b, lengths, x), *states, **options.attributes())
+    made = b.results(LSTM, 3, _swapped(b, x), *weights, both, _lengths(b, lengths, x), *states, **options)
     return _sequence_first(b, made[0]), *(_swapped(b, each) for each in made[1:])
 
 
-@lower("openvino", "opset5.GRUSequence")
+@Layer.lower("openvino", "opset5.GRUSequence")
 def gru_sequence(
     b: Builder,
+    op: Layer,
     x: Value,
     h: Value,
     lengths: Value,
@@ -94,17 +96,11 @@ def gru_sequence(
     r: Value,
     bias: Value,
     *,
-    hidden_size: int,
-    direction: str = "forward",
     linear_before_reset: bool = False,
-    activations: Names = ("sigmoid", "tanh"),
-    activations_alpha: Numbers = (),
-    activations_beta: Numbers = (),
-    clip: float = 0.0,
 ) -> tuple[Value, ...]:
     """Gated recurrent units.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
-    options = _Options(hidden_size, direction, activations, activations_alpha, activations_beta, clip)
-    both = _reset_biases(b, bias, hidden_size) if linear_before_reset else _both_biases(b, bias)
+    options = op.attributes(_GRU, op.direction)
+    both = _reset_biases(b, bias, op.hidden_size) if linear_before_reset else _both_biases(b, bias)
     made = b.results(
         GRU,
         2,
@@ -115,64 +111,40 @@ def gru_sequence(
         _lengths(b, lengths, x),
         _swapped(b, h),
         linear_before_reset=int(linear_before_reset),
-        **options.attributes(),
+        **options,
     )
     return _sequence_first(b, made[0]), _swapped(b, made[1])
 
 
-@lower("openvino", "opset5.RNNSequence")
+@Layer.lower("openvino", "opset5.RNNSequence")
 def rnn_sequence(
-    b: Builder,
-    x: Value,
-    h: Value,
-    lengths: Value,
-    w: Value,
-    r: Value,
-    bias: Value,
-    *,
-    hidden_size: int,
-    direction: str = "forward",
-    activations: Names = ("tanh",),
-    activations_alpha: Numbers = (),
-    activations_beta: Numbers = (),
-    clip: float = 0.0,
+    b: Builder, op: Layer, x: Value, h: Value, lengths: Value, w: Value, r: Value, bias: Value
 ) -> tuple[Value, ...]:
     """Plain recurrence.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
-    options = _Options(hidden_size, direction, activations, activations_alpha, activations_beta, clip)
+    options = op.attributes(_RNN, op.direction)
     both = _both_biases(b, bias)
     operands = (_swapped(b, x), w, r, both, _lengths(b, lengths, x), _swapped(b, h))
-    made = b.results(RNN, 2, *operands, **options.attributes())
+    made = b.results(RNN, 2, *operands, **options)
     return _sequence_first(b, made[0]), _swapped(b, made[1])
 
 
-@lower("openvino", "opset4.LSTMCell")
+@Cell.lower("openvino", "opset4.LSTMCell")
 def lstm_cell(
-    b: Builder,
-    x: Value,
-    h: Value,
-    c: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    *,
-    hidden_size: int,
-    activations: Names = ("sigmoid", "tanh", "tanh"),
-    activations_alpha: Numbers = (),
-    activations_beta: Numbers = (),
-    clip: float = 0.0,
+    b: Builder, op: Cell, x: Value, h: Value, c: Value, w: Value, r: Value, bias: Value | None = None
 ) -> tuple[Value, Value]:
     """One step of long short-term memory.  Shapes: x [batch, n], states [batch, hidden] → two states."""
-    options = _Options(hidden_size, "forward", activations, activations_alpha, activations_beta, clip)
+    options = op.attributes(_LSTM)
     weights = [_unsqueezed(b, _ordered(b, each, "fico", axis=0), 0) for each in (w, r)]
     both = None if bias is None else _both_biases(b, _unsqueezed(b, _ordered(b, bias, "fico", axis=0), 0))
     states = [_unsqueezed(b, each, 0) for each in (h, c)]
-    made = b.results(LSTM, 3, _unsqueezed(b, x, 0), *weights, both, None, *states, **options.attributes())
+    made = b.results(LSTM, 3, _unsqueezed(b, x, 0), *weights, both, None, *states, **options)
     return _squeezed(b, made[1], 0), _squeezed(b, made[2], 0)
 
 
-@lower("openvino", "opset1.LSTMCell")
+@Cell.lower("openvino", "opset1.LSTMCell")
 def old_lstm_cell(
     b: Builder,
+    op: Cell,
     x: Value,
     h: Value,
     c: Value,
@@ -183,60 +155,42 @@ def old_lstm_cell(
     *,
     weights_format: str = "ifco",
     input_forget: bool = False,
-    **options: Any,
 ) -> tuple[Value, Value]:
     """The same: peepholes and the attributes of its own may stand in a file, but OpenVINO computes without them."""
     del peepholes, weights_format, input_forget
-    return lstm_cell(b, x, h, c, w, r, bias, **options)
+    return lstm_cell(b, op, x, h, c, w, r, bias)
 
 
-@lower("openvino", "opset3.GRUCell")
+@Cell.lower("openvino", "opset3.GRUCell")
 def gru_cell(
     b: Builder,
+    op: Cell,
     x: Value,
     h: Value,
     w: Value,
     r: Value,
     bias: Value | None = None,
     *,
-    hidden_size: int,
     linear_before_reset: bool = False,
-    activations: Names = ("sigmoid", "tanh"),
-    activations_alpha: Numbers = (),
-    activations_beta: Numbers = (),
-    clip: float = 0.0,
 ) -> Value:
     """One step of a gated recurrent unit.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
-    options = _Options(hidden_size, "forward", activations, activations_alpha, activations_beta, clip)
+    options = op.attributes(_GRU)
     both = None
     if bias is not None:
         one = _unsqueezed(b, bias, 0)
-        both = _reset_biases(b, one, hidden_size) if linear_before_reset else _both_biases(b, one)
+        both = _reset_biases(b, one, op.hidden_size) if linear_before_reset else _both_biases(b, one)
     operands = (_unsqueezed(b, x, 0), _unsqueezed(b, w, 0), _unsqueezed(b, r, 0), both, None, _unsqueezed(b, h, 0))
-    made = b.results(GRU, 2, *operands, linear_before_reset=int(linear_before_reset), **options.attributes())
+    made = b.results(GRU, 2, *operands, linear_before_reset=int(linear_before_reset), **options)
     return _squeezed(b, made[1], 0)
 
 
-@lower("openvino", "opset1.RNNCell")
-def rnn_cell(
-    b: Builder,
-    x: Value,
-    h: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    *,
-    hidden_size: int,
-    activations: Names = ("tanh",),
-    activations_alpha: Numbers = (),
-    activations_beta: Numbers = (),
-    clip: float = 0.0,
-) -> Value:
+@Cell.lower("openvino", "opset1.RNNCell")
+def rnn_cell(b: Builder, op: Cell, x: Value, h: Value, w: Value, r: Value, bias: Value | None = None) -> Value:
     """One step of a plain recurrence.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
-    options = _Options(hidden_size, "forward", activations, activations_alpha, activations_beta, clip)
+    options = op.attributes(_RNN)
     both = None if bias is None else _both_biases(b, _unsqueezed(b, bias, 0))
     operands = (_unsqueezed(b, x, 0), _unsqueezed(b, w, 0), _unsqueezed(b, r, 0), both, None, _unsqueezed(b, h, 0))
-    made = b.results(RNN, 2, *operands, **options.attributes())
+    made = b.results(RNN, 2, *operands, **options)
     return _squeezed(b, made[1], 0)
 
 

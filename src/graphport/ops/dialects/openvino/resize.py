@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ from graphport.ops.pages.reshape import Identity
 from graphport.ops.pages.resize import Resize
 from graphport.ops.pages.resize.sampling import Axis, cubic, nearest_entries, resampled, source_coordinates, taps
 from graphport.ops.shapes import axis_indices
+from graphport.ops.view import Attributes
 from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
@@ -63,66 +64,42 @@ def interpolate_1(
     return _resized(b, x, axes, output_shape, None, stated)
 
 
-@lower("openvino", "opset4.Interpolate")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpolation(Attributes):
+    """What the newer words say of places and of weights."""
+
+    mode: str
+    shape_calculation_mode: str
+    coordinate_transformation_mode: str = "half_pixel"
+    nearest_mode: str = "round_prefer_floor"
+    antialias: bool = False
+    pads_begin: tuple[int, ...] = ()
+    pads_end: tuple[int, ...] = ()
+    cube_coeff: float = -0.75
+
+
+@Interpolation.lower("openvino", "opset4.Interpolate")
 def interpolate_4(
-    b: Builder,
-    x: Value,
-    output_shape: Value,
-    scales: Value,
-    axes: Value | None = None,
-    *,
-    mode: str,
-    shape_calculation_mode: str,
-    coordinate_transformation_mode: str = "half_pixel",
-    nearest_mode: str = "round_prefer_floor",
-    antialias: bool = False,
-    pads_begin: tuple[int, ...] = (),
-    pads_end: tuple[int, ...] = (),
-    cube_coeff: float = -0.75,
+    b: Builder, op: Interpolation, x: Value, output_shape: Value, scales: Value, axes: Value | None = None
 ) -> Value:
     """To a given shape, or by given scales; both are operands, and one of them counts."""
-    stated = {
-        "mode": mode,
-        "coordinates": coordinate_transformation_mode,
-        "nearest": nearest_mode,
-        "antialias": antialias,
-        "a": cube_coeff,
-    }
-    x = _padded(b, x, pads_begin, pads_end)
-    by_scales = shape_calculation_mode == "scales"
-    chosen = _axes(b, x, axes)
-    return _resized(b, x, chosen, None if by_scales else output_shape, scales if by_scales else None, stated)
+    return interpolate_11(b, op, x, scales if op.shape_calculation_mode == "scales" else output_shape, axes)
 
 
-@lower("openvino", "opset11.Interpolate")
-def interpolate_11(
-    b: Builder,
-    x: Value,
-    scales_or_sizes: Value,
-    axes: Value | None = None,
-    *,
-    mode: str,
-    shape_calculation_mode: str,
-    coordinate_transformation_mode: str = "half_pixel",
-    nearest_mode: str = "round_prefer_floor",
-    antialias: bool = False,
-    pads_begin: tuple[int, ...] = (),
-    pads_end: tuple[int, ...] = (),
-    cube_coeff: float = -0.75,
-) -> Value:
+@Interpolation.lower("openvino", "opset11.Interpolate")
+def interpolate_11(b: Builder, op: Interpolation, x: Value, scales_or_sizes: Value, axes: Value | None = None) -> Value:
     """To a given shape, or by given scales."""
     stated = {
-        "mode": mode,
-        "coordinates": coordinate_transformation_mode,
-        "nearest": nearest_mode,
-        "antialias": antialias,
-        "a": cube_coeff,
+        "mode": op.mode,
+        "coordinates": op.coordinate_transformation_mode,
+        "nearest": op.nearest_mode,
+        "antialias": op.antialias,
+        "a": op.cube_coeff,
     }
-    x = _padded(b, x, pads_begin, pads_end)
-    by_scales = shape_calculation_mode == "scales"
-    chosen = _axes(b, x, axes)
+    x = _padded(b, x, op.pads_begin, op.pads_end)
+    by_scales = op.shape_calculation_mode == "scales"
     operands = (None, scales_or_sizes) if by_scales else (scales_or_sizes, None)
-    return _resized(b, x, chosen, *operands, stated)
+    return _resized(b, x, _axes(b, x, axes), *operands, stated)
 
 
 def _axes(b: Builder, x: Value, axes: Value | None) -> tuple[int, ...]:
