@@ -84,7 +84,7 @@ def test_a_lowering_is_given_what_words_have_in_common_as_one(monkeypatch):
     (rule,) = LOWERINGS["madeup", "conv"]
     assert rule.function("builder", "x", stride=2, groups=3) == ("builder", Strided(stride=2), "x", None, 3)
     assert conv("builder", Strided(stride=2), "x") == ("builder", Strided(stride=2), "x", None, 1)
-    own = "(b, x, w=None, *, groups=1, stride: 'int', border: 'str' = 'constant')"
+    own = "(b, x, w=None, *, groups=1, stride: int, border: str = 'constant')"
     assert str(inspect.signature(rule.function)) == own
     with pytest.raises(TypeError, match="stride"):
         rule.function("builder", "x")
