@@ -239,6 +239,26 @@ def outputs_of(path, given):
     return list(run_ncnn(path, {name: array[0] for name, array in given.items()}, names).values())
 
 
+def test_ncnn_reads_names_of_any_length(tmp_path):
+    # Places in a program of layers within layers are called so; ncnn reads 255 bytes of a name and then something else.
+    deep = "unet/" + "block;" * 60
+    names = [f"{deep}{index}" for index in range(3)] + ["e" * 249, "é" * 130]
+    chained = zip(["x", *names], names, strict=False)
+    nodes = [node("Sigmoid", [before], [after], name=f"{after}/sigmoid") for before, after in chained]
+    nodes.append(node("Neg", names[:1], ["y"]))
+    proto = model(nodes, [typed("x", [1, 3])], [typed(names[-1], [1, 3]), typed("y", [1, 3])])
+    loaded = gp.load(write_onnx(tmp_path / "m.onnx", proto))
+    x = numbers(1, 3)
+    expected = gp.run(loaded, {"x": x})
+    gp.save(loaded, tmp_path / "m.ncnn.param")
+    again = gp.load(tmp_path / "m.ncnn.param")
+    for name, want in zip(again.outputs, expected.values(), strict=True):
+        np.testing.assert_allclose(gp.run(again, {"x": x})[name], want, rtol=1e-6)
+    found = run_ncnn(tmp_path / "m.ncnn.param", {"x": x[0]}, list(again.outputs))
+    for got, want in zip(found.values(), expected.values(), strict=True):
+        np.testing.assert_allclose(got, want[0], rtol=1e-5)
+
+
 def test_results_stand_in_their_own_order(tmp_path):
     steps = [
         ("Sigmoid", "x", "a", {}),

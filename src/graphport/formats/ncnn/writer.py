@@ -29,6 +29,10 @@ _TEXT = ".param"
 _ARRAY = -23300
 _LINES = 512
 """So many lines become one piece of the text."""
+_NAME = 255
+"""Bytes that ncnn's reader takes of a name (`%255s`); what is longer it does not read."""
+_STEM = 200
+"""So many of a longer name are kept: what makes names unique stands behind them."""
 _SHAPES = frozenset({"0", "1", "2", "11", "30"})
 """Parameters of an input that say its shape."""
 
@@ -155,10 +159,10 @@ class _Writer:
 
     def _end(self, blob: str) -> str:
         """A layer that reads what nobody reads: ncnn takes that for an output of the model."""
-        return self._row("Noop", f"unread_{blob}", [blob], [], [])
+        return self._row("Noop", _short(f"unread_{blob}"), [blob], [], [])
 
     def _fresh(self, name: str) -> str:
-        plain = name if name.isidentifier() else "_".join(name.replace("=", "_").split()) or "_"
+        plain = _short(name if name.isidentifier() else "_".join(name.replace("=", "_").split()) or "_")
         found = unique(plain, self._taken, self._counters) if plain in self._taken else plain
         self._taken.add(found)
         return found
@@ -179,7 +183,7 @@ class _Writer:
         layer = node.note(LINE)
         outputs = self._called(node.results)
         words = self._parameters(node, layer if isinstance(layer, Layer) else None)
-        name = node.name or (outputs[0] if outputs else node.word)
+        name = _short(node.name or (outputs[0] if outputs else node.word))
         if not isinstance(layer, Layer):
             name = unique(name, self._layers, self._counters) if name in self._layers else name
         self._layers.add(name)
@@ -275,6 +279,12 @@ def _place(owner: Node | Value) -> int:
         places, index = origin
         return places.start(index) if isinstance(places, Spans) else -1
     return -1 if origin is None or origin.start is None else origin.start
+
+
+def _short(name: str) -> str:
+    """The name, or the front of one that ncnn does not read."""
+    stored = name.encode()
+    return name if len(stored) <= _NAME else stored[:_STEM].decode(errors="ignore")
 
 
 def _encoded(lines: Sequence[str]) -> bytes:
