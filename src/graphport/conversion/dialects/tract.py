@@ -8,12 +8,14 @@ from graphport.conversion import quantization_file
 from graphport.conversion.settled import settle_inputs
 from graphport.core.facts import TensorFact
 from graphport.ir import states
-from graphport.ir.graph import Node
+from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ir.rewrite import copy_node
+from graphport.ops import registry
 from graphport.ops.dialects.tract.types import datum_name
 from graphport.ops.loops.recurrent import recognize
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Attribute, Graph
+    from graphport.ir.graph import Attribute
 
 
 def before(graph: Graph) -> None:
@@ -25,6 +27,10 @@ def before_lifting(graph: Graph) -> None:
     """Let inputs have the extents that operators leave them: tract holds what is written against its own arithmetic."""
     settle_inputs(graph)
     _hide_caches(graph)
+    for inner in list(walk(graph)):
+        for node in inner:
+            if node.op == "Scan":
+                _part_factors(node)
 
 
 def after(graph: Graph) -> None:
@@ -60,3 +66,77 @@ def _hide_caches(graph: Graph) -> None:
         graph.remove_input(state)
         if not kept.is_returned:
             graph.set_outputs([value for value in graph.outputs if value is not result])
+
+
+def _part_factors(scan: Node) -> None:
+    """Hand what is scanned to a body twice where it is both factors of a product.
+
+    Before  Scan(…, xs)  {x: MatMul(x, Transpose(x))}
+    After   Scan(…, xs, xs)  {x, z: MatMul(x, Transpose(z))}
+
+    tract 0.23 takes such a product out of the loop, believes that nothing else reads what is scanned, and ends the
+    process.
+    """
+    body = cast("Graph", scan.attributes["body"])
+    count = cast("int", scan.attributes["num_scan_inputs"])
+    first = len(scan.inputs) - count
+    for index in range(count):
+        _part(scan, first + index, body.inputs[first + index])
+
+
+def _part(scan: Node, place: int, entry: Value) -> None:
+    moved = _moved(entry)
+    products = {user: None for value in moved for user in value.users if _is_product(user)}
+    for node in products:
+        factors = [index for index, operand in enumerate(node.inputs) if operand in moved]
+        for index in factors[1:]:
+            twin = _scanned_again(scan, place)
+            node.set_input(index, _moved_alike(node.operands[index], twin, moved))
+
+
+def _is_product(node: Node) -> bool:
+    page = registry.pages().get(node.op)
+    return page is not None and page.macs is not None
+
+
+def _moved(entry: Value) -> dict[Value, Node | None]:
+    """The entry and what is the same numbers elsewhere, each with the node that moves them there."""
+    found: dict[Value, Node | None] = {entry: None}
+    pending = [entry]
+    while pending:
+        for user in pending.pop().users:
+            page = registry.pages().get(user.op)
+            others = [each for each in user.operands if each not in found and not each.is_constant]
+            is_moved = page is not None and page.moves_data and not others and len(user.results) == 1
+            if is_moved and user.output not in found:
+                found[user.output] = user
+                pending.append(user.output)
+    return found
+
+
+def _scanned_again(scan: Node, place: int) -> Value:
+    """Another entry of a body, for the same operand."""
+    body, count = cast("Graph", scan.attributes["body"]), cast("int", scan.attributes["num_scan_inputs"])
+    index, entry = place - (len(scan.inputs) - count), body.inputs[place]
+    for name in ("scan_input_axes", "scan_input_directions"):
+        told = cast("tuple[int, ...]", scan.attributes.get(name) or (0,) * count)
+        scan.set_attribute(name, (*told, told[index]))
+    scan.set_attribute("num_scan_inputs", count + 1)
+    scan.inputs = [*scan.inputs, scan.operands[place]]
+    return body.add_input(body.fresh(entry.name), entry.fact)
+
+
+def _moved_alike(value: Value, twin: Value, moved: dict[Value, Node | None]) -> Value:
+    """What is made of the twin as `value` is of the entry."""
+    chain: list[Node] = []
+    while (node := moved[value]) is not None:
+        chain.append(node)
+        value = next(each for each in node.operands if each in moved)
+    for node in reversed(chain):
+        source = next(each for each in node.operands if each in moved)
+        results = [Value(twin.graph.fresh(each.name), each.fact) for each in node.results] if twin.graph else []
+        alike = copy_node(node, {source: twin}, results)
+        if node.graph is not None:
+            node.graph.insert_after(node, alike)
+        twin = alike.output
+    return twin

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 _runtime: Any = tract  # it has no types
 _SUPPORTED = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
-"""The three element types that NNEF's tensors have; of its own tract has double precision, too."""
+"""The three element types that NNEF's tensors have."""
+_OWN = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {"float16", "float64"}
+"""Those that tract has besides, for inputs that say so."""
+_LETTERS = {"i": "int", "u": "uint", "f": "float"}
 _NUMBERED = re.compile(r"^\d+: ")
 
 
@@ -33,20 +36,26 @@ class _Runnable:
             self.inputs = [Port(str(self._model.input_name(index))) for index in range(self._model.input_count())]
             self.outputs = [Port(str(self._model.output_name(index))) for index in range(self._model.output_count())]
             facts = [str(self._model.input_fact(index)) for index in range(self._model.input_count())]
-            self._is_double = [fact.rpartition(",")[2].strip().lower() == "f64" for fact in facts]
+            self._dtypes = [_dtype(fact.rpartition(",")[2].strip().lower()) for fact in facts]
             self._runnable = self._model.into_runnable()
         except Exception as error:
             raise RefusedError(_words(error)) from error
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         given = [
-            np.ascontiguousarray(value.astype(np.float64 if is_double else _SUPPORTED[value.dtype.kind]))
-            for value, is_double in zip(inputs, self._is_double, strict=True)
+            np.ascontiguousarray(value.astype(dtype or _SUPPORTED[value.dtype.kind]))
+            for value, dtype in zip(inputs, self._dtypes, strict=True)
         ]
         try:
             return [np.array(tensor.to_numpy()) for tensor in self._runnable.run(given)], states
         except Exception as error:
             raise RefusedError(_words(error)) from error
+
+
+def _dtype(name: str) -> Any:
+    """The type of an input that tract calls so, where it is one of its own."""
+    found = _LETTERS.get(name[:1], "") + name[1:]
+    return np.dtype(found) if found in _OWN else None
 
 
 def _loaded(path: Path) -> Any:

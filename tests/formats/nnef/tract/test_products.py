@@ -76,3 +76,67 @@ def test_a_weight_behind_joined_axes(tmp_path, shape, joined):
     computed(tmp_path / "all")
     (found,) = np.load(tmp_path / "all" / "one" / "found.npz").values()
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+INTEGERS = ["INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64"]
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_multiplied_by_themselves(tmp_path, name):
+    # tract makes a square of it, which it has of few types, and computes of these by way of reals.
+    dtype = getattr(TensorProto, name)
+    value = helper.make_tensor_value_info("x", dtype, [40])
+    nodes = [helper.make_node("Mul", ["x", "x"], ["square"]), helper.make_node("Mul", ["square", "square"], ["y"])]
+    outputs = [helper.make_tensor_value_info(each, dtype, [40]) for each in ("square", "y")]
+    graph = helper.make_graph(nodes, "squares", [value], outputs)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx"
+    )
+    info = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype))
+    x = RNG.integers(info.min, info.max, 40, info.dtype, endpoint=True)
+    x[:4] = info.min, info.max, 0, 1
+    gp.save(gp.load(tmp_path / "net.onnx"), tmp_path / "net.nnef", flavour="tract")
+    proof = gp.verify(tmp_path / "net.onnx", tmp_path / "net.nnef", {"x": x})
+    assert proof.passed, proof
+    assert any(witness.runtime == "tract" and witness.ran for witness in proof.witnesses)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        pytest.param([("MatMul", ["x", "x"], "p", {})], id="itself"),
+        pytest.param([("Transpose", ["x"], "t", {}), ("MatMul", ["t", "x"], "p", {})], id="turned"),
+        pytest.param([("Gemm", ["x", "x"], "p", {"transB": 1})], id="gemm"),
+        pytest.param([("Einsum", ["x", "x", "x"], "p", {"equation": "ij,kj,kl->il"})], id="three factors"),
+        pytest.param([("Identity", ["x"], "i", {}), ("MatMul", ["x", "i"], "p", {})], id="another name"),
+    ],
+)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_loop_multiplies_what_it_goes_over_by_itself(tmp_path, nodes, axis):
+    made = [helper.make_node(op, inputs, [result], **given) for op, inputs, result, given in nodes]
+    made.append(helper.make_node("Add", ["s", "p"], ["t1"]))
+    made.append(helper.make_node("Identity", ["p"], ["o"]))
+    square = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 3]) for name in ("s", "x", "t1", "o", "s0", "s1")
+    ]
+    s, x, t1, o, s0, s1 = square
+    body = helper.make_graph(made, "body", [s, x], [t1, o])
+    shape = [5, 3, 3] if axis == 0 else [3, 5, 3]
+    scan = helper.make_node(
+        "Scan",
+        ["s0", "xs"],
+        ["s1", "os"],
+        body=body,
+        num_scan_inputs=1,
+        scan_input_axes=[axis],
+        scan_input_directions=[1],
+    )
+    inputs = [s0, helper.make_tensor_value_info("xs", TensorProto.FLOAT, shape)]
+    outputs = [s1, helper.make_tensor_value_info("os", TensorProto.FLOAT, [5, 3, 3])]
+    graph = helper.make_graph([scan], "loop", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    proof = gp.convert(tmp_path / "net.onnx", tmp_path / "net.nnef", flavour="tract").proof
+    assert proof is not None
+    assert proof.passed, proof
+    assert proof.is_independent, proof.notes

@@ -262,6 +262,25 @@ def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: 
     return None if to is None else lift_cast(b, input, to=to)
 
 
+@lift(DIALECT, "Mul")
+def lift_mul(b: Builder, x: Value, other: Value) -> Any:
+    """Of integers with themselves `x * (x - 1) + x`: tract takes the square of few types, and by way of reals."""
+    if not _is_integer(b, x) or not _is_same(x, other):
+        return None
+    emit = OpBuilder(b)
+    return (emit("Add", emit("Mul", x, emit("Sub", x, b.like(x, 1))), x),)
+
+
+def _is_same(x: Value, y: Value, depth: int = 4) -> bool:
+    """Whether two values are computed alike, which tract makes one of."""
+    if x is y or x.producer is None or y.producer is None or not depth:
+        return x is y
+    one, two = x.producer, y.producer
+    is_alike = one.op == two.op and one.attributes == two.attributes and len(one.inputs) == len(two.inputs)
+    pairs = zip(one.inputs, two.inputs, strict=False)
+    return is_alike and all(a is c or (a and c and _is_same(a, c, depth - 1)) for a, c in pairs)
+
+
 @lift(DIALECT, "Mod")
 def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     """`a - b * floor(a / b)`, or of a truncated quotient; of integers by way of doubles."""
