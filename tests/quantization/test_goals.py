@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization.goals import FrontPoint, Goals, front, knee, latency_goal
@@ -61,7 +66,7 @@ def test_where_all_are_slower_the_quickest_is_taken(goals):
 
 def test_the_knee_is_not_slower_than_the_source():
     points = [_point(1, 20, 0.99), _point(2, 60, 1.01), _point(3, 61, 1.4)]
-    assert knee(points).point == 2
+    assert knee(points).point == 1
     assert Goals().chosen(points).point == 1
 
 
@@ -92,6 +97,31 @@ def test_points_that_another_is_over_are_not_on_the_front():
 def test_the_knee_is_where_more_time_gains_little():
     assert knee(POINTS).point == 2
     assert knee([_point(1, 20, 0.4)]).point == 1
+
+
+def test_the_knee_saves_half_of_the_time_that_can_be_saved():
+    """However near a point is that is hardly quantized at all."""
+    points = [_point(1, 15, 0.6), _point(2, 21, 0.61), _point(3, 26, 0.79), _point(4, 40, 0.85)]
+    assert knee(points).point == 3
+    assert knee([*points[:2], points[3]]).point == 2
+
+
+@given(st.integers(0, 1 << 32))
+def test_the_knee_is_moved_by_no_other_points_and_little_by_time(seed):
+    """Leaving others away keeps it; times that are told otherwise by a part move its costs by twice that at most."""
+    random = np.random.default_rng(seed)
+    near, fast = np.sort(random.uniform(10, 60, 8)), np.sort(random.uniform(0.3, 0.64, 8))
+    points = [_point(n, snr, time) for n, (snr, time) in enumerate(zip(near, fast, strict=True))]
+    found = knee(points)
+    kept = [each for each in points if each is found or random.random() < 0.5]
+    assert knee(kept) is found
+    noisy = [replace(each, latency=each.latency * random.uniform(0.98, 1.02)) for each in points]
+    other = points[knee(noisy).point]
+
+    def cost(of):
+        return of.latency + 6 * 10 ** (-of.snr_db / 20)
+
+    assert cost(other) <= cost(found) + 0.02 * (other.latency + found.latency)
 
 
 def test_there_is_no_other_point():

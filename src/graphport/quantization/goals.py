@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LATENCY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(x|ms|)")
+_WORTH = 6.0
+"""What noise counts at the knee beside time: as large as the signal it is so many times the source's time."""
+_CLOSE = 1.05
+"""How much more a point may cost than the knee that may be it when it is timed again."""
 _DECIBELS, _PART = 3.0, 0.05
 """What a goal is missed by that counts as much: so many dB, such a part of time, bytes or the user's measure."""
 
@@ -106,7 +110,7 @@ class Goals:
                 raise DiagnosticError(Diagnostic("QUANT0025", message, None, remedy))
             return found
         if not self.are_any:
-            return knee(points if self.is_small else _not_slower(points), by_size=self.is_small)
+            return knee(points, by_size=self.is_small)
         meeting = [each for each in points if not self.missed(each)]
         if not meeting:
             # Who asks for time has no use for what takes more of it than the source does, however near that is.
@@ -127,14 +131,43 @@ def _not_slower(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
 
 
 def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
-    """The point furthest above the line from the fastest (or the smallest) to the nearest one."""
-    costs = [float(x.bytes) if by_size else x.latency for x in points]
-    if any(cost is None for cost in costs) or not costs:
-        return max(points, key=lambda x: x.snr_db)
-    known = [(cost or 0.0, each) for cost, each in zip(costs, points, strict=True)]
-    (least, cheap), (most, near) = min(known, key=lambda x: x[0]), max(known, key=lambda x: x[1].snr_db)
-    wide, high = max(most - least, 1e-9), max(near.snr_db - cheap.snr_db, 1e-9)
-    return max(known, key=lambda x: (x[1].snr_db - cheap.snr_db) / high - (x[0] - least) / wide)[1]
+    """The point that costs the least, time and noise together; by size that furthest above the line from end to end.
+
+    Time is a part of the source's, noise one of the signal (its root): neither depends on which other points there are,
+    so that a point which is timed a little differently, or is not there, does not move the knee. It saves at least half
+    of the time that the fastest point saves.
+    """
+    if by_size:
+        return _above_the_line(points)
+    known = _fast_enough(points)
+    return min(known, key=_cost) if known else max(points, key=lambda x: x.snr_db)
+
+
+def close_to_the_knee(points: Sequence[FrontPoint]) -> list[FrontPoint]:
+    """Whoever might be the knee if it were timed again; none where only one is."""
+    known = _fast_enough(points)
+    least = min(map(_cost, known), default=0.0)
+    found = [each for each in known if _cost(each) <= _CLOSE * least]
+    return found if len(found) > 1 else []
+
+
+def _fast_enough(points: Sequence[FrontPoint]) -> list[FrontPoint]:
+    """Those that save at least half of the time that the fastest saves; that one alone where it saves nothing."""
+    known = [(each.latency, each) for each in points if each.latency is not None]
+    least = min((latency for latency, _ in known), default=1.0)
+    most = least + max(1 - least, 0.0) / 2
+    return [each for latency, each in known if latency <= most]
+
+
+def _cost(of: FrontPoint) -> float:
+    return (of.latency or 0.0) + _WORTH * 10 ** (-of.snr_db / 20)
+
+
+def _above_the_line(points: Sequence[FrontPoint]) -> FrontPoint:
+    """The point furthest above the line from the smallest to the nearest."""
+    small, near = min(points, key=lambda x: x.bytes), max(points, key=lambda x: x.snr_db)
+    wide, high = max(near.bytes - small.bytes, 1), max(near.snr_db - small.snr_db, 1e-9)
+    return max(points, key=lambda x: (x.snr_db - small.snr_db) / high - (x.bytes - small.bytes) / wide)
 
 
 def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None = None) -> list[FrontPoint]:

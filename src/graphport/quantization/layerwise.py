@@ -41,7 +41,11 @@ Choose: TypeAlias = "Callable[[Value, list[Array], list[Array]], QuantizationPar
 
 _ROWS_PER_COLUMN = 4
 _FEWEST_ROWS, _MOST_ROWS = 1024, 8192
+_WIDE_ROWS, _ROWS_ROOM = 512, 1 << 24
+"""Rows that are enough where the fewest of so many channels, each with its own, have more than so many bytes."""
 _STEPS = 64
+_ROOM = 1 << 23
+"""Bytes of rows that are rounded at once where only their noise is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,22 +240,22 @@ class Follower:
         chosen = Weight(
             given.qparams, given.qparams.codes(layer.unmatrix(numbers)), None if layer.bias is None else offsets
         )
-        own = self._own(layer, rows.real, rows.real @ matrix.swapaxes(1, 2), numbers)
+        own = self._own(layer, rows.real, matrix, numbers)
         return chosen, LayerNoise(errors[0], errors[best], own, means)
 
     def rows_of(self, layer: Layer, real: list[Array], rounded: list[Array]) -> rounding.Rows:
         """Rows of what is multiplied, as many as a weight is fitted to."""
-        wanted = min(max(_FEWEST_ROWS, _ROWS_PER_COLUMN * layer.depth), _MOST_ROWS)
+        least = _WIDE_ROWS if 4 * _FEWEST_ROWS * layer.groups * layer.depth > _ROWS_ROOM else _FEWEST_ROWS
+        wanted = min(max(least, _ROWS_PER_COLUMN * layer.depth), _MOST_ROWS)
         places = [_row_subset(layer.count(x.shape), -(-wanted // len(real))) for x in real]
-        a = [layer.rows(x, found) for x, found in zip(real, places, strict=True)]
-        b = [layer.rows(x, found) for x, found in zip(rounded, places, strict=True)]
-        return rounding.Rows(np.concatenate(a, axis=1), np.concatenate(b, axis=1))
+        return rounding.Rows(_joined_rows(layer, real, places), _joined_rows(layer, rounded, places))
 
-    def _own(self, layer: Layer, real: Array, expected: Array, numbers: Array) -> float:
+    def _own(self, layer: Layer, rows: Array, matrix: Array, numbers: Array) -> float:
         """The noise that a layer makes of an input that has none but the rounding of itself."""
         qparams = None if layer.node in self.quantization.alone else self.quantization.qparams_of(layer.input)
-        nothing = np.zeros(layer.channels, np.float32)
-        return rounding.error(expected, nothing, numbers, nothing, real if qparams is None else qparams.nearest(real))
+        parts = np.array_split(rows, min(max(rows.nbytes // _ROOM, 1), rows.shape[1]), axis=1)
+        nearest = parts if qparams is None else (qparams.nearest(part) for part in parts)
+        return ratio((x @ matrix.swapaxes(1, 2) for x in parts), (x @ numbers.swapaxes(1, 2) for x in nearest))
 
     def _rounded(
         self,
@@ -310,6 +314,20 @@ def ratio(real: Iterable[Array], rounded: Iterable[Array]) -> float:
         noise += power(y - x)
         signal += power(x)
     return noise / max(signal, 1e-30)
+
+
+def _joined_rows(layer: Layer, inputs: Sequence[Array], places: Sequence[Array]) -> Array:
+    """The rows of all runs at their places, [groups, n, depth]; beside them only those of one run are held."""
+    first = layer.rows(inputs[0], places[0])
+    if len(inputs) == 1:
+        return first
+    found = np.empty((len(first), sum(map(len, places)), first.shape[2]), first.dtype)
+    found[:, : len(places[0])] = first
+    at = len(places[0])
+    for x, some in zip(inputs[1:], places[1:], strict=True):
+        found[:, at : at + len(some)] = layer.rows(x, some)
+        at += len(some)
+    return found
 
 
 def _row_subset(count: int, wanted: int) -> Array:

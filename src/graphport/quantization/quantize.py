@@ -200,7 +200,16 @@ def _begun(
     runs = list(chosen.runs(batch)) if followed else []
     sizes = {} if sized is graph else bytes_by_name(sized)
     return QuantizationSession(
-        choices, samples, judge, held_back, runs, on_progress, statistics, findings=list(seen.findings), sizes=sizes
+        choices,
+        samples,
+        judge,
+        held_back,
+        runs,
+        on_progress,
+        statistics,
+        findings=list(seen.findings),
+        sizes=sizes,
+        sample_bytes=each,
     )
 
 

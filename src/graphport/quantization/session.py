@@ -95,6 +95,8 @@ class QuantizationSession:
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     sizes: dict[str, int] = field(default_factory=dict[str, int])
     """Bytes of values of one sample, by name, where the graph does not tell them."""
+    sample_bytes: int = 1
+    """About how many bytes of values a run of one sample holds at once."""
     slow: tuple[str, ...] | None = None
     """Results of what stays real because it is quicker so; `None` before anything was placed."""
 

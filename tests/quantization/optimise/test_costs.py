@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.ir.graph import Graph
 from graphport.quantization.optimise import costs
 
@@ -35,6 +38,51 @@ def test_a_clock_that_shows_nothing_of_small_models_tells_no_difference(monkeypa
             return {}
 
     assert costs.parts_of([Quick(), Quick()], {})[1] == [1, 1]
+
+
+def _times(real, rounded):
+    names = [f"n{number}" for number in range(len(real))]
+    return costs.Times(dict(zip(names, real, strict=True)), 1e-4), costs.Times(
+        dict(zip(names, rounded, strict=True)), 2e-4
+    )
+
+
+def test_rates_are_what_plans_are_made_of_where_they_are_true_here():
+    expected = _times([10.0, 20.0, 30.0, 40.0], [5.0, 10.0, 15.0, 20.0])
+    # A machine of half the speed, with something else to do while the last node ran; nothing is known of the first one.
+    measured = _times([22.0, 39.0, 61.0, 81.0], [9.0, 21.0, 29.0, 90.0])
+    del measured[1].nodes["n0"]
+    real, rounded = costs.steadied(measured, expected)
+    assert real.nodes == expected[0].nodes
+    assert rounded.nodes == {"n1": 10.0, "n2": 15.0, "n3": 20.0}
+    assert (real.rate, rounded.rate) == (1e-4, 2e-4)
+
+
+def test_what_was_measured_counts_where_rates_are_of_another_processor():
+    expected = _times([10.0, 20.0, 30.0], [5.0, 10.0, 15.0])
+    measured = _times([10.0, 20.0, 30.0], [9.0, 18.0, 27.0])
+    assert costs.steadied(measured, expected) is measured
+    assert costs.steadied(measured, (costs.Times(), costs.Times())) is measured
+
+
+def test_only_one_model_is_held_beside_the_source():
+    held = weakref.WeakSet()
+
+    class Made:
+        def __init__(self, graph):
+            held.add(self)
+            most.append(len(held))
+
+        def run(self, inputs, *, every_value=False):
+            if "joined" in inputs:
+                raise DiagnosticError(Diagnostic("RUN0005", "it takes one sample only"))
+            return {}
+
+    most = []
+    beside = costs.Beside(Made, Graph("source"), [{"joined": 1}, {"one": 1}])
+    assert all(beside.part(Graph("other")) > 0 for _ in range(3))
+    assert most == [1, 2, 2, 2]
+    assert beside.milliseconds > 0
 
 
 @pytest.mark.parametrize(("all_exact", "expected"), [(1.1, 1), (1.4, 0)])

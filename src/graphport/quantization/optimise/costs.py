@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
 _TURNS, _LEAST_TURNS = 7, 3
-_SECONDS, _RUNS = 0.02, 200
+_MANY_TURNS = 21
+"""Of models between which little decides."""
+_SECONDS, _RUNS = 0.012, 200
 """How many turns are taken at most, and at least; and what a turn of one model takes, or how many runs that has."""
 _WHOLE = 12.0
 """Seconds of processor time that all turns may take, unless the least number of them takes more."""
@@ -30,6 +33,8 @@ _RATE, _CALL = 2e-4, 1.0
 """Microseconds of rounding an element, where none was seen, and of calling any kernel."""
 _LEAST_SECONDS = 1e-9
 """What a run takes at least, where a clock shows nothing."""
+_ALIKE = 1.5
+"""How many times as long, or short, rounded kernels may be beside real ones as rates say that are held true here."""
 
 
 def preparer(target: str) -> Callable[[Graph], Session] | None:
@@ -43,7 +48,9 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
             return None
 
 
-def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[float, list[float]]:
+def parts_of(
+    sessions: Sequence[Session], inputs: Mapping[str, Any], turns: int | None = None
+) -> tuple[float, list[float]]:
     """Milliseconds of processor time of the first of `sessions`, and what part of that each takes: medians of turns."""
     runs: list[int] = []
     whole = 0.0
@@ -55,7 +62,7 @@ def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[fl
         runs.append(min(max(int(_SECONDS / once), 1), _RUNS))
         whole += runs[-1] * once
     table: list[list[float]] = []
-    for _ in range(min(_TURNS, max(int(_WHOLE / whole), _LEAST_TURNS))):
+    for _ in range(min(turns or _TURNS, max(int(_WHOLE / whole), _LEAST_TURNS))):
         row: list[float] = []
         for made, count in zip(sessions, runs, strict=True):
             started = time.process_time()
@@ -70,6 +77,33 @@ def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[fl
 
 def _median(numbers: Sequence[float]) -> float:
     return sorted(numbers)[len(numbers) // 2]
+
+
+class Beside:
+    """The source, and others that are timed in turns with it, one after the other: only one of them is held."""
+
+    def __init__(self, prepare: Callable[[Graph], Session], source: Graph, runs: Sequence[Mapping[str, Any]]) -> None:
+        """Get the source ready for the first of `runs` that it computes."""
+        self._prepare, self._source = prepare, prepare(source)
+        self._inputs = runs[-1]
+        self._spent: list[float] = []
+        for inputs in runs[:-1]:
+            with suppress(DiagnosticError):
+                self._source.run(inputs)
+                self._inputs = inputs
+                break
+
+    @property
+    def milliseconds(self) -> float:
+        """Of processor time that the source takes."""
+        return _median(self._spent)
+
+    def part(self, graph: Graph, *, is_close: bool = False) -> float:
+        """What part of the source's time a model takes; with `is_close` more turns are taken."""
+        sessions = (self._source, self._prepare(graph))
+        spent, (_, part) = parts_of(sessions, self._inputs, _MANY_TURNS if is_close else None)
+        self._spent.append(spent)
+        return part
 
 
 def exact_layers(graph: Graph, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -104,6 +138,30 @@ class Times:
     def rounding(self, elements: int) -> float:
         """Of a kernel that rounds, or takes back, so many elements."""
         return _CALL + self.rate * elements
+
+
+def steadied(measured: tuple[Times, Times], expected: tuple[Times, Times]) -> tuple[Times, Times]:
+    """Times of real and of rounded nodes: those that are `expected` by rates of kernels, if these are true here.
+
+    What is timed differs from run to run, and more so on a machine that has much else to do; rates do not. They are
+    true where kernels for integers, in the middle, take about as long beside real ones as rates say; else what was
+    `measured` is taken. Nodes that nothing was measured of take nothing: another kernel does their work.
+    """
+    pairs = list(zip(measured, expected, strict=True))
+    known = [{name: x for name, x in times.nodes.items() if said.nodes.get(name)} for times, said in pairs]
+    if not all(known):
+        return measured
+    real, rounded = (
+        _median([x / said.nodes[name] for name, x in nodes.items()])
+        for nodes, (_, said) in zip(known, pairs, strict=True)
+    )
+    if not 1 / _ALIKE < rounded / real < _ALIKE:
+        return measured
+    before, after = (
+        Times({name: said.nodes[name] for name in nodes}, said.rate)
+        for nodes, (_, said) in zip(known, pairs, strict=True)
+    )
+    return before, after
 
 
 def times_of(graph: Graph, inputs: Mapping[str, Any], names: Collection[str]) -> Times | None:

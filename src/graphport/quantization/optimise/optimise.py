@@ -12,15 +12,15 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.packages import install
 from graphport.quantization import engine
+from graphport.quantization.estimate import conversion_time, elements, kernel_time
 from graphport.quantization.float_fallback import floated
-from graphport.quantization.goals import FrontPoint, Goals, front
+from graphport.quantization.goals import FrontPoint, Goals, close_to_the_knee, front
 from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.nbits import has_products
-from graphport.quantization.optimise.costs import parts_of, preparer, times_of
+from graphport.quantization.optimise.costs import Beside, Times, preparer, steadied, times_of
 from graphport.quantization.optimise.plans import cost_of, plans
 from graphport.quantization.optimise.storing import Storing
 from graphport.quantization.optimise.table import read_table, unknown_to
-from graphport.quantization.placement import products
 from graphport.quantization.precision import all_widened, sensitivities
 from graphport.quantization.report import Step
 from graphport.quantization.widen import has_wide_layers, widened
@@ -29,10 +29,8 @@ from graphport.quantization.written import as_written
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from graphport import backends
     from graphport.ir.graph import Graph, Node
     from graphport.quantization.candidate import Candidate
-    from graphport.quantization.optimise.costs import Times
     from graphport.quantization.samples import Run
     from graphport.quantization.session import QuantizationSession
     from graphport.quantization.settings import Settings
@@ -41,6 +39,8 @@ _REASON = "it is faster so, or its noise is not worth its time"
 _BATCH = 16
 _PRODUCTS = 1 << 31
 """What a run that is timed may compute, if one sample leaves room: longer ones only take longer."""
+_ROOM = 1 << 25
+"""Bytes of the values of that run."""
 _SUMS = (0.1, 1.0)
 """The parts of products whose sums may stay unrounded that are tried."""
 _MOST_PLANS = 9
@@ -104,11 +104,12 @@ def optimised(session: QuantizationSession, base: Candidate, goals: Goals, metri
         candidates.append(each)
         points += _measured(session, base, [each], metric, table)
     if table is None:
-        points = _timed_alone(session, base, goals, candidates, points)
-    kept = front(points, wanted=goals.chosen(points) if goals.are_any and goals.point is None else None)
+        points = _timed_again(session, base, goals, candidates, points)
+    wanted = goals.chosen(points) if goals.point is None else None
+    kept = front(points, wanted=wanted)
     by_point = {id(point): candidate for point, candidate in zip(points, candidates, strict=True)}
     numbered = [replace(point, point=number) for number, point in enumerate(kept, 1)]
-    chosen = goals.chosen(numbered)
+    chosen = goals.chosen(numbered) if wanted is None else numbered[kept.index(wanted)]
     candidate = by_point[id(kept[chosen.point - 1])]
     met = None if not goals.are_any else not goals.missed(chosen)
     findings = [] if met is not False else [_missed(goals, chosen, metric)]
@@ -195,12 +196,30 @@ def _planned(
         before = times_of(as_written(base.graph, settings), inputs, known)
         after = times_of(as_written(insert_qdq(base.graph, base.quantization), settings), inputs, known)
         if before is not None and after is not None:
+            before, after = steadied((before, after), _expected(session, base, count))
             chosen = plans(base, session.choices.target, before, after, noises, count)
     order = list(noises)
     by_noise = [tuple(node.output.name for node in order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
     found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MOST_PLANS]
     real = [] if session.choices.settings.full_integer else [floated(session, base, names, _REASON) for names in found]
     return [*real, *_wide_plans(session, base, order)]
+
+
+def _expected(session: QuantizationSession, base: Candidate, count: int) -> tuple[Times, Times]:
+    """What nodes of a run of `count` samples take by rates of kernels, real and rounded, as far as these are known."""
+    rates, placement = session.choices.target.rates, base.quantization.placement
+    real, rounded = Times(), Times()
+    if rates is not None:
+        for node in (*placement.layers, *placement.pointwise):
+            layer = placement.layers.get(node)
+            for times, is_rounded in ((real, False), (rounded, True)):
+                spent = kernel_time(node, layer, rates, session.sizes, is_rounded=is_rounded)
+                times.nodes[node.name] = count * spent / 1e3
+        values = list(base.quantization.all_qparams)
+        whole = sum(elements(value, session.sizes) for value in values)
+        spent = sum(conversion_time(value, rates, session.sizes) for value in values)
+        real.rate = rounded.rate = spent / max(whole, 1) / 1e3
+    return real, rounded
 
 
 def _wide_plans(session: QuantizationSession, base: Candidate, order: Sequence[Node]) -> list[Candidate]:
@@ -223,8 +242,9 @@ def _timed_inputs(session: QuantizationSession, base: Candidate) -> tuple[dict[s
     """Samples in one run, as many as are timed at once, and how many."""
     runs = session.judge.runs
     inputs, count = runs[0]
-    each = sum(products(layer) for layer in base.quantization.placement.layers.values())
-    most = max(min(_BATCH, _PRODUCTS // max(each, 1)), 1)
+    layers = base.quantization.placement.layers
+    each = sum(layer.depth * elements(node.output, session.sizes) for node, layer in layers.items())
+    most = max(min(_BATCH, _PRODUCTS // max(each, 1), _ROOM // session.sample_bytes), 1)
     if count > most and all(x.ndim and x.shape[0] == count for x in inputs.values()):
         inputs, count = {name: x[:most] for name, x in inputs.items()}, most
     for more, number in runs[1:]:
@@ -252,26 +272,22 @@ def _measured(
     session: QuantizationSession, base: Candidate, candidates: Sequence[Candidate], metric: Any, table: _Known | None
 ) -> list[FrontPoint]:
     """What each of `candidates` is worth; times are beside the model as it was given."""
-    settings = session.choices.settings
-    plain = [insert_qdq(each.graph, each.quantization) for each in candidates]
-    graphs = [as_written(each, settings) for each in plain]
-    rounded = [_is_rounded(settings) and has_products(each) for each in plain]
-    noises = [
-        session.judge.noise(graph, as_run=True) if is_rounded else each.noise or session.measure(each)
-        for each, graph, is_rounded in zip(candidates, graphs, rounded, strict=True)
-    ]
-    times = _latencies(session, base, graphs) if table is None else _tabulated(session, base, candidates, table)
+    beside = _beside(session, base) if table is None else None
+    times = None if table is None else _tabulated(session, base, candidates, table)
     points: list[FrontPoint] = []
-    for number, (each, graph, noise) in enumerate(zip(candidates, graphs, noises, strict=True)):
-        ends = noise.snr_range
+    for number, each in enumerate(candidates):
+        plain = insert_qdq(each.graph, each.quantization)
+        graph = as_written(plain, session.choices.settings)
+        is_rounded = _is_rounded(session.choices.settings) and has_products(plain)
+        noise = session.judge.noise(graph, as_run=True) if is_rounded else each.noise or session.measure(each)
         point = FrontPoint(
             number,
             noise.snr,
-            ends,
+            noise.snr_range,
             noise.margin,
             noise.agreement,
-            None if times is None else times[1][number],
-            None if times is None else times[0] * times[1][number],
+            times[1][number] if times is not None else None if beside is None else beside.part(graph),
+            None,
             _bytes(graph),
             _layers(session, each),
             None if metric is None else float(metric(runner(graph))),
@@ -279,7 +295,8 @@ def _measured(
         points.append(point)
         if session.on_progress is not None:
             session.on_progress("points", number + 1, len(candidates))
-    return points
+    whole = times[0] if times is not None else None if beside is None else beside.milliseconds
+    return [each if whole is None else replace(each, latency_ms=whole * (each.latency or 0.0)) for each in points]
 
 
 def _is_rounded(settings: Settings) -> bool:
@@ -287,44 +304,49 @@ def _is_rounded(settings: Settings) -> bool:
     return settings.weights_only and settings.target == "onnxruntime" and settings.preset != "best"
 
 
-def _latencies(
-    session: QuantizationSession, base: Candidate, graphs: Sequence[Graph]
-) -> tuple[float, list[float]] | None:
+def _beside(session: QuantizationSession, base: Candidate) -> Beside | None:
+    """What times others beside the source; `None` where the target's runtime is not here."""
     made = preparer(session.choices.target.name)
     if made is None:
         return None
-    inputs, _ = _timed_inputs(session, base)
-    sessions: list[backends.Session] = [made(graph) for graph in (session.source or base.graph, *graphs)]
-    try:
-        milliseconds, parts = parts_of(sessions, inputs)
-    except DiagnosticError:
-        # The runs that were joined need not fit a model that takes one sample only.
-        milliseconds, parts = parts_of(sessions, session.judge.runs[0][0])
-    return milliseconds, parts[1:]
+    # The runs that were joined need not fit a model that takes one sample only.
+    return Beside(made, session.source or base.graph, [_timed_inputs(session, base)[0], session.judge.runs[0][0]])
 
 
-def _timed_alone(
+def _timed_again(
     session: QuantizationSession,
     base: Candidate,
     goals: Goals,
     candidates: Sequence[Candidate],
     points: Sequence[FrontPoint],
 ) -> list[FrontPoint]:
-    """`points`, of which the one that is chosen for its time has been timed beside the source alone, too.
+    """`points`, of which those that are chosen for their time have been timed once more.
 
-    The quickest of many is partly so by chance: its time is the longer one of both.
+    The quickest of many is partly so by chance: the time of one that a goal in time asks for is the longer one of both.
+    Between those that are close to the knee more turns decide.
     """
-    found, settings = list(points), session.choices.settings
-    seen: set[int] = set()
-    while goals.latency is not None and goals.point is None:
-        place = found.index(goals.chosen(found))
-        if place in seen:
-            break
-        seen.add(place)
+    found = list(points)
+    if goals.point is not None or (goals.latency is None and (goals.are_any or goals.is_small)):
+        return found
+    beside = _beside(session, base)
+    if beside is None:
+        return found
+
+    def timed(place: int, *, is_close: bool = False) -> None:
         each = candidates[place]
-        times = _latencies(session, base, [as_written(insert_qdq(each.graph, each.quantization), settings)])
-        if times is not None and times[1][0] > (found[place].latency or 0.0):
-            found[place] = replace(found[place], latency=times[1][0], latency_ms=times[0] * times[1][0])
+        graph = as_written(insert_qdq(each.graph, each.quantization), session.choices.settings)
+        part = beside.part(graph, is_close=is_close)
+        if is_close or part > (found[place].latency or 0.0):
+            found[place] = replace(found[place], latency=part, latency_ms=beside.milliseconds * part)
+
+    if goals.latency is None:
+        for each in close_to_the_knee(points):
+            timed(found.index(each), is_close=True)
+        return found
+    seen: set[int] = set()
+    while (place := found.index(goals.chosen(found))) not in seen:
+        seen.add(place)
+        timed(place)
     return found
 
 
