@@ -73,22 +73,7 @@ def rewriting_options(command: Command) -> Command:
     help="Copy parameters for each reader, keep them shared, or copy up to 64 MiB.",
 )
 @findings_end
-def verb(
-    src: Path,
-    dst: Path,
-    format: str | None,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    shared: str,
-    verbose: bool,
-    proof: Path | None,
-    page: Path | None,
-    shapes: Any,
-    edition: str | None,
-    color: str,
-    as_json_: bool,
-    **options: Any,
-) -> None:
+def verb(shared: str, **options: Any) -> None:
     """Make a model ready for quantization, and prove that it computes the same.
 
     Constants become parameters with one reader each, normalizations, biases and scales become weights, what does
@@ -100,10 +85,33 @@ def verb(
       graphport prepare net.onnx ready.onnx --skip split-parameters -v
       graphport prepare net.onnx ready.onnx --only fuse-batchnorm --no-verify
     """
-    from graphport.api.rewrite import rewrite_file
     from graphport.passes.prepare import preparing
 
-    passes = selected(preparing(shared), only, skip)
+    rewrite("prepare", preparing(shared), **options)
+
+
+def rewrite(
+    name: str,
+    passes: PassList,
+    *,
+    src: Path,
+    dst: Path,
+    format: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    verbose: bool,
+    proof: Path | None,
+    page: Path | None,
+    shapes: Any,
+    edition: str | None,
+    color: str,
+    as_json_: bool,
+    **options: Any,
+) -> None:
+    """Write what the passes of a verb make of a model, and tell what they did and what is proven of it."""
+    from graphport.api.rewrite import rewrite_file
+
+    passes = _selected(passes, only, skip)
     asked = {"shapes": bound(shapes), "edition": edition, **packaged(options)}
     with target(dst, format, is_json=as_json_) as path:
         report = rewrite_file(
@@ -116,11 +124,11 @@ def verb(
             **chosen(options, path, format),
         )
         write_proof(report.proof, proof, src, report.written, **asked)
-        write_rewriting(page, src, report, "prepare", **asked)
-        tell(report, path, color, verbose=verbose, is_json=as_json_)
+        _write_rewriting(page, src, report, name, **asked)
+        _tell(report, path, color, verbose=verbose, is_json=as_json_)
 
 
-def selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> PassList:
+def _selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> PassList:
     """The passes that were asked for; a name that is none of them is wrong usage."""
     from graphport.passes.driver import select
 
@@ -130,7 +138,7 @@ def selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> Pass
         raise click.UsageError(str(error)) from error
 
 
-def write_rewriting(path: Path | None, source: Path, done: RewriteReport, verb: str, **asked: Any) -> None:
+def _write_rewriting(path: Path | None, source: Path, done: RewriteReport, verb: str, **asked: Any) -> None:
     """Write a report on what passes did to a model, where one is wanted."""
     if path is None:
         return
@@ -140,7 +148,7 @@ def write_rewriting(path: Path | None, source: Path, done: RewriteReport, verb: 
     write_report(path, source, done.written, told, **asked)
 
 
-def tell(report: RewriteReport, written_to: Path, color: str, *, verbose: bool, is_json: bool) -> None:
+def _tell(report: RewriteReport, written_to: Path, color: str, *, verbose: bool, is_json: bool) -> None:
     """Print what was done, and end with the exit code that it deserves."""
     if is_json:
         print_json(_document(report, written_to, verbose=verbose))

@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from graphport.cli.options import (
-    Verb,
-    bound,
-    chosen,
-    findings_end,
-    packaged,
-)
-from graphport.cli.prepare import rewriting_options, selected, tell, write_rewriting
-from graphport.cli.streams import target
-from graphport.cli.verification import verification, write_proof
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from graphport.cli.options import Verb, findings_end
+from graphport.cli.prepare import rewrite, rewriting_options
 
 
 @click.command(cls=Verb, name="simplify")
 @rewriting_options
 @findings_end
-def verb(
-    src: Path,
-    dst: Path,
-    format: str | None,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    verbose: bool,
-    proof: Path | None,
-    page: Path | None,
-    shapes: Any,
-    edition: str | None,
-    color: str,
-    as_json_: bool,
-    **options: Any,
-) -> None:
+def verb(**options: Any) -> None:
     """Make a model smaller, and prove that it computes the same.
 
     What is known is computed, what is computed twice is computed once, chains of moves and of arithmetic become one
@@ -52,21 +27,6 @@ def verb(
       graphport simplify net.onnx small.onnx --input x=1x3x224x224
       graphport simplify net.onnx small.onnx --skip merge-duplicates -v
     """
-    from graphport.api.rewrite import rewrite_file
     from graphport.passes.simplify import SIMPLIFY
 
-    passes = selected(SIMPLIFY, only, skip)
-    asked = {"shapes": bound(shapes), "edition": edition, **packaged(options)}
-    with target(dst, format, is_json=as_json_) as path:
-        report = rewrite_file(
-            src,
-            path,
-            passes,
-            format=format,
-            **verification(options),
-            **asked,
-            **chosen(options, path, format),
-        )
-        write_proof(report.proof, proof, src, report.written, **asked)
-        write_rewriting(page, src, report, "simplify", **asked)
-        tell(report, path, color, verbose=verbose, is_json=as_json_)
+    rewrite("simplify", SIMPLIFY, **options)
