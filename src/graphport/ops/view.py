@@ -72,7 +72,9 @@ class Attributes:
     """
 
     @classmethod
-    def lower(cls, dialect: str, word: str, *, reads_facts_alone: bool = False) -> Callable[[F], F]:
+    def lower(
+        cls, dialect: str, word: str, *, until: int | None = None, reads_facts_alone: bool = False
+    ) -> Callable[[F], F]:
         """Register how `word` of `dialect`, which has these attributes, is said canonically."""
         shared = signature(cls).parameters
 
@@ -85,7 +87,7 @@ class Attributes:
             builder, _, *others = signature(function).parameters.values()
             called = sorted((builder, *others, *shared.values()), key=lambda parameter: parameter.kind)
             vars(lowered)["__signature__"] = signature(function).replace(parameters=called)
-            declare.lower(dialect, word, reads_facts_alone=reads_facts_alone)(lowered)
+            declare.lower(dialect, word, until=until, reads_facts_alone=reads_facts_alone)(lowered)
             return function
 
         return register

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.dialects.com_microsoft import binding
-from graphport.ops.dialects.com_microsoft.binding import channels_first, real, stepped, word
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, MaxPool
+from graphport.ops.dialects.com_microsoft.binding import ROWS, channels_first, real, stepped, word
+from graphport.ops.pages.pooling import AveragePool, MaxPool
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value
@@ -37,23 +37,15 @@ def qlinear_average_pool(
     return stepped(b, _pooled(b, AveragePool, numbers, channels_last, window), y_scale, y_zero_point, x)
 
 
-@word("QLinearGlobalAveragePool")
-def qlinear_global_average_pool(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    channels_last: int = 0,
-) -> Value:
-    """The mean of the numbers that the integers of a channel stand for."""
-    numbers = real(b, x, x_scale, x_zero_point)
-    return stepped(b, _pooled(b, GlobalAveragePool, numbers, channels_last, {}), y_scale, y_zero_point, x)
-
-
 def _pooled(b: Builder, page: Page, x: Value, channels_last: int, window: dict[str, Attribute]) -> Value:
     if not channels_last:
         return b(page, x, **window)
     return binding.channels_last(b, b(page, channels_first(b, x), **window))
+
+
+ROWS.having(real=real, stepped=stepped, channels_first=channels_first, channels_last=binding.channels_last).lower("""
+QLinearGlobalAveragePool(x, x_scale, x_zero_point, y_scale, y_zero_point=None, *, channels_last=0)
+    -> numbers = real(x, x_scale, x_zero_point); channels_last == 0:
+       stepped(GlobalAveragePool(numbers), y_scale, y_zero_point, x)
+    -> stepped(channels_last(GlobalAveragePool(channels_first(numbers))), y_scale, y_zero_point, x)
+""")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from graphport.ops.dialects.com_microsoft.binding import ROWS, only, real, stepped, word
 from graphport.ops.dialects.onnx.activation import softmax_12
-from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 # Each is what it says of the numbers: dequantized, computed, quantized.
-ROWS.having(real=real, stepped=stepped).lower("""
+ROWS.having(real=real, stepped=stepped, softmax_12=softmax_12).lower("""
 # As in the default domain, of types that it had not at first.
 QuantizeLinear(x, scale, zero_point=None, *, axis=1) -> QuantizeLinear(x, scale, zero_point, axis=axis)
 DequantizeLinear(x, scale, zero_point=None, *, axis=1) -> DequantizeLinear(x, scale, zero_point, axis=axis)
@@ -27,6 +26,9 @@ QLinearAdd(x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_scale, z_zero_p
     -> stepped(Add(real(x, x_scale, x_zero_point), real(y, y_scale, y_zero_point)), z_scale, z_zero_point, x)
 QLinearMul(x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_scale, z_zero_point=None)
     -> stepped(Mul(real(x, x_scale, x_zero_point), real(y, y_scale, y_zero_point)), z_scale, z_zero_point, x)
+QLinearSoftmax(x, x_scale, x_zero_point, y_scale, y_zero_point=None, *, axis=-1, opset)
+    -> opset >= 13: stepped(Softmax(real(x, x_scale, x_zero_point), axis=axis), y_scale, y_zero_point, x)
+    -> stepped(softmax_12(real(x, x_scale, x_zero_point), axis=axis), y_scale, y_zero_point, x)
 QLinearSigmoid(x, x_scale, x_zero_point, y_scale, y_zero_point=None)
     -> stepped(Sigmoid(real(x, x_scale, x_zero_point)), y_scale, y_zero_point, x)
 QLinearLeakyRelu(x, x_scale, x_zero_point, y_scale, y_zero_point=None, *, alpha=0.01)
@@ -35,24 +37,6 @@ QLinearWhere(condition, x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_sc
     -> stepped(Where(condition, real(x, x_scale, x_zero_point), real(y, y_scale, y_zero_point)),
                z_scale, z_zero_point, x)
 """)
-
-
-@word("QLinearSoftmax")
-def qlinear_softmax(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    axis: int = -1,
-    opset: int,
-) -> Value:
-    """Softmax of the numbers, as it was in the opset that is named."""
-    numbers = real(b, x, x_scale, x_zero_point)
-    y = b(Softmax, numbers, axis=axis) if opset >= 13 else softmax_12(b, numbers, axis=axis)
-    return stepped(b, y, y_scale, y_zero_point, x)
 
 
 @word("QLinearConcat")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from graphport.ops.pages.normalization import (
 )
 from graphport.ops.pages.reduction import ReduceMean
 from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Unsqueeze
+from graphport.ops.view import Attributes
 from graphport.ops.views.normalization import (
     BatchNormalizationView,
     GroupNormalizationView,
@@ -30,17 +32,17 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@BatchNormalization.lower("onnx", until=13)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics(Attributes):
+    """What every form says of the statistics."""
+
+    epsilon: float = 1e-5
+    momentum: float = 0.9
+
+
+@Statistics.lower("onnx", "BatchNormalization", until=13)
 def batch_normalization_13(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    shift: Value,
-    mean: Value,
-    var: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
+    b: Builder, op: Statistics, x: Value, scale: Value, shift: Value, mean: Value, var: Value
 ) -> tuple[Value, ...]:
     """More than one result meant training."""
     if b.count > 3:
@@ -55,37 +57,29 @@ def batch_normalization_13(
         shift,
         mean,
         var,
-        epsilon=epsilon,
-        momentum=momentum,
+        epsilon=op.epsilon,
+        momentum=op.momentum,
         training_mode=training or None,
     )
 
 
-@BatchNormalization.lower("onnx", until=8)
+@Statistics.lower("onnx", "BatchNormalization", until=8)
 def batch_normalization_8(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    shift: Value,
-    mean: Value,
-    var: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    spatial: int = 1,
+    b: Builder, op: Statistics, x: Value, scale: Value, shift: Value, mean: Value, var: Value, *, spatial: int = 1
 ) -> tuple[Value, ...]:
     """Statistics per channel or, with `spatial` 0, per entry of a sample."""
     if spatial:
-        return batch_normalization_13(b, x, scale, shift, mean, var, epsilon=epsilon, momentum=momentum)
+        return batch_normalization_13(b, op, x, scale, shift, mean, var)
     # Every entry of a sample becomes a channel.
     vectors = [b(Reshape, value, b.constant([-1])) for value in (scale, shift, mean, var)]
-    y, *running = batch_normalization_13(b, b(Flatten, x), *vectors, epsilon=epsilon, momentum=momentum)
+    y, *running = batch_normalization_13(b, op, b(Flatten, x), *vectors)
     return (b(Reshape, y, b(Shape, x)), *(b(Reshape, found, b(Shape, mean)) for found in running))
 
 
-@BatchNormalization.lower("onnx", until=6)
+@Statistics.lower("onnx", "BatchNormalization", until=6)
 def batch_normalization_6(
     b: Builder,
+    op: Statistics,
     x: Value,
     scale: Value,
     shift: Value,
@@ -93,9 +87,7 @@ def batch_normalization_6(
     var: Value,
     *,
     consumed_inputs: tuple[int, ...] | None = None,
-    epsilon: float = 1e-5,
     is_test: int = 0,
-    momentum: float = 0.9,
     spatial: int = 1,
 ) -> tuple[Value, ...]:
     """`is_test` or a single result meant inference; `consumed_inputs` allowed to write over operands."""
@@ -103,7 +95,7 @@ def batch_normalization_6(
     if is_test and b.count > 1:
         message = "inference with more than one result has no canonical form"
         raise UnsupportedError(message)
-    return batch_normalization_8(b, x, scale, shift, mean, var, epsilon=epsilon, momentum=momentum, spatial=spatial)
+    return batch_normalization_8(b, op, x, scale, shift, mean, var, spatial=spatial)
 
 
 ROWS.lower(

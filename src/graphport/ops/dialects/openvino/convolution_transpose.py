@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphport.core.dtypes import DType
@@ -33,49 +34,36 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-@Sliding.lower("openvino", "opset1.ConvolutionBackpropData")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient(Sliding):
+    """And what there is more of a result than windows reach."""
+
+    output_padding: tuple[int, ...] = ()
+
+
+@Gradient.lower("openvino", "opset1.ConvolutionBackpropData")
 def convolution_backprop(
-    b: Builder,
-    op: Sliding,
-    x: Value,
-    filters: Value,
-    output_shape: Value | None = None,
-    *,
-    output_padding: tuple[int, ...] = (),
+    b: Builder, op: Gradient, x: Value, filters: Value, output_shape: Value | None = None
 ) -> Value:
     """A window that paints: the gradient of a convolution by its data."""
-    return _conv_transpose(b, op, x, filters, 1, output_shape, output_padding)
+    return _conv_transpose(b, op, x, filters, 1, output_shape)
 
 
-@Sliding.lower("openvino", "opset1.GroupConvolutionBackpropData")
+@Gradient.lower("openvino", "opset1.GroupConvolutionBackpropData")
 def group_convolution_backprop(
-    b: Builder,
-    op: Sliding,
-    x: Value,
-    filters: Value,
-    output_shape: Value | None = None,
-    *,
-    output_padding: tuple[int, ...] = (),
+    b: Builder, op: Gradient, x: Value, filters: Value, output_shape: Value | None = None
 ) -> Value:
     """The same for each group of channels; filters have an axis of groups in front."""
     group, *_ = sizes(b.dims(filters)[:1], "the number of groups")
-    return _conv_transpose(b, op, x, joined_groups(b, filters), group, output_shape, output_padding)
+    return _conv_transpose(b, op, x, joined_groups(b, filters), group, output_shape)
 
 
-def _conv_transpose(
-    b: Builder,
-    op: Sliding,
-    x: Value,
-    w: Value,
-    group: int,
-    output_shape: Value | None,
-    output_padding: Sequence[int],
-) -> Value:
+def _conv_transpose(b: Builder, op: Gradient, x: Value, w: Value, group: int, output_shape: Value | None) -> Value:
     kernel = sizes(b.dims(w)[2:], "the kernel")
     rank = len(kernel)
-    check_entries(rank, strides=op.strides, dilations=op.dilations, output_padding=output_padding)
+    check_entries(rank, strides=op.strides, dilations=op.dilations, output_padding=op.output_padding)
     ones, zeros = (1,) * rank, (0,) * rank
-    strides, dilations, extra = op.strides or ones, op.dilations or ones, output_padding or zeros
+    strides, dilations, extra = op.strides or ones, op.dilations or ones, op.output_padding or zeros
     cut = [(0, 0)] * rank
     if op.auto_pad in ("explicit", "notset"):
         check_entries(rank, pads_begin=op.pads_begin, pads_end=op.pads_end)

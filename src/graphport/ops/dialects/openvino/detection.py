@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.openvino.detection_boxes import selected_boxes
 from graphport.ops.dialects.openvino.detection_matrix_nms import matrix_nms_scores
@@ -18,6 +19,7 @@ from graphport.ops.pages.indexing import Gather, GatherND, Slice
 from graphport.ops.pages.pooling import MaxPool
 from graphport.ops.pages.reduction import TopK
 from graphport.ops.pages.reshape import Concat, Shape, Unsqueeze
+from graphport.ops.view import Attributes
 from graphport.ops.views.detection import NonMaxSuppressionView, RoiAlignView
 
 if TYPE_CHECKING:
@@ -57,42 +59,45 @@ def _sorted(b: Builder, kept: Value, marks: Value) -> tuple[Value, Value]:
     return b(Gather, kept, order), best
 
 
-@lower("openvino", "opset1.NonMaxSuppression")
-@lower("openvino", "opset3.NonMaxSuppression")
-@lower("openvino", "opset4.NonMaxSuppression")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppression(Attributes):
+    """How boxes are given, and what is kept of them."""
+
+    box_encoding: str = "corner"
+    sort_result_descending: bool = True
+    output_type: DType = DType.INT64
+
+
+@Suppression.lower("openvino", "opset1.NonMaxSuppression")
+@Suppression.lower("openvino", "opset3.NonMaxSuppression")
+@Suppression.lower("openvino", "opset4.NonMaxSuppression")
 def suppression_4(
     b: Builder,
+    op: Suppression,
     boxes: Value,
     scores: Value,
     most: Value | None = None,
     overlap: Value | None = None,
     least: Value | None = None,
-    *,
-    box_encoding: str = "corner",
-    sort_result_descending: bool = True,
-    output_type: DType = DType.INT64,
 ) -> Value:
     """Boxes worth keeping."""
-    kept = _suppressed(b, boxes, scores, most, overlap, least, box_encoding)
-    if sort_result_descending:
+    kept = _suppressed(b, boxes, scores, most, overlap, least, op.box_encoding)
+    if op.sort_result_descending:
         kept, _ = _sorted(b, kept, b(GatherND, scores, kept))
-    return cast(b, kept, output_type)
+    return cast(b, kept, op.output_type)
 
 
-@lower("openvino", "opset5.NonMaxSuppression")
-@lower("openvino", "opset9.NonMaxSuppression")
+@Suppression.lower("openvino", "opset5.NonMaxSuppression")
+@Suppression.lower("openvino", "opset9.NonMaxSuppression")
 def suppression_9(
     b: Builder,
+    op: Suppression,
     boxes: Value,
     scores: Value,
     most: Value | None = None,
     overlap: Value | None = None,
     least: Value | None = None,
     soft_sigma: Value | None = None,
-    *,
-    box_encoding: str = "corner",
-    sort_result_descending: bool = True,
-    output_type: DType = DType.INT64,
 ) -> tuple[Value, ...]:
     """Boxes worth keeping, their batches, classes and scores, and how many there are."""
     sigma = 0.0 if soft_sigma is None else real(soft_sigma)
@@ -101,21 +106,23 @@ def suppression_9(
         raise UnsupportedError(message)
     if sigma > 0:
         count, _, floor = _limits(b, most, overlap, least)
-        found, places = matrix_nms_scores(b, boxes, scores, (count, floor), sigma, is_center=box_encoding == "center")
-        return selected_boxes(b, found, places, dtype_of(scores), output_type, is_sorted=sort_result_descending)[
+        found, places = matrix_nms_scores(
+            b, boxes, scores, (count, floor), sigma, is_center=op.box_encoding == "center"
+        )
+        return selected_boxes(b, found, places, dtype_of(scores), op.output_type, is_sorted=op.sort_result_descending)[
             : b.count
         ]
-    kept = _suppressed(b, boxes, scores, most, overlap, least, box_encoding)
+    kept = _suppressed(b, boxes, scores, most, overlap, least, op.box_encoding)
     marks = b(GatherND, scores, kept)
-    if sort_result_descending:
+    if op.sort_result_descending:
         kept, marks = _sorted(b, kept, marks)
-    results = [cast(b, kept, output_type)]
+    results = [cast(b, kept, op.output_type)]
     if b.count > 1:
         ends = (vector(b, [n]) for n in (0, 2, 1))
         owners = cast(b, b(Slice, kept, *ends), dtype_of(marks))
         results.append(b(Concat, owners, b(Unsqueeze, marks, vector(b, [1])), axis=1))
     if b.count > 2:
-        results.append(cast(b, b(Shape, kept, start=0, end=1), output_type))
+        results.append(cast(b, b(Shape, kept, start=0, end=1), op.output_type))
     return tuple(results)
 
 
@@ -152,29 +159,36 @@ def _more(b: Builder, overlap: Value | None) -> Value:
     return emit(b, "opset1.Maximum", emit(b, "opset1.Multiply", overlap, 1 + float(np.finfo(np.float32).eps)), least)
 
 
-@lower("openvino", "opset3.ROIAlign")
-@lower("openvino", "opset9.ROIAlign")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionGrid(Attributes):
+    """The cells that a region is divided into, and the samples of one; 0 is as many as its extents need."""
+
+    pooled_h: int
+    pooled_w: int
+    sampling_ratio: int
+    spatial_scale: float
+
+
+@RegionGrid.lower("openvino", "opset3.ROIAlign")
+@RegionGrid.lower("openvino", "opset9.ROIAlign")
 def roi_align(
     b: Builder,
+    op: RegionGrid,
     x: Value,
     rois: Value,
     batches: Value,
     *,
-    pooled_h: int,
-    pooled_w: int,
-    sampling_ratio: int,
-    spatial_scale: float,
     mode: str,
     aligned_mode: str = "asymmetric",
 ) -> Value:
     """Each region as a grid of cells, with the mean of what is sampled in them, or the largest that is not below 0."""
-    if mode != "avg" and sampling_ratio == 0:
+    if mode != "avg" and op.sampling_ratio == 0:
         message = "the largest of samples that are more for larger regions"
         raise UnsupportedError(message)
     if aligned_mode == "half_pixel":
         rois = b(Add, rois, b.like(rois, 0.5))
     # The largest is taken of samples here, of their parts in ONNX: so each sample is a cell of its own first.
-    finer = 1 if mode == "avg" else sampling_ratio
+    finer = 1 if mode == "avg" else op.sampling_ratio
     found = b(
         RoiAlign,
         x,
@@ -182,10 +196,10 @@ def roi_align(
         as_int64(b, batches),
         coordinate_transformation_mode="output_half_pixel" if aligned_mode == "asymmetric" else "half_pixel",
         mode="avg",
-        output_height=pooled_h * finer,
-        output_width=pooled_w * finer,
-        sampling_ratio=sampling_ratio if mode == "avg" else 1,
-        spatial_scale=spatial_scale,
+        output_height=op.pooled_h * finer,
+        output_width=op.pooled_w * finer,
+        sampling_ratio=op.sampling_ratio if mode == "avg" else 1,
+        spatial_scale=op.spatial_scale,
     )
     if mode == "avg":
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from graphport.ops.pages.comparison import And, Greater, Less, LessOrEqual, Wher
 from graphport.ops.pages.indexing import Compress, Gather, ScatterElements
 from graphport.ops.pages.reduction import CumSum, ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -83,18 +85,25 @@ def per_cell(b: Builder, x: Value, parts: int) -> Value:
     return b(Reshape, apart, joined(b, 0, -1, parts))
 
 
-@lower("openvino", "opset9.GenerateProposals")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Attributes):
+    """Which regions are kept."""
+
+    min_size: float = 0.0
+    nms_threshold: float = 0.0
+    post_nms_count: int = 0
+    pre_nms_count: int = 0
+
+
+@Choice.lower("openvino", "opset9.GenerateProposals")
 def generate_proposals(
     b: Builder,
+    op: Choice,
     pictures: Value,
     anchors: Value,
     deltas: Value,
     scores: Value,
     *,
-    min_size: float = 0.0,
-    nms_threshold: float = 0.0,
-    post_nms_count: int = 0,
-    pre_nms_count: int = 0,
     normalized: bool = True,
     nms_eta: float = 1.0,
     roi_num_type: DType = DType.INT64,
@@ -109,11 +118,11 @@ def generate_proposals(
     turned = b(Unsqueeze, b(Gather, pictures, vector(b, [1, 0]), axis=1), vector(b, [1]))
     boxes = inside(b, boxes, b(Sub, turned, b.like(boxes, offset)))
     marks = b(Squeeze, per_cell(b, scores, 1), vector(b, [2]))
-    found, places = best(b, marks, pre_nms_count)
+    found, places = best(b, marks, op.pre_nms_count)
     boxes = rows_of(b, boxes, places)
-    is_large = are_large(b, boxes, offset, _least(b, pictures, min_size))
-    kept = Greedy(Overlap(offset), nms_threshold)(b, boxes, cast(b, is_large, DType.FLOAT32))
-    is_kept = ranked(b, kept, post_nms_count)
+    is_large = are_large(b, boxes, offset, _least(b, pictures, op.min_size))
+    kept = Greedy(Overlap(offset), op.nms_threshold)(b, boxes, cast(b, is_large, DType.FLOAT32))
+    is_kept = ranked(b, kept, op.post_nms_count)
     counts = b(ReduceSum, cast(b, is_kept, DType.INT64), vector(b, [1]), keepdims=0)
     every = b(Reshape, is_kept, vector(b, [-1]))
     rows = b(Compress, b(Reshape, boxes, vector(b, [-1, 4])), every, axis=0)
@@ -134,18 +143,9 @@ def _least(b: Builder, pictures: Value, size: float) -> Value:
     return b(Unsqueeze, b(Mul, scales, b.like(pictures, size)), vector(b, [1]))
 
 
-@lower("openvino", "opset6.ExperimentalDetectronGenerateProposalsSingleImage")
+@Choice.lower("openvino", "opset6.ExperimentalDetectronGenerateProposalsSingleImage")
 def single_image_proposals(
-    b: Builder,
-    picture: Value,
-    anchors: Value,
-    deltas: Value,
-    scores: Value,
-    *,
-    min_size: float = 0.0,
-    nms_threshold: float = 0.0,
-    post_nms_count: int = 0,
-    pre_nms_count: int = 0,
+    b: Builder, op: Choice, picture: Value, anchors: Value, deltas: Value, scores: Value
 ) -> tuple[Value, ...]:
     """Regions of one picture and their scores, zeros behind them."""
     dtype = dtype_of(anchors)
@@ -156,16 +156,16 @@ def single_image_proposals(
     size = b(Gather, picture, vector(b, [1, 0]), axis=0)
     boxes = inside(b, boxes, b(Sub, size, b.like(size, 1)))
     marks = b(Squeeze, per_cell(b, b(Unsqueeze, scores, front), 1), vector(b, [2]))
-    least = b(Reshape, b.like(boxes, [min_size, min_size]), vector(b, [1, 1, 2]))
+    least = b(Reshape, b.like(boxes, [op.min_size, op.min_size]), vector(b, [1, 1, 2]))
     marks = b(Mul, marks, cast(b, are_large(b, boxes, 1.0, least), DType.FLOAT32))
-    found, places = best(b, marks, pre_nms_count)
+    found, places = best(b, marks, op.pre_nms_count)
     boxes = rows_of(b, boxes, places)
-    kept = Greedy(Overlap(), nms_threshold)(b, boxes, b(Expand, b.like(found, 1), b(Shape, found)))
-    every = b(Reshape, ranked(b, kept, post_nms_count), vector(b, [-1]))
+    kept = Greedy(Overlap(), op.nms_threshold)(b, boxes, b(Expand, b.like(found, 1), b(Shape, found)))
+    every = b(Reshape, ranked(b, kept, op.post_nms_count), vector(b, [-1]))
     rows = b(Compress, b(Squeeze, boxes, front), every, axis=0)
     chosen = b(Compress, b(Squeeze, found, front), every, axis=0)
-    rows = _zero_padded(b, rows, post_nms_count, 4)
-    chosen = _zero_padded(b, chosen, post_nms_count)
+    rows = _zero_padded(b, rows, op.post_nms_count, 4)
+    chosen = _zero_padded(b, chosen, op.post_nms_count)
     return cast(b, rows, dtype), cast(b, chosen, dtype)
 
 

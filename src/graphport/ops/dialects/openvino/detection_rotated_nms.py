@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.openvino.detection import RegionGrid
 from graphport.ops.dialects.openvino.detection_boxes import counted, entry, extent, joined
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, vector
 from graphport.ops.pages.arithmetic import Add, Ceil, Cos, Div, Max, Mul, Neg, Sin, Sub
@@ -31,18 +32,9 @@ _MOST = 1 << 24
 """Samples of one region; tables of them are made when the model is read."""
 
 
-@lower("openvino", "opset15.ROIAlignRotated")
+@RegionGrid.lower("openvino", "opset15.ROIAlignRotated")
 def roi_align_rotated(
-    b: Builder,
-    x: Value,
-    rois: Value,
-    batches: Value,
-    *,
-    pooled_h: int,
-    pooled_w: int,
-    sampling_ratio: int,
-    spatial_scale: float,
-    clockwise_mode: bool = False,
+    b: Builder, op: RegionGrid, x: Value, rois: Value, batches: Value, *, clockwise_mode: bool = False
 ) -> Value:
     """Each region (middle, width, height, angle) as a grid of cells, with the mean of what is sampled in them.
 
@@ -50,14 +42,14 @@ def roi_align_rotated(
 
     Source: OpenVINO ROIAlignRotated-15.
     """
-    _checked(b.dims(rois), (pooled_h, pooled_w), sampling_ratio)
+    _checked(b.dims(rois), (op.pooled_h, op.pooled_w), op.sampling_ratio)
     dtype = dtype_of(x)
     wide = dtype if dtype is DType.FLOAT64 else DType.FLOAT32
     data, given = cast(b, x, wide), cast(b, rois, wide)
-    scale = b.like(given, spatial_scale)
+    scale = b.like(given, op.spatial_scale)
     column, line, width, height = (b(Mul, entry(b, given, place), scale) for place in range(4))
-    down = _points(b, height, pooled_h, sampling_ratio)
-    across = _points(b, width, pooled_w, sampling_ratio)
+    down = _points(b, height, op.pooled_h, op.sampling_ratio)
+    across = _points(b, width, op.pooled_w, op.sampling_ratio)
     angle = entry(b, given, 4)
     boxes = _rotated(b, down[0], across[0], (line, column), b(Neg, angle) if clockwise_mode else angle)
     grid = b(Shape, boxes, start=0, end=5)
