@@ -59,6 +59,19 @@ class Recorder:
             if dialect == ("" if key[0] == LOWER else self._running[-1][0][1]):
                 emitted.add(word)
 
+    def apart(self, infer: Callable[..., Any]) -> Callable[..., Any]:
+        """`infer`, of a body: what that holds is no part of the word that has it."""
+
+        @functools.wraps(infer)
+        def watched(*arguments: Any, **named: Any) -> Any:
+            running, self._running = self._running, []
+            try:
+                return infer(*arguments, **named)
+            finally:
+                self._running = running
+
+        return watched
+
     def wrapped(self, key: Key, rule: Callable[..., Any]) -> Callable[..., Any]:
         """`rule`, watched, unless a test has made it for itself."""
         if not _is_ours(rule):
@@ -105,6 +118,7 @@ def watch(recorder: Recorder, put: Callable[[Any, str, Any], None]) -> None:
     """From here on, the recorder sees what rules emit; `put` sets an attribute of a module or a class."""
     from graphport.ops import registry
     from graphport.ops.builder import Builder
+    from graphport.ops.infer import Inference
 
     lowering, liftings, make = registry.lowering, registry.liftings, Builder._node  # pyright: ignore[reportPrivateUsage]
 
@@ -122,6 +136,7 @@ def watch(recorder: Recorder, put: Callable[[Any, str, Any], None]) -> None:
     put(registry, "lowering", watched_lowering)
     put(registry, "liftings", watched_liftings)
     put(Builder, "_node", watched_node)
+    put(Inference, "graph", recorder.apart(Inference.graph))
 
 
 def pytest_configure() -> None:

@@ -66,3 +66,18 @@ def test_a_rule_that_a_test_registers_for_a_word_that_there_is_is_not_watched():
 def test_what_the_package_has_is_of_dialects_that_there_are():
     known = json.loads((files("graphport.ops") / "emitted.json").read_text(encoding="utf-8"))
     assert {dialect for kind in known.values() for dialect in kind} <= set(registry.names())
+
+
+def test_what_a_body_holds_is_no_part_of_the_word_that_has_it():
+    recorder = Recorder()
+    inferred = recorder.apart(lambda: recorder.note("Add", ""))
+
+    def loop():
+        recorder.note("Loop", "")
+        inferred()
+        recorder.note("Reshape", "")
+        return True
+
+    loop.__module__ = "graphport"
+    recorder.wrapped((LOWER, "tflite", "WHILE"), loop)()
+    assert recorder.seen[LOWER, "tflite", "WHILE"].some == {"Loop", "Reshape"}
