@@ -32,6 +32,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# OpenVINO's import, and its converter, tell its makers of every use, each time by a fork of the process that has all tests.
+sys.modules["openvino_telemetry"] = None  # pyright: ignore[reportArgumentType]
+
 # A deadline measures the machine, not the code. In CI the examples are the same every time, so that failures repeat.
 settings.register_profile("here", deadline=None, max_examples=EXAMPLES)
 settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True, print_blob=True)

@@ -21,6 +21,14 @@ def test_what_was_never_imported_can_be_afterwards():
     assert importlib.util.find_spec("this") is not None
 
 
+def test_what_was_hidden_before_stays_hidden():
+    with without("this"):
+        with without("this"):
+            pass
+        with pytest.raises(ImportError):
+            importlib.import_module("this")
+
+
 def test_what_is_there_has_a_distribution_and_a_version():
     import numpy as np
 

@@ -24,14 +24,14 @@ def is_there(module: str) -> bool:
 @contextmanager
 def without(module: str) -> Generator[None]:
     """Let what is imported meanwhile believe that `module` is not installed; what has it already keeps it."""
-    known = sys.modules.get(module)
+    is_known, known = module in sys.modules, sys.modules.get(module)
     sys.modules[module] = None  # type: ignore[assignment]  what the import system reads as "there is none"
     try:
         yield
     finally:
         del sys.modules[module]
-        if known is not None:
-            sys.modules[module] = known
+        if is_known:  # though it be None: what was hidden before stays hidden
+            sys.modules[module] = known  # type: ignore[assignment]
 
 
 @cache
