@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import turns
+
 
 @pytest.fixture(scope="session", autouse=True)
 def few_turns() -> Iterator[None]:
-    """A few runs are enough to time a model: which of two is quicker, no test asks."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("graphport.quantization.optimise.costs._SECONDS", 0.004)
-        patched.setattr("graphport.quantization.optimise.costs._TURNS", 3)
+    with turns.few_turns():
         yield
