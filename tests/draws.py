@@ -1,4 +1,4 @@
-"""How many examples random laws are tried with: a number as it stands in CI, half as many elsewhere, ten times as many
+"""How many examples random laws are tried with: a number as it stands in CI, a quarter as many elsewhere, ten times as many
 by `make laws`. Elsewhere they are others every time."""
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 USUAL = 40
-EXAMPLES = int(os.environ.get("GRAPHPORT_EXAMPLES", USUAL if os.environ.get("CI") else USUAL // 2))
+EXAMPLES = int(os.environ.get("GRAPHPORT_EXAMPLES", USUAL if os.environ.get("CI") else USUAL // 4))
 """What a law is tried with that says nothing else."""
 
 
 def spread(cases: Sequence[T]) -> Sequence[T]:
-    """All of the cases in CI, and every second one elsewhere: of many that cost, and of which each has its own say."""
+    """All of the cases in CI, and every fourth one elsewhere: of many that cost, and of which each has its own say."""
     return cases[:: max(USUAL // EXAMPLES, 1)]
 
 

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.draws import spread
 from tests.memory import LIMIT, large_model, peaks
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
@@ -19,11 +20,13 @@ LARGE = 64
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [
-        pytest.param("large.onnx", {"external_data": True}, id="to ONNX with its weights beside"),
-        pytest.param("large.onnx", {}, id="to ONNX with its weights inside"),
-        pytest.param("copy.nnef.tar", {}, id="to NNEF in an archive"),
-    ],
+    spread(
+        [
+            pytest.param("large.onnx", {"external_data": True}, id="to ONNX with its weights beside"),
+            pytest.param("large.onnx", {}, id="to ONNX with its weights inside"),
+            pytest.param("copy.nnef.tar", {}, id="to NNEF in an archive"),
+        ]
+    ),
 )
 def test_memory_does_not_grow_with_the_weights(tmp_path, name, options):
     small = peaks(large_model(tmp_path / "small", 64, 64), tmp_path / f"small-{name}", **options)

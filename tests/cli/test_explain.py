@@ -19,6 +19,7 @@ from graphport.passes import driver
 from graphport.passes.prepare import PREPARE
 from graphport.passes.simplify import SIMPLIFY
 from tests.cli.examples import check_side, examples, groups
+from tests.draws import spread
 from tests.every import every
 
 EXAMPLES = examples()
@@ -35,7 +36,7 @@ def explain(name: str) -> dict:
 @pytest.mark.skipif(os.name == "nt", reason="examples are commands of a POSIX shell")
 @pytest.mark.parametrize("group", groups())
 def test_wrong_examples_have_their_finding_and_right_ones_do_not(group, tmp_path, monkeypatch):
-    for number, code in enumerate(groups()[group]):
+    for number, code in enumerate(spread(groups()[group])):
         check_side(code, "wrong", tmp_path, monkeypatch)
         if number % RIGHT == 0:
             check_side(code, "right", tmp_path, monkeypatch)

@@ -15,6 +15,7 @@ import pytest
 
 import graphport as gp
 from graphport.cli.main import cli
+from tests.draws import spread
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, pipes and devices as POSIX has them")
 
@@ -93,7 +94,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", spread(list(COMMANDS)))
 def test_bytes_that_are_no_such_file_are_told(folder, command):
     text, ending = COMMANDS[command]
     found = {}
@@ -103,7 +104,7 @@ def test_bytes_that_are_no_such_file_are_told(folder, command):
     assert set(found.values()) <= {1, 2} | ({0} if command == "fmt" else set()), found
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", spread(list(COMMANDS)))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the child does nothing that other threads hold
 def test_nobody_waits_for_a_pipe_or_the_end_of_a_device(folder, command):
     os.mkfifo(folder / "pipe")

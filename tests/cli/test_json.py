@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -90,6 +91,7 @@ def closed(part: Any) -> Any:
     return found
 
 
+@cache
 def validator(verb: str) -> Draft202012Validator:
     document = schema(verb)
     Draft202012Validator.check_schema(document)

@@ -210,9 +210,9 @@ def _unequal(form: str, found: list[Any], expected: list[Any]) -> Iterator[str]:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_sample_of_words_computes_the_same_in_other_forms(dialect, tmp_path):
-    wrong, count = violations(DIALECTS[dialect](slice(0, None, 10), tmp_path), tmp_path / "operands")
+    wrong, count = violations(DIALECTS[dialect](slice(0, None, 20), tmp_path), tmp_path / "operands")
     assert wrong == {}
-    assert count > 5
+    assert count > 4
 
 
 @pytest.mark.conformance

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 import graphport as gp
 from graphport.cli.main import cli
+from tests.draws import spread
 from tests.models import model, node
 from tests.quantization.test_weights_alone import TOKENS, decoder
 
@@ -148,7 +149,7 @@ def files(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(("page", "code"), listings("sh", "text"))
+@pytest.mark.parametrize(("page", "code"), spread(listings("sh", "text")))
 def test_commands_work(page, code, files):
     files(page, "x")
     for line in commands(code):

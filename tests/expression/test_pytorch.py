@@ -11,6 +11,7 @@ import numpy as np
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.expression.expression import Expression
+from tests.draws import spread
 from tests.every import every
 
 STORED = np.load(Path(__file__).parent / "data" / "functions.npz")
@@ -112,7 +113,7 @@ def test_a_function_gives_what_pytorch_gives(name):
     assert not different
 
 
-@every("name", CASES)
+@every("name", spread(list(CASES)))
 def test_compiled_code_gives_what_pytorch_gives(name):
     few = [case for case in CASES[name] if case[0] == ["f16", "i32"] or set(case[0]) in ({"i32"}, {"f16"}, {"f32"})]
     assert few

@@ -8,6 +8,7 @@ import pytest
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.expression.expression import Expression
+from tests.draws import spread
 from tests.every import every
 from tests.expression.samples import CASES, expected_of, inputs_of, text_of
 
@@ -53,7 +54,7 @@ def evaluate(text, inputs):
 @every(
     ("case", "precision"),
     # Depth is the same in both; tests/conformance/test_depth.py has the rest.
-    [(c, p) for c in CASES if "expected" in c for p in DEFAULT if "nested" not in c or p == "f32"],
+    spread([(c, p) for c in CASES if "expected" in c for p in DEFAULT if "nested" not in c or p == "f32"]),
     ids=lambda given: given["id"] if isinstance(given, dict) else given,
 )
 def test_a_sample_has_the_value_that_pytorch_gives(case, precision):

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from tests.draws import spread
 from tests.every import every
 from tests.ops.oracle import one_node
 from tests.ops.test_every_page import TABLE, Case
@@ -69,7 +70,7 @@ def said(case: Case, name: str, folder: Any) -> bool:
     return False
 
 
-@every("name", sorted(set(TABLE) - {"Constant", "ConstantOfShape"}))
+@every("name", spread(sorted(set(TABLE) - {"Constant", "ConstantOfShape"})))
 def test_a_page_is_the_same_after_pnnx(tmp_path, name):
     found: Counter[bool] = Counter()
 

@@ -7,6 +7,7 @@ import onnx
 import graphport as gp
 from graphport.api.rewrite import rewrite_file
 from graphport.passes.prepare import PREPARE
+from tests.draws import spread
 from tests.every import every
 from tests.passes import facts
 from tests.passes.cases import Case
@@ -31,7 +32,7 @@ def test_a_prepared_model_computes_the_same_and_has_the_form(case: Case, tmp_pat
         facts.assert_fact(fact, proto)
 
 
-@every("case", CASES, ids=lambda case: case.name)
+@every("case", spread(CASES), ids=lambda case: case.name)
 def test_preparing_again_changes_nothing(case: Case):
     once, _ = gp.prepare(gp.from_onnx(case.model), verify=False)
     _, report = gp.prepare(once, verify=False)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import onnx
@@ -22,12 +20,10 @@ def test_the_table_has_every_pass_in_its_order():
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL))
-def test_the_examples_run(code, tmp_path):
+def test_the_examples_run(code, tmp_path, monkeypatch, capsys):
     nodes = [node("Conv", "x w", "h", name="conv1"), bn("h", "k"), node("Relu", "k", "y")]
     proto = model(nodes, [info("x", ["N", 6, 5, 5])], [info("y", None)], {"w": some(6, 6, 1, 1), **norm(6)})
     onnx.save(proto, tmp_path / "net.onnx")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Conv quantized it has weights" in done.stdout
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})  # noqa: S102  of our own document
+    assert "Conv quantized it has weights" in capsys.readouterr().out

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -235,14 +233,12 @@ def test_every_parameter_has_one_reader():
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL))
-def test_the_examples_of_the_document_run(code, tmp_path):
+def test_the_examples_of_the_document_run(code, tmp_path, monkeypatch):
     nodes = [node("Conv", "x w", "h", name="conv1"), bn("h", "k"), node("Relu", "k", "y")]
     proto = model(nodes, [info("x", ["N", 6, 5, 5])], [info("y", ["N", 6, 5, 5])], {"w": some(6, 6, 1, 1), **norm(6)})
     onnx.save(proto, tmp_path / "net.onnx")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})  # noqa: S102  of our own document
 
 
 def test_the_document_names_every_pass_and_method():

@@ -9,6 +9,7 @@ import pytest
 
 import graphport as gp
 from graphport.quantization.engine import Noise
+from tests.draws import spread
 from tests.models import model, node
 from tests.quantization import nets
 
@@ -31,7 +32,7 @@ def _chain(seed):
     return gp.from_onnx(model(nodes, [("x", ["N", 3, 8, 8])], [("y", ["N", 4, 8, 8])], constants))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", spread(range(3)))
 def test_no_smaller_set_of_layers_reaches_the_goal(seed):
     found = _chain(seed)
     inputs = nets.samples(found, 16, seed)

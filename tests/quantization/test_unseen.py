@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from graphport.quantization.calibrate import calibrate
 from graphport.quantization.interval import ratio_interval, unseen_part
 from graphport.quantization.observe import Statistics
 from graphport.quantization.unseen import unseen_errors, unseen_errors_of_heavy_tails
+from tests.draws import spread
 
 SEEN, HELD = 192, 64
 DRAWS = {"normal": lambda r, *shape: np.abs(r.normal(size=shape)), "exponential": lambda r, *shape: r.exponential(size=shape)}  # fmt: skip
@@ -71,8 +74,7 @@ def test_the_range_of_noise_holds_where_few_samples_make_most_of_it(kind, channe
     assert np.mean(alone) < 0.9
 
 
-@pytest.mark.parametrize("kind", list(HEAVY))
-@pytest.mark.parametrize("channels", [1, 16, 128])
+@pytest.mark.parametrize(("kind", "channels"), spread(list(product(HEAVY, [1, 16, 128]))))
 def test_the_range_of_noise_holds_for_heavy_tails(kind, channels, monkeypatch):
     """In nine of ten draws or more, with the ranges that are chosen; told as for tails that fall off sooner, in half."""
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.draws import spread
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and processes as POSIX has them")
 
 ROOT = Path(__file__).parent.parent.parent
@@ -30,7 +32,9 @@ def fuzz():
         yield importlib.import_module("fuzz")
 
 
-@pytest.mark.parametrize("folder", sorted(FUZZED.glob("*/*")), ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+@pytest.mark.parametrize(
+    "folder", spread(sorted(FUZZED.glob("*/*"))), ids=lambda folder: f"{folder.parent.name}-{folder.name}"
+)
 @pytest.mark.filterwarnings("ignore")
 def test_what_was_found_once_is_told_or_done(fuzz, folder, tmp_path):
     given = tmp_path / "given"

@@ -17,7 +17,7 @@ ARCHIVE = Path(__file__).parent / "torch.zip"
 with zipfile.ZipFile(ARCHIVE) as _archive:
     MODELS = sorted(name.removesuffix(".onnx") for name in _archive.namelist() if name.endswith(".onnx"))
 KINDS = ("half", "double")
-SAMPLE = 8
+SAMPLE = 16
 """Every how many-th model the suite itself takes; the others are taken with those that take long."""
 MAY_REFUSE = {"nnef", "pnnx", "ncnn"}
 NO_WORDS = {"batch_only", "convolutional", "padded", "resized", "rotary"}

@@ -7,6 +7,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from tests.draws import spread
 from tests.models import model, node, write_onnx
 
 ncnn = pytest.importorskip("ncnn")
@@ -66,7 +67,7 @@ def test_single_layers_are_computed_in_single_precision_whatever_the_runtime_is_
     assert np.array_equal(computed(whole, "use_bf16_storage"), computed(whole))
 
 
-@pytest.mark.parametrize("single", ["left", "right", "last", "first", "relu", "sum", "l*", "r*", "[lr]*t"])
+@pytest.mark.parametrize("single", spread(["left", "right", "last", "first", "relu", "sum", "l*", "r*", "[lr]*t"]))
 def test_layers_of_two_precisions_meet(source, single):
     exact = computed(written(source))
     found = computed(written(source, precision=[f"{single}=f32"]), "use_bf16_storage")

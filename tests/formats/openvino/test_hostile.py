@@ -3,6 +3,7 @@
 import pytest
 
 import graphport as gp
+from tests.draws import spread
 from tests.every import every
 from tests.formats.openvino.hostile import ACCEPTED, KINDS, LATE, TOLD
 
@@ -13,7 +14,7 @@ def made(build, folder):
     return path
 
 
-@every("kind", KINDS)
+@every("kind", spread(list(KINDS)))
 def test_what_is_wrong_is_found(kind, tmp_path):
     path = made(KINDS[kind], tmp_path)
     found = gp.check(path)

@@ -7,12 +7,13 @@ import time
 import pytest
 
 import graphport as gp
+from tests.draws import spread
 from tests.formats.openvino.mutations import mutated
 
 GROUPS, EACH = 10, 40
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", spread(range(GROUPS)))
 def test_a_damaged_file_is_read_or_refused(group, tmp_path):
     for seed in range(group * EACH, (group + 1) * EACH):
         kind, path = mutated(seed, tmp_path)

@@ -16,6 +16,7 @@ import graphport as gp
 from graphport.api.rewrite import rewrite_file
 from graphport.formats import pt2
 from graphport.passes.simplify import SIMPLIFY
+from tests.draws import spread
 from tests.every import every
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -63,7 +64,7 @@ def agree(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@every("file", [*FILES, *OLDER])
+@every("file", spread([*FILES, *OLDER]))
 def test_a_program_computes_what_pytorch_does_at_every_size(file, tmp_path):
     name = file.split(".")[0]
     model = gp.load(PROGRAMS / file)

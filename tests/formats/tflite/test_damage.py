@@ -11,6 +11,7 @@ import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.tflite.encode import Encoder
 from graphport.formats.tflite.reader import read
+from tests.draws import times
 from tests.formats.tflite.test_cases import CASES, NAMES
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def test_changed_bytes_are_read_or_told(tmp_path: Path) -> None:
     place = tmp_path / "broken.tflite"
     for name in NAMES:
         original = (CASES / f"{name}.tflite").read_bytes()
-        for _ in range(12):
+        for _ in range(times(12)):
             content = bytearray(original)
             for _ in range(int(random.integers(1, 4))):
                 at = int(random.integers(0, len(content)))
@@ -32,7 +33,7 @@ def test_changed_bytes_are_read_or_told(tmp_path: Path) -> None:
                 gp.load(place)
             except DiagnosticError as error:
                 told += all(finding.code for finding in error.diagnostics)
-    assert told > 50
+    assert told > times(50)
 
 
 @pytest.mark.parametrize(

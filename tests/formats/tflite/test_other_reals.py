@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import graphport as gp
+from tests.draws import spread
 from tests.formats.tflite.litert import LiteRT
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def test_operators_compute_what_they_do_in_float32(dtype: Any, tmp_path: Path) -
     wrong: dict[str, Any] = {}
     near = {np.float16: 5e-3, ml_dtypes.bfloat16: 4e-2, np.float64: 1e-5}[dtype]
     with LiteRT() as litert:
-        for op in (each for each in (*ONE, *TWO) if takes(each, dtype)):
+        for op in spread([each for each in (*ONE, *TWO) if takes(each, dtype)]):
             model, path, given = written(tmp_path, op, dtype)
             (expected,) = gp.run(model, given, backend="reference").values()
             found = litert(path, list(given.values()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import graphport as gp
 from graphport.backends import onnxruntime, reference
 from graphport.core.dtypes import DType
+from tests.draws import spread
 from tests.every import every
 from tests.quantization import nets
 
@@ -39,8 +42,7 @@ def _made(name, **changes):
     return found, gp.quantize(found, nets.samples(found, 32), preset="fast", **changes)
 
 
-@every("kind", list(CHANGES))
-@every("name", NETS)
+@every(("kind", "name"), spread(list(product(CHANGES, NETS))))
 def test_they_load_with_all_optimizations_and_compute_what_is_said(name, kind):
     found, made = _made(name, **CHANGES[kind])
     x = nets.samples(found, 8, seed=5)

@@ -14,6 +14,7 @@ import pytest
 import graphport as gp
 from graphport.backends import onnxruntime, reference
 from graphport.core.facts import OPEN
+from tests.draws import spread
 from tests.every import every
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
@@ -119,7 +120,7 @@ def outcome(session, inputs):
 
 @every("declared", ["0..,0..", "1..3,0..", "?,?"])
 @every("special_zero", [True, False], ids=["copies", "literal"])
-@every("pattern", PATTERNS, ids=lambda pattern: ",".join(map(str, pattern)))
+@every("pattern", spread(PATTERNS), ids=lambda pattern: ",".join(map(str, pattern)))
 def test_a_computed_pattern_for_every_small_size(tmp_path, pattern, special_zero, declared):
     if not special_zero and {0, -1} <= set(pattern):
         with pytest.raises(gp.DiagnosticError):
