@@ -14,9 +14,13 @@ EXAMPLES = int(os.environ.get("GRAPHPORT_EXAMPLES", USUAL if os.environ.get("CI"
 """What a law is tried with that says nothing else."""
 
 
-def spread(cases: Sequence[T]) -> Sequence[T]:
-    """All of the cases in CI, and every fourth one elsewhere: of many that cost, and of which each has its own say."""
-    return cases[:: max(USUAL // EXAMPLES, 1)]
+def spread(cases: Sequence[T], *, start: int = 0) -> Sequence[T]:
+    """All of the cases in CI, and every fourth one elsewhere: of many that cost, and of which each has its own say.
+
+    Tests of the same cases have others where they start elsewhere.
+    """
+    step = max(USUAL // EXAMPLES, 1)
+    return cases[start % step :: step]
 
 
 def times(count: int) -> int:

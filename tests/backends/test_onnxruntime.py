@@ -44,6 +44,7 @@ def test_without_optimizations_it_gives_the_same():
     np.testing.assert_allclose(plain, onnxruntime.prepare(graph).run({"x": x})["y"], rtol=1e-6)
 
 
+@pytest.mark.conformance(always=True)
 def test_many_nodes_whose_operands_are_one_value_are_ready_in_time():
     # Looking for equal ones among them it would take 25 s.
     count = 20_000

@@ -13,6 +13,7 @@ import pytest
 import graphport as gp
 from graphport.core.replacing import recover
 from tests.core.ended import contents, left_at_every_step
+from tests.draws import spread
 from tests.models import model, node, typed, write_onnx
 
 SOURCE = Path(gp.__file__).parent
@@ -72,7 +73,7 @@ def given(tmp_path_factory):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="processes are forked")
-@pytest.mark.parametrize("name", ["m.ncnn.param", "m.pnnx.param", "m.xml", "m.html", "s.npz"])
+@pytest.mark.parametrize("name", spread(["m.ncnn.param", "m.pnnx.param", "m.xml", "m.html", "s.npz"]))
 def test_files_are_the_old_ones_or_the_new_ones_whenever_their_writer_is_ended(tmp_path, given, name):
     write_old, write_new = given[name]
     folder, outcomes = tmp_path / "own", set()

@@ -138,7 +138,7 @@ def test_preparing_and_simplifying_twice_is_doing_it_once(proto):
     assert all(each.op not in ("BatchNormalization", "Dropout") for each in once.graph)
 
 
-@every("case", spread(cases()[2:]), ids=lambda case: case.name)
+@every("case", spread(cases(), start=2), ids=lambda case: case.name)
 def test_no_order_of_passes_changes_what_is_computed(case: Case, tmp_path):
     prepared, _ = gp.prepare(gp.from_onnx(case.model), only=["name-nodes"], verify=False)
     shuffled = list(PREPARE)

@@ -8,6 +8,7 @@ import pytest
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization.dispatch import Method, Place, as_text, counts, dispatch, remains
+from tests.draws import spread
 from tests.every import every
 from tests.passes.cases import Case, graph, info, model, node, some
 from tests.passes.families import cases
@@ -202,7 +203,7 @@ def test_decisions_are_counted_printed_and_the_same_every_time():
     assert lines == as_text(dispatch(network())).splitlines()
 
 
-@every("case", cases(), ids=lambda case: case.name)
+@every("case", spread(cases(), start=3), ids=lambda case: case.name)
 def test_every_node_has_a_decision_and_only_reals_are_quantized(case: Case):
     prepared, report = gp.prepare(gp.from_onnx(case.model), verify=False)
     for method in Method:

@@ -17,6 +17,7 @@ from graphport.quantization import random_inputs
 from graphport.quantization.random_inputs import random_samples
 from graphport.quantization.unscale import unscale
 from graphport.quantization.weights import least_squares
+from tests.draws import spread
 from tests.models import model, node
 from tests.quantization import nets
 
@@ -119,7 +120,7 @@ def test_zero_points_of_blocks_go_through_rounding_by_moments():
     assert _snr(found, symmetric) < _snr(found, nearest)
 
 
-@pytest.mark.parametrize("has_samples", [True, False])
+@pytest.mark.parametrize("has_samples", spread([True, False]))
 def test_channels_that_stand_out_are_brought_back(has_samples):
     """A twin that computes the same to the last bit is as near in the end as the plain model."""
     plain, twin = decoder(), decoder(outliers=64.0)
@@ -140,7 +141,7 @@ def test_scales_that_go_back_change_no_result():
     assert unscale(decoder().graph) == 0
 
 
-@pytest.mark.parametrize("block", [16, 32])
+@pytest.mark.parametrize("block", spread([16, 32]))
 def test_the_nearest_preset_is_not_rounded_while_it_runs(block):
     """ONNX Runtime as it is by default: beside the codes of other presets it rounds activations to eight bits."""
     found, x = decoder(), _tokens(seed=8)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from graphport.expression.fused.operators import is_compiled
 from graphport.expression.fused.segments import SEGMENT
 from graphport.expression.fused.source import Access
 from graphport.expression.program import Argument, Builder, Program
+from tests.draws import spread
 from tests.every import every
 
 pytest.importorskip("llvmlite")
@@ -89,8 +91,7 @@ def test_any_way_to_lie_in_memory(view):
 NAMES = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "bool"]
 
 
-@every("name", NAMES)
-@every("other", ["float32", "float64", "int32", "bool"])
+@every(("other", "name"), spread(list(product(["float32", "float64", "int32", "bool"], NAMES))))
 def test_mixed_types(name, other):
     x, y = (np.abs(numbers(333)).astype(dtype) for dtype in (name, other))
     if {name, other} & {"uint16", "uint32"} and "int32" in {name, other}:

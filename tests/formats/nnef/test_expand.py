@@ -14,7 +14,7 @@ from graphport.formats.nnef.limits import Limits
 from graphport.formats.nnef.operation import Tensor
 from graphport.formats.nnef.syntax import Edition
 from tests import deep
-from tests.draws import times
+from tests.draws import spread, times
 from tests.every import every
 from tests.formats.nnef.documents import (
     BOTH,
@@ -533,15 +533,23 @@ def doubling(end):
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [
-        pytest.param(final("y = f(x);", before=fragment("y = f(x);")), "NNEF0506", id="a recursion without end"),
-        pytest.param(final("y = f(x);", before=fragment("y = f(relu(x));")), "NNEF0506", id="that makes operations"),
-        pytest.param(final("y = f28(x);", before=BOMB), "NNEF0507", id="fragments that double"),
-        pytest.param(final("y = f(x, n = 28);", before=doubling("relu(x)")), "NNEF0508", id="a recursion that doubles"),
-        pytest.param(final("y = f(x, n = 28);", before=doubling("x")), "NNEF0508", id="that makes nothing"),
-        pytest.param(probed("[for i in [1] * 1000000 yield i]"), "NNEF0508", id="a long comprehension"),
-        pytest.param(probed("[for i in [1] * 1000 yield length_of([1] * 100000)]"), "NNEF0510", id="many long arrays"),
-    ],
+    spread(
+        [
+            pytest.param(final("y = f(x);", before=fragment("y = f(x);")), "NNEF0506", id="a recursion without end"),
+            pytest.param(
+                final("y = f(x);", before=fragment("y = f(relu(x));")), "NNEF0506", id="that makes operations"
+            ),
+            pytest.param(final("y = f28(x);", before=BOMB), "NNEF0507", id="fragments that double"),
+            pytest.param(
+                final("y = f(x, n = 28);", before=doubling("relu(x)")), "NNEF0508", id="a recursion that doubles"
+            ),
+            pytest.param(final("y = f(x, n = 28);", before=doubling("x")), "NNEF0508", id="that makes nothing"),
+            pytest.param(probed("[for i in [1] * 1000000 yield i]"), "NNEF0508", id="a long comprehension"),
+            pytest.param(
+                probed("[for i in [1] * 1000 yield length_of([1] * 100000)]"), "NNEF0510", id="many long arrays"
+            ),
+        ]
+    ),
 )
 def test_hostile_documents_stop_at_a_limit_and_soon(text, code):
     begin = time.process_time()

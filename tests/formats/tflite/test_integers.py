@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphport as gp
+from tests.draws import spread
 from tests.every import every
 from tests.formats.tflite.test_cases import CASES as CASES_OF_FILES
 
@@ -152,7 +153,7 @@ def types(path: Path, word: str) -> list[str]:
     return [str(node.operands[0].fact).split("[")[0] for node in raw.graph if node.word == word]
 
 
-@every("name", CASES)
+@every("name", spread(list(CASES)))
 def test_an_operator_between_integers_is_an_integer_operator(name: str, tmp_path: Path) -> None:
     feeds = model(tmp_path / "m.onnx", CASES[name])
     source = gp.load(tmp_path / "m.onnx")
@@ -172,7 +173,7 @@ ROUNDED_TWICE = ("CONV_2D int16", "DEPTHWISE_CONV_2D int16", "MEAN int16")
 """What the kernels of int16 round otherwise, which their reading says: within a step."""
 
 
-@every("name", CASES)
+@every("name", spread(list(CASES), start=1))
 def test_integers_that_come_back_from_a_file_are_the_same(name: str, tmp_path: Path) -> None:
     """ONNX becomes TFLite and ONNX again: equal in every number, where the file can say the bias, and the same words."""
     feeds = model(tmp_path / "m.onnx", CASES[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import graphport as gp
+from tests.draws import spread
 from tests.formats.tflite.test_cases import CASES, NAMES
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def test_a_file_that_was_read_is_written_byte_for_byte(tmp_path: Path) -> None:
     place = tmp_path / "written.tflite"
-    for name in NAMES:
+    for name in spread(NAMES, start=2):
         source = CASES / f"{name}.tflite"
         for raw in (False, True):
             gp.save(gp.load(source, raw=raw), place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import graphport as gp
 from graphport.backends import onnxruntime
 from graphport.cli import arrays
 from graphport.quantization.engine import session
+from tests.draws import spread
 from tests.quantization import nets
 from tests.quantization.targets.test_ncnn import Net
 from tests.quantization.targets.test_openvino import Compiled
@@ -33,8 +35,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("preset", ["fast", "balanced"])
-@pytest.mark.parametrize("target", list(RUNS))
+@pytest.mark.parametrize(("preset", "target"), spread(list(product(["fast", "balanced"], RUNS))))
 def test_the_runtime_computes_what_was_simulated(digits, target, preset, tmp_path):
     found, images, labels = digits
     made = gp.quantize(found, {"image": images[:CALIBRATION]}, target, preset=preset)

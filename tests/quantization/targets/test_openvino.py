@@ -137,11 +137,13 @@ numpy.save(sys.argv[3], compiled([numpy.load(sys.argv[2])])[0])
 
 @pytest.mark.parametrize(
     ("channels", "size", "places", "limits"),
-    [
-        (8, 3, range(9), ("SSE41", "AVX2", "DEFAULT")),
-        (1, 3, (0, 3), ("AVX512_CORE",)),  # which a kernel for one channel pairs, along columns
-        (1, 5, (5, 6), ("AVX512_CORE",)),  # the same, along rows
-    ],
+    spread(
+        [
+            (8, 3, range(9), ("SSE41", "AVX2", "DEFAULT")),
+            (1, 3, (0, 3), ("AVX512_CORE",)),  # which a kernel for one channel pairs, along columns
+            (1, 5, (5, 6), ("AVX512_CORE",)),  # the same, along rows
+        ]
+    ),
 )
 def test_a_model_is_right_with_fewer_instructions_than_here(channels, size, places, limits, tmp_path):
     """The largest weights and inputs, of one sign: without dot products their pairs are added in 16 bits."""

@@ -8,6 +8,8 @@ import pytest
 from graphport.backends import onnxruntime
 from graphport.ops.registry import pages
 from graphport.quantization.engine import session
+from tests.draws import spread
+from tests.every import every
 from tests.models import node
 from tests.quantization import nets
 from tests.quantization.targets.pieces import between, check, quantized
@@ -76,7 +78,7 @@ def _model(name):
     return between(moved, *more, last=not more, **constants)
 
 
-@pytest.mark.parametrize("name", list(MOVING))
+@every("name", spread(list(MOVING), start=1))
 def test_what_is_moved_keeps_its_grid(name):
     """Else the runtime would round twice, and compute on real numbers between."""
     made = quantized(_model(name), "onnxruntime")
@@ -92,7 +94,7 @@ def test_what_is_moved_keeps_its_grid(name):
     assert len(scales) >= moves + 2
 
 
-@pytest.mark.parametrize("name", list(MOVING))
+@every("name", spread(list(MOVING)))
 def test_moving_integers_computes_what_is_said(name):
     found = _model(name)
     made = quantized(found, "onnxruntime")
