@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphport.quantization.extremes import KEPT, Extremes
@@ -36,6 +36,7 @@ def test_a_histogram_counts_every_number(found):
     assert histogram.counts.sum() == sum(x.size for x in found)
 
 
+@example([np.zeros(1, np.float32), np.float32([8192]), np.float32([-0.0003])], 2)  # how wide bins are, and beside 0
 @given(arrays, st.integers(0, 6))
 def test_merged_histograms_are_the_histogram_of_all(found, cut):
     first, second, both = Histogram(), Histogram(), Histogram()

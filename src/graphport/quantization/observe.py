@@ -51,20 +51,17 @@ class Histogram:
         if largest is None:
             largest = max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
         self._widen(_exponent(largest))
-        numbers, width = x.reshape(-1), np.float32(1.0 / self.width)
-        scaled, bins = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.intp)
-        found = np.zeros(2 * BINS + 1, np.int64)
+        numbers, times = x.reshape(-1), 1.0 / self.width
+        # In double precision nothing is rounded on the way, so that narrow bins are cut where wide ones are.
+        scaled, bins = np.empty(_CHUNK, np.float64), np.empty(_CHUNK, np.intp)
         for start in range(0, numbers.size, _CHUNK):
             part = numbers[start : start + _CHUNK]
             n = part.size
-            np.multiply(part, width, out=scaled[:n])
-            scaled[:n] += np.float32(BINS)
-            # Positive numbers are cut off as floor would do it.
+            np.multiply(part, times, out=scaled[:n], dtype=np.float64)
+            np.floor(scaled[:n], out=scaled[:n])
+            scaled[:n] += BINS
             bins[:n] = scaled[:n]
-            found += np.bincount(bins[:n], minlength=2 * BINS + 1)
-        self.counts += found[: 2 * BINS]
-        # The sum of the largest number may be rounded up to the end of the last bin.
-        self.counts[-1] += found[2 * BINS]
+            self.counts += np.bincount(bins[:n], minlength=2 * BINS)
 
     def merge(self, other: Histogram) -> Histogram:
         """The counts of both."""
