@@ -16,7 +16,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbol, parse_dim
 from graphport.core.dtypes import DType
-from graphport.core.facts import SequenceFact, TensorFact
+from graphport.core.facts import UNKNOWN, SequenceFact, TensorFact
 from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.bind import bind, bind_inputs
@@ -383,3 +383,15 @@ def test_the_axis_of_a_signal_is_no_batch_where_frames_are_longer():
 
     assert free_sizes(graph_of(8)) == {"N": 16}
     assert free_sizes(graph_of(1)) == {"N": 1}
+
+
+def test_a_mask_that_covers_a_cache_and_what_comes_to_it_is_as_long_as_both():
+    graph = Graph()
+    lengths = {name: Symbol(name) for name in ("past", "tokens", "total")}
+    facts = {name: TensorFact(DType.FLOAT32, (2, length)) for name, length in lengths.items()}
+    past, tokens, total = (graph.add_input(name, fact) for name, fact in facts.items())
+    both = graph.append(Node("Concat", [past, tokens], [Value("both", UNKNOWN)], {"axis": 1})).output
+    square = graph.append(Node("Transpose", [both], [Value("turned", UNKNOWN)], {"perm": (1, 0)})).output
+    graph.add_output(graph.append(Node("MatMul", [total, square], [Value("y", UNKNOWN)])).output)
+    sizes = free_sizes(graph)
+    assert sizes["total"] == sizes["past"] + sizes["tokens"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphport.backends import memory
+from graphport.backends.relations import candidates, completed
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, bounds, evaluate, symbols
 from graphport.core.dtypes import DType
@@ -39,6 +40,9 @@ _FEW, _LEAST_TRIES, _MOST_VISITS = 8, 256, 25_000
 
 _PROBE, _MOST_CANDIDATES, _MATRIX = 64, 16, 2
 """A length that most layers take; how many lengths of weights are tried for one axis, and of which rank on."""
+
+_MOST_RELATED = 64
+"""How many relations between free axes are tried where no lengths suit that are equal."""
 
 _MOST_OPEN = 3
 _MOST_SIZES = 64
@@ -172,8 +176,8 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Any]:
     """Inputs to verify with: floats normal(0, 1), integers 0 or 1, fair bools; what has numbers of its own begins so.
 
     A symbol is 1 where it is a batch (the first axis), else twice the least length that shape inference accepts, or
-    that length itself where twice as much is refused. Where none does for all, those that weights demand, of channels
-    for one, are found one by one before.
+    that length itself where twice as much is refused. Where none does for all, one may be the sum of others, a
+    mask over a cache for one; then those that weights demand, of channels for one, are found one by one before.
 
     Raises:
         DiagnosticError: RUN0009 an input has unknown rank or is no tensor, no length is accepted, or the inputs take
@@ -257,7 +261,7 @@ def free_sizes(graph: Graph) -> dict[str, int]:
     if not free:
         return ones
     tries = min(LONGEST, max(_LEAST_TRIES, _MOST_VISITS // max(len(graph), 1)))
-    found = _least(graph, ones, free, range(1, min(_FEW, tries) + 1))
+    found = _least(graph, ones, free, range(1, min(_FEW, tries) + 1)) or _related(graph, ones, free)
     if found is None:
         forced = _forced(graph, ones, free)
         ones, free = ones | forced, {name: symbol for name, symbol in free.items() if name not in forced}
@@ -278,6 +282,16 @@ def _least(
             twice = ones | {name: _clamped(2 * least, symbol) for name, symbol in free.items()}
             # A layer that takes so many entries and no others accepts the least length alone.
             return twice if is_accepted(graph, twice) else sizes
+    return None
+
+
+def _related(graph: Graph, ones: dict[str, int], free: dict[str, Symbolic]) -> dict[str, int] | None:
+    """Lengths of which one is the sum of others, as that of a mask over a cache and what comes to it."""
+    sizes = ones | {name: _clamped(2, symbol) for name, symbol in free.items()}
+    for relations in islice(candidates(graph, free), _MOST_RELATED):
+        found = completed(relations, sizes)
+        if found != sizes and is_accepted(graph, found):
+            return found
     return None
 
 

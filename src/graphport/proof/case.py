@@ -14,7 +14,7 @@ from graphport.proof.draws import Draw
 from graphport.proof.witnesses import Witness
 
 if TYPE_CHECKING:
-    from graphport.proof.relations import Relations
+    from graphport.backends.relations import Relations
     from graphport.proof.side import Side
 
 _BETWEEN_STEPS = 40.0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends import is_installed, memory, preferred
-from graphport.backends.inputs import no_array, open_axes
+from graphport.backends.inputs import is_accepted, no_array, open_axes
+from graphport.backends.relations import completed, search
 from graphport.comparison.metrics import Comparison, Difference, Reason, difference
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
@@ -20,7 +21,6 @@ from graphport.proof.document import OutputProof, Proof
 from graphport.proof.draws import KINDS, MODEST, Draw, accepted, bound_by, choices_of_sizes, drawn
 from graphport.proof.faults import habits, known_fault
 from graphport.proof.process import LackingError, UnansweredError
-from graphport.proof.relations import completed, search
 from graphport.proof.settling import settled
 from graphport.proof.side import paired
 from graphport.proof.witnesses import DisagreementError, OwnRuntime, Reading, Witness
@@ -28,8 +28,8 @@ from graphport.proof.witnesses import DisagreementError, OwnRuntime, Reading, Wi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from graphport.backends.relations import Relations
     from graphport.proof.draws import Sizes
-    from graphport.proof.relations import Relations
     from graphport.proof.side import Side
 
 _STEPS = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
@@ -205,16 +205,16 @@ def _slots(case: Case, a: Witness, given: Mapping[str, Any] | None) -> Iterator[
     seed = 0
     every = choices_of_sizes(graph, fixed)
     for choices in every:
-        sizes = _sizes(case, choices, lambda: _related(case, a, every[-1][0], fixed))
+        sizes = _sizes(case, choices, lambda other: _related(case, a, every[-1][0], other, fixed))
         yield (_drawn(case, each, seed) for each in sizes if _is_new(case, each) and _is_modest(case, each))
         seed += len(KINDS)
 
 
-def _sizes(case: Case, choices: list[Sizes], related: Callable[[], Relations]) -> Iterator[Sizes]:
+def _sizes(case: Case, choices: list[Sizes], related: Callable[[list[Sizes]], Relations]) -> Iterator[Sizes]:
     """The sizes of a draw to try, the best first; relations between them are looked for where these do not run."""
 
     def completed_choices() -> Iterator[Sizes]:
-        relations = case.relations = related()
+        relations = case.relations = related(choices)
         yield from (completed(relations, sizes) for sizes in (choices if relations else []))
 
     if case.relations:
@@ -222,13 +222,13 @@ def _sizes(case: Case, choices: list[Sizes], related: Callable[[], Relations]) -
     return accepted(case.a.graph, choices, completed_choices() if case.relations is None else ())
 
 
-def _related(case: Case, a: Witness, sizes: Sizes, fixed: Sizes) -> Relations:
+def _related(case: Case, a: Witness, sizes: Sizes, other: list[Sizes], fixed: Sizes) -> Relations:
     """Relations between open extents with which the first side runs, if there are any."""
-    _, other = open_axes(case.a.graph)
-    free = {name: symbol for name, symbol in other.items() if name not in fixed}
+    _, lengths = open_axes(case.a.graph)
+    free = {name: symbol for name, symbol in lengths.items() if name not in fixed}
 
     def runs(tried: Sizes) -> bool:
-        if not _is_modest(case, tried):
+        if not is_accepted(case.a.graph, tried) or not _is_modest(case, tried):
             return False
         values = _answers(case, [a], drawn(case.a.graph, KINDS[0], tried, 0)).get(a)
         a.reason = None
@@ -236,7 +236,7 @@ def _related(case: Case, a: Witness, sizes: Sizes, fixed: Sizes) -> Relations:
         return shows and not (a.is_own and contradiction(a, values or []))
 
     with stage(f"looks for sizes with which {a.sentence} runs"):
-        return search(case.a.graph, free, sizes, runs)
+        return search(case.a.graph, free, sizes, other, runs)
 
 
 def _is_new(case: Case, sizes: Sizes) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.backends.relations import stated
 from graphport.proof.alignment import Evidence
 from graphport.proof.document import OutputProof, Proof, Seen
-from graphport.proof.relations import stated
 
 if TYPE_CHECKING:
     from graphport.proof.case import Case

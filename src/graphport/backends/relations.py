@@ -11,7 +11,6 @@ from contextlib import suppress
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
-from graphport.backends.inputs import is_accepted
 from graphport.core.dims import Extents, TooLong, evaluate, substitute, symbols
 from graphport.core.facts import TensorFact
 
@@ -43,23 +42,28 @@ def candidates(graph: Graph, free: Mapping[str, Symbolic]) -> Iterator[Relations
     return islice(_distinct(_candidates(graph, free)), _MOST_CANDIDATES)
 
 
-def search(graph: Graph, free: Mapping[str, Symbolic], sizes: Sizes, runs: Callable[[Sizes], bool]) -> Relations:
-    """The first relations with which shape inference finds nothing amiss and that run; none where there are no such.
+def search(
+    graph: Graph, free: Mapping[str, Symbolic], sizes: Sizes, other: Iterable[Sizes], runs: Callable[[Sizes], bool]
+) -> Relations:
+    """The first relations with which a model runs; none where there are no such.
 
     Args:
         graph: whose inputs have the extents.
         free: those that may be related to others.
         sizes: of all, different ones where they are no batches, so that little holds by accident.
-        runs: whether the model itself computes something with sizes.
+        other: sizes of which some should run, too: a mask may be long enough by chance.
+        runs: whether the model computes something with sizes.
     """
     until = time.monotonic() + _SECONDS
+    found: Relations = {}
     for relations in candidates(graph, free):
-        tried = completed(relations, sizes)
-        if is_accepted(graph, tried) and runs(tried):
-            return relations
+        if runs(completed(relations, sizes)):
+            if any(runs(completed(relations, each)) for each in other):
+                return relations
+            found = found or relations
         if time.monotonic() > until:
             break
-    return {}
+    return found
 
 
 def completed(relations: Relations, sizes: Mapping[str, int]) -> dict[str, int]:
