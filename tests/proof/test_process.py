@@ -71,3 +71,13 @@ def test_a_runtime_that_ends_is_told_at_once_though_a_child_of_its_own_keeps_the
     with pytest.raises(UnansweredError, match="its process ended with 3"):
         process.opened(15.0)
     assert not process.is_alive
+
+
+def test_one_that_has_ended_is_told_to_have_when_it_is_asked_again(tmp_path, monkeypatch):
+    (tmp_path / "ending.py").write_text("import os, sys; sys.stdin.buffer.read(8); os._exit(3)")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    process = Process(Runtime("ending", "Ending", "numpy", "ending"))
+    for _ in range(2):
+        process.ask_to_run([np.zeros(3, np.float32)], {})
+        with pytest.raises(UnansweredError, match="its process ended with 3"):
+            process.answer(60.0)

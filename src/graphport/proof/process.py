@@ -163,12 +163,15 @@ class Process:
         if stream is None:
             text = f"the process of {self.runtime.title} has no input"
             raise OSError(text)
-        with suppress(OSError):  # what became of it is told by the answer that does not come
+        # What became of it is told by the answer that does not come; ours is closed where that was told before.
+        with suppress(OSError, ValueError):
             stream.writelines(message(plain, values))
             stream.flush()
 
     def _answer(self, limit: float) -> tuple[dict[str, Any], list[Any]]:
         until = time.monotonic() + limit
+        if not self.end.alive:
+            raise UnansweredError(f"its process ended with {self._process.poll()} before")
         try:
             plain, values = received(lambda count: self._read(count, until))
         except EOFError:
