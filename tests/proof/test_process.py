@@ -7,9 +7,16 @@ import os
 import numpy as np
 import pytest
 
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph, Node, Value
 from graphport.proof import process as processes
+from graphport.proof.draws import drawn
 from graphport.proof.process import Listening, Process, UnansweredError
 from graphport.proof.runtimes import Runtime
+from graphport.proof.side import Side
+from graphport.proof.witnesses import OwnRuntime
 
 LEAVING = """
 import os, subprocess, sys
@@ -81,3 +88,23 @@ def test_one_that_has_ended_is_told_to_have_when_it_is_asked_again(tmp_path, mon
         process.ask_to_run([np.zeros(3, np.float32)], {})
         with pytest.raises(UnansweredError, match="its process ended with 3"):
             process.answer(60.0)
+
+
+def test_a_runtime_that_ends_over_lengths_that_nobody_takes_is_begun_anew_for_others(tmp_path, monkeypatch):
+    ends = "if len(inputs[0]) == 1:\n            os._exit(3)\n        return ["
+    (tmp_path / "picky.py").write_text("import os\n" + ANSWERING.replace("return [", ends))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N"),)))
+    graph.add_output(graph.append(Node("Neg", [x], [Value("y", x.fact)])).output)
+    side = Side("a", "net", graph, tmp_path / "net")
+    witness = OwnRuntime(side, Runtime("picky", "Picky", "numpy", "picky"))
+    witness.open()
+    for length in (2, 1, 3):
+        witness.ask(drawn(graph, "normal", {"N": length}, 0), side)
+        if length == 1:
+            with pytest.raises(UnansweredError, match="its process ended with 3"):
+                witness.answer()
+        else:
+            assert witness.answer()[0].shape == (length,)
+    witness.close()

@@ -132,6 +132,10 @@ class OwnRuntime(Witness):
 
     def ask(self, draw: Draw, first: Side) -> None:
         arrays = checked(self.side.graph, paired(draw.arrays, first.graph, self.side.graph))
+        if self._process is not None and not self._process.is_alive:
+            # It may have ended over lengths that the other side refuses as well.
+            self.close()
+            self.open()
         ports = self.opened.inputs if self.opened is not None else []
         inputs = [_as_declared(arrays[v.name], port) for v, port in zip(self._given, ports, strict=True)]
         is_first = any(is_flag(v) and not np.any(arrays[v.name]) for v in self._kept)
