@@ -184,3 +184,22 @@ def test_what_a_dialect_has_from_another_is_told_with_what_is_known_of_either():
 def test_a_word_that_nobody_reads_is_not_told():
     assert manual.reading("pytorch", "aten.no_such_word.default") is None
     assert manual.reading("onnx", "NoSuchOperator") is None
+
+
+@pytest.mark.parametrize("dialect", ["pytorch", "pnnx", "ncnn"])
+def test_a_word_is_told_to_give_an_operand_that_its_rule_hands_on(dialect):
+    told = [word for word, emitted in manual.reads(dialect).items() if emitted.is_operand]
+    rules = [registry.row(LOWERINGS[dialect, word][0].function) for word in told if (dialect, word) in LOWERINGS]
+    rows = [rule for rule in rules if isinstance(rule, Lowering) and rule.is_operand]
+    assert rows
+    for rule in rows:
+        value = object()
+        assert rule(None, value) is value
+
+
+@pytest.mark.parametrize(
+    ("dialect", "word", "operators"),
+    [("pytorch", "aten.absolute", {"Abs"}), ("pytorch", "aten.special_expit", {"Sigmoid"})],
+)
+def test_a_row_that_names_a_word_of_another_dialect_is_told_as_that_is(dialect, word, operators):
+    assert set(manual.reads(dialect)[word].operators) == operators

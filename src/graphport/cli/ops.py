@@ -16,7 +16,7 @@ from graphport.cli.options import (
 
 if TYPE_CHECKING:
     from graphport.ops.declare import Page
-    from graphport.ops.manual import Spelling
+    from graphport.ops.manual import Emitted, Spelling
 
 
 @click.command(cls=Verb, name="ops")
@@ -112,8 +112,16 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
         always = [name for name in emitted.operators if name in emitted.always]
         others = [name for name in emitted.operators if name not in emitted.always]
         parts = [" and ".join(always), f"{'with ' if always else ''}some of {', '.join(others)}" if others else ""]
-        meant = ", ".join(filter(None, parts)) or "its rule has it: no test of the suite shows as which operators"
+        meant = ", ".join(filter(None, parts)) or _without_operators(emitted)
         click.echo(f"{wanted} of {dialect} is read as {meant}" + (f"  ({emitted.test})" if emitted.test else ""))
+
+
+def _without_operators(emitted: Emitted) -> str:
+    if emitted.is_operand:
+        return "an operand as it is"
+    if emitted.test:
+        return "what it is given, or what is known of it: no operator is needed"
+    return "its rule has it: no test of the suite shows as which operators"
 
 
 def _nearest(wanted: str) -> str:

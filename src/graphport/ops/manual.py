@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.ops import registry
 from graphport.ops.declare import LOWERINGS, Page
-from graphport.ops.rows.rule import Lowering
+from graphport.ops.rows.rule import Alias, Lowering
 
 if TYPE_CHECKING:
     from graphport.ops.declare import Keyword, Operand
@@ -121,6 +121,8 @@ class Emitted(NamedTuple):
     always: frozenset[str]
     test: str
     """A test that shows it; empty where a pattern says it."""
+    is_operand: bool = False
+    """Whether a row says that it is an operand as it is."""
 
 
 @cache
@@ -158,6 +160,9 @@ def _read(dialect: str, word: str) -> Emitted | None:
     parts = {name: _named(dialect, name) for name in rule.operators}
     named = dict.fromkeys(name for part in parts.values() for name in part.operators)
     sure = frozenset(name for own in rule.always for name in parts[own].always)
+    is_operand = rule.is_operand or (isinstance(rule, Alias) and any(part.is_operand for part in parts.values()))
+    if is_operand and not named:
+        return Emitted((), frozenset(), seen.test if seen else "", is_operand=True)
     if seen is None:
         return Emitted(tuple(named), sure, "") if named else None
     always = frozenset(name for name in seen.always if name in sure or name not in named)
@@ -181,10 +186,24 @@ def _other(dialect: str, rule: object) -> Emitted | None:
 
 
 def _named(dialect: str, name: str) -> Emitted:
-    """What a row names: an operator, or a word of its dialect with what that emits."""
+    """What a row names: an operator, or a word of its dialect, or of one whose words it has, with what that emits."""
     if name in registry.pages():
         return Emitted((name,), frozenset((name,)), "")
-    return _read(dialect, name) or Emitted((), frozenset(), "")
+    return _read(dialect, name) or _read_elsewhere(dialect, name) or Emitted((), frozenset(), "")
+
+
+def _read_elsewhere(dialect: str, word: str) -> Emitted | None:
+    """What a word emits that another dialect has the rule of, as PNNX has those of most functions of PyTorch."""
+    rule = registry.lowering(dialect, word)
+    own = _dialects().get(word) if rule is None else _words_by_rule().get(id(_innermost(rule)))
+    return None if own is None or own == (dialect, word) else _read(*own)
+
+
+@cache
+def _dialects() -> Mapping[str, tuple[str, str]]:
+    """A dialect of each word, with the word."""
+    registry.names()
+    return {word: (dialect, word) for dialect, word in LOWERINGS}
 
 
 @cache

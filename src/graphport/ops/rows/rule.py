@@ -153,6 +153,12 @@ class Lowering(_Rule):
             raise RowError(self.row.text, message)
         return found
 
+    @property
+    def is_operand(self) -> bool:
+        """Whether it gives one of its operands as it is, where it gives anything."""
+        stated = [each.meaning[1].strip() for each in self.row.alternatives]
+        return all(text in self._positions or text.startswith("unsupported(") for text in stated)
+
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         """The results in operators.
 
