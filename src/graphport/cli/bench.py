@@ -10,15 +10,11 @@ import click
 from graphport.cli.options import (
     MODEL,
     Verb,
+    answered,
     bound,
-    color_option,
-    edition_option,
-    findings_end,
-    input_option,
-    json_option,
-    package_options,
     print_findings,
     print_json,
+    reading_options,
     threads_option,
 )
 from graphport.cli.render import shown
@@ -46,12 +42,8 @@ _MOST_NODES = 20
 )
 @click.option("--nodes", is_flag=True, help="Tell what each node takes, on one thread, where the runtime profiles.")
 @threads_option
-@input_option
-@edition_option
-@package_options
-@color_option
-@json_option
-@findings_end
+@reading_options
+@answered
 def verb(
     models: tuple[Path, ...],
     backends: tuple[str, ...],

@@ -11,17 +11,13 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    answered,
     bound,
     chosen,
-    color_option,
-    edition_option,
-    findings_end,
-    input_option,
-    json_option,
-    package_options,
     packaged,
     print_findings,
     print_json,
+    reading_options,
     writer_options,
 )
 from graphport.cli.render import as_json, shown
@@ -48,14 +44,10 @@ _MOST_ROWS = 12
 @click.option("--keep", multiple=True, metavar="NAME", help="A node, operator or pattern that stays. Repeatable.")
 @click.option("--min-snr", type=float, metavar="DB", help="Let more nodes stay until the outputs reach this.")
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
-@input_option
-@edition_option
-@package_options
+@reading_options
 @writer_options
 @checking_options
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     src: Path,
     dst: Path,

@@ -10,16 +10,11 @@ from graphport.cli.annotations import FORMATS, annotated
 from graphport.cli.options import (
     MODEL,
     Verb,
+    answered,
     bound,
-    color_option,
-    edition_option,
-    findings_end,
-    from_option,
-    input_option,
-    json_option,
+    opening_options,
     print_findings,
     print_json,
-    program_option,
 )
 from graphport.cli.quiet import stdout
 from graphport.cli.render import as_json, shown
@@ -33,10 +28,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Verb, name="check")
 @click.argument("model", type=MODEL)
-@input_option
-@edition_option
-@from_option
-@program_option
+@opening_options
 @click.option("-v", "--verbose", is_flag=True, help="Tell what is taken for granted of open axes, too.")
 @click.option(
     "--format",
@@ -46,9 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Findings as text, as commands that annotate lines of a pull request, or as SARIF 2.1.0.",
 )
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     model: Path,
     shapes: Any,

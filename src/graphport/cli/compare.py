@@ -14,16 +14,12 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    answered,
     backend_option,
     bound,
-    color_option,
-    edition_option,
-    findings_end,
     function_named,
-    input_option,
-    json_option,
-    package_options,
     print_json,
+    reading_options,
 )
 from graphport.cli.render import shown
 from graphport.cli.report import report_option, write_report
@@ -76,12 +72,8 @@ class _LimitOption(click.ParamType[Any]):
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print so many rows at most.")
 @report_option
 @backend_option
-@input_option
-@edition_option
-@package_options
-@color_option
-@json_option
-@findings_end
+@reading_options
+@answered
 def verb(
     a: Path,
     b: Path,

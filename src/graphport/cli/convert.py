@@ -10,18 +10,13 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    answered,
     batch_option,
     bound,
     chosen,
-    color_option,
-    edition_option,
-    findings_end,
-    from_option,
-    input_option,
-    json_option,
+    opening_options,
     print_findings,
     print_json,
-    program_option,
     states_option,
     writer_options,
 )
@@ -44,15 +39,10 @@ if TYPE_CHECKING:
 @report_option
 @writer_options
 @batch_option
-@input_option
-@edition_option
-@from_option
-@program_option
+@opening_options
 @states_option
 @click.option("-v", "--verbose", is_flag=True, help="Tell what each operator became.")
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     src: Path,
     dst: Path,

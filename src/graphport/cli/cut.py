@@ -10,13 +10,11 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    answered,
     bound,
     chosen,
-    color_option,
     edition_option,
-    findings_end,
     input_option,
-    json_option,
     print_findings,
     print_json,
     program_option,
@@ -76,9 +74,7 @@ def _spread(args: Sequence[str], with_value: set[str]) -> list[str]:
 @edition_option
 @program_option
 @writer_options
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     model: Path,
     dst: Path,

@@ -11,9 +11,7 @@ import click
 
 from graphport.cli.options import (
     Verb,
-    color_option,
-    findings_end,
-    json_option,
+    answered,
     print_findings,
     print_json,
 )
@@ -27,9 +25,7 @@ CALIBRATION = 64
 
 
 @click.command(cls=Verb, name="demo")
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(color: str, as_json_: bool) -> None:
     """Take the tour: a small trained network in NNEF, checked, prepared, quantized, and written in other formats.
 

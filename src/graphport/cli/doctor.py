@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from graphport.cli.options import Verb, color_option, findings_end, json_option, print_json
+from graphport.cli.options import (
+    Verb,
+    answered,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from graphport.api.doctor import Piece
 
 
 @click.command(cls=Verb, name="doctor")
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(color: str, as_json_: bool) -> None:
     """Tell what is installed beside graphport, what each piece adds, and what is known to be wrong with it.
 

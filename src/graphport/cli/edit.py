@@ -12,11 +12,9 @@ from graphport.cli.options import (
     MODEL,
     ShapeOption,
     Verb,
+    answered,
     chosen,
-    color_option,
     edition_option,
-    findings_end,
-    json_option,
     package_options,
     packaged,
     print_findings,
@@ -74,9 +72,7 @@ class _Pair(click.ParamType[Any]):
 @edition_option
 @package_options
 @writer_options
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     model: Path,
     dst: Path,

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from graphport.cli.options import Verb, color_option, findings_end, json_option, print_json
+from graphport.cli.options import (
+    Verb,
+    answered,
+    print_json,
+)
 from graphport.core.names import near
 
 if TYPE_CHECKING:
@@ -27,9 +31,7 @@ _KINDS = "names are those of diagnostics (NNEF0302), passes (fuse-batchnorm), op
 
 @click.command(cls=Verb, name="explain")
 @click.argument("name")
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(name: str, color: str, as_json_: bool) -> None:
     """Explain a diagnostic by its code, a pass, an operator, or a target of quantization.
 

@@ -10,9 +10,7 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
-    color_option,
-    findings_end,
-    json_option,
+    answered,
     print_findings,
     print_json,
 )
@@ -32,9 +30,7 @@ if TYPE_CHECKING:
 @click.option("--outputs", "outputs", type=FILE, help="The .npz file to write, with the array `output`.")
 @click.option("--show", type=Choice(["tokens", "tree", "rpn"]), help="One form only.")
 @click.option("--lenient", is_flag=True, help="Take the broken texts that pnnx writes, with a warning.")
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     text: str, inputs: Path | None, outputs: Path | None, show: str | None, lenient: bool, color: str, as_json_: bool
 ) -> None:

@@ -9,10 +9,8 @@ import click
 from graphport.cli.options import (
     MODEL,
     Verb,
-    color_option,
+    answered,
     edition_option,
-    findings_end,
-    json_option,
     print_json,
 )
 from graphport.cli.render import shown
@@ -24,9 +22,7 @@ from graphport.core.opening import contents
 @click.argument("files", metavar="FILE…", type=MODEL, nargs=-1, required=True)
 @click.option("--check", "check", is_flag=True, help="Change nothing; exit code 1 if something would change.")
 @edition_option
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(files: tuple[Path, ...], check: bool, edition: str | None, color: str, as_json_: bool) -> None:
     """Lay NNEF texts out in the standard way.
 

@@ -6,17 +6,13 @@ import click
 
 from graphport.cli.options import (
     Verb,
-    color_option,
-    findings_end,
-    json_option,
+    answered,
     print_json,
 )
 
 
 @click.command(cls=Verb, name="formats")
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(color: str, as_json_: bool) -> None:
     """List the formats that models are read and written in, and the endings of their names.
 

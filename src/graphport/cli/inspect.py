@@ -10,16 +10,11 @@ import click
 from graphport.cli.options import (
     MODEL,
     Verb,
+    answered,
     bound,
-    color_option,
-    edition_option,
-    findings_end,
-    from_option,
-    input_option,
-    json_option,
+    opening_options,
     print_findings,
     print_json,
-    program_option,
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.shapes import fact_as_json
@@ -38,13 +33,8 @@ _KERNEL = ("operator", "version", "nodes", "xnnpack")
 
 @click.command(cls=Verb, name="inspect")
 @click.argument("model", type=MODEL)
-@input_option
-@edition_option
-@from_option
-@program_option
-@color_option
-@json_option
-@findings_end
+@opening_options
+@answered
 def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
     """Tell what a model holds: inputs, outputs, operators, weights, work, and which formats can express it.
 

@@ -11,12 +11,10 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    answered,
     bound,
-    color_option,
     edition_option,
-    findings_end,
     input_option,
-    json_option,
     print_json,
 )
 from graphport.cli.render import shown
@@ -38,9 +36,7 @@ _MOST_ROWS = 20
 @click.option("--inputs", type=MODEL, help="An .npz file with an array for each input; random numbers if not given.")
 @input_option
 @edition_option
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     model: Path,
     output: Path | None,

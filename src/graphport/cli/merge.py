@@ -10,10 +10,8 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    answered,
     chosen,
-    color_option,
-    findings_end,
-    json_option,
     package_options,
     packaged,
     print_findings,
@@ -54,9 +52,7 @@ class _Connection(click.ParamType[Any]):
 @verification_options
 @package_options
 @writer_options
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     a: Path,
     b: Path,

@@ -8,9 +8,7 @@ import click
 
 from graphport.cli.options import (
     Verb,
-    color_option,
-    findings_end,
-    json_option,
+    answered,
     print_json,
 )
 
@@ -21,9 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Verb, name="ops")
 @click.argument("operator", required=False)
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(operator: str | None, color: str, as_json_: bool) -> None:
     """List the operators that are known, and which format reads and writes each; or show what is known of OPERATOR.
 

@@ -76,6 +76,16 @@ def package_options(command: Command) -> Command:
     return program_option(states_option(command))
 
 
+def reading_options(command: Command) -> Command:
+    """How models are read, and what is said of their inputs."""
+    return input_option(edition_option(package_options(command)))
+
+
+def opening_options(command: Command) -> Command:
+    """How the one model of a verb is read, and what is said of its inputs."""
+    return input_option(edition_option(from_option(program_option(command))))
+
+
 def packaged(options: dict[str, Any]) -> dict[str, Any]:
     """What `package_options` gave, taken from `options`, as `load` is told it."""
     return {"program": options.pop("program"), "states": options.pop("states")}
@@ -246,6 +256,11 @@ def print_findings(findings: Iterable[Diagnostic], color: str = "auto", *, err: 
     text = as_text(findings, color=wants_color(Color(color), stream), width=width)
     if text:
         click.echo(named(text), file=stream, color=True)
+
+
+def answered(command: Command) -> Command:
+    """How a verb answers: in colour or not, in a document or not, and with which findings and exit code."""
+    return color_option(json_option(findings_end(command)))
 
 
 def findings_end(command: Command) -> Command:

@@ -14,17 +14,13 @@ from graphport.cli.options import (
     MODEL,
     LateChoice,
     Verb,
+    answered,
     bound,
-    color_option,
-    edition_option,
-    findings_end,
     function_named,
-    input_option,
-    json_option,
-    package_options,
     packaged,
     print_findings,
     print_json,
+    reading_options,
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.report import report_option, write_report
@@ -123,12 +119,8 @@ def _targets() -> Iterable[str]:
 @click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
 @checking_options
 @report_option
-@input_option
-@edition_option
-@package_options
-@color_option
-@json_option
-@findings_end
+@reading_options
+@answered
 def verb(
     src: Path,
     dst: Path,

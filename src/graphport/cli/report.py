@@ -10,13 +10,11 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    answered,
     backend_option,
     bound,
-    color_option,
     edition_option,
-    findings_end,
     input_option,
-    json_option,
     print_findings,
     print_json,
     program_option,
@@ -53,9 +51,7 @@ report_option = click.option(
 @input_option
 @edition_option
 @program_option
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     model: Path,
     against: Path | None,

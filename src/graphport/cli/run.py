@@ -10,17 +10,12 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    answered,
     backend_option,
     bound,
-    color_option,
-    edition_option,
-    findings_end,
-    from_option,
-    input_option,
-    json_option,
+    opening_options,
     print_findings,
     print_json,
-    program_option,
     states_option,
     threads_option,
 )
@@ -39,14 +34,9 @@ if TYPE_CHECKING:
 @click.option("--outputs", "outputs", type=FILE, help="The .npz file to write, with an array for each output.")
 @backend_option
 @threads_option
-@input_option
-@edition_option
-@from_option
-@program_option
+@opening_options
 @states_option
-@color_option
-@json_option
-@findings_end
+@answered
 def verb(
     model: Path,
     inputs: Path | None,

@@ -9,16 +9,11 @@ import click
 from graphport.cli.options import (
     MODEL,
     Verb,
+    answered,
     bound,
-    color_option,
-    edition_option,
-    findings_end,
-    from_option,
-    input_option,
-    json_option,
+    opening_options,
     print_findings,
     print_json,
-    program_option,
 )
 from graphport.cli.render import shown
 
@@ -31,13 +26,8 @@ if TYPE_CHECKING:
 
 @click.command(cls=Verb, name="shapes")
 @click.argument("model", type=MODEL)
-@input_option
-@edition_option
-@from_option
-@program_option
-@color_option
-@json_option
-@findings_end
+@opening_options
+@answered
 def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
     """Print every value with its element type and shape.
 

@@ -11,12 +11,10 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     bound,
-    edition_option,
     findings_end,
-    input_option,
     json_option,
-    package_options,
     print_json,
+    reading_options,
 )
 from graphport.cli.usage import Choice
 
@@ -39,9 +37,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Ask the reference also where that takes long.",
 )
-@input_option
-@edition_option
-@package_options
+@reading_options
 @json_option
 @findings_end
 def verb(
