@@ -27,10 +27,13 @@ class Fault(NamedTuple):
     is_met: Callable[[Node], bool]
 
 
-def _reads_backwards_with_lengths(node: Node) -> bool:
+def _takes_open_sequences_for_whole(node: Node) -> bool:
     # The fifth operand of recurrent layers has the number of steps of each sample.
-    is_recurrent = "hidden_size" in node.attributes
-    return is_recurrent and node.attributes.get("direction", "forward") != "forward" and node.operand(4) is not None
+    if "hidden_size" not in node.attributes or node.operand(4) is None:
+        return False
+    fact = node.operands[0].fact
+    shape = fact.shape if isinstance(fact, TensorFact) else None
+    return shape is None or not all(isinstance(dim, int) for dim in shape[:2])
 
 
 def _slices_backwards(node: Node) -> bool:
@@ -48,8 +51,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "openvino",
         "2026.4.1",
-        "recurrent layers over sequences of several lengths, in reverse or in both directions",
-        _reads_backwards_with_lengths,
+        "recurrent layers over sequences of several lengths, where the batch or the number of steps is open",
+        _takes_open_sequences_for_whole,
     ),
     Fault("tract", "0.23.9", "slices with a negative step", _slices_backwards),
     Fault("tract", "0.23.9", "normalization over neighbouring channels", _is_across_channels),

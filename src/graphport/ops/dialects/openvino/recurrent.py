@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import reserve
+from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -16,6 +17,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.openvino.recurrent_lengths import over_lengths
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.view import Attributes
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
@@ -30,6 +32,8 @@ _ACTIVATION_NAMES = {
 """Activations by the names of OpenVINO, as ONNX spells them."""
 _SHARED = frozenset({"Sigmoid", "Tanh", "Relu", "HardSigmoid", "Elu", "Softsign", "Softplus"})
 _ONNX_GATES = "iofc"
+_FARTHEST = 8
+"""So many operators are looked through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,13 +249,29 @@ def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
 
 def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
     """The lengths of the sequences, left out where all are whole."""
+    b.looks_around = True
     fact, whole = lengths.fact, x.fact
-    if isinstance(fact, TensorFact) and isinstance(whole, TensorFact) and fact.elements and whole.shape:
-        steps = whole.shape[1]
-        if all(element == steps for element in fact.elements):
-            return None
+    if isinstance(whole, TensorFact) and whole.shape and whole.shape[1] == _only(lengths):
+        return None
     is_int32 = isinstance(fact, TensorFact) and fact.dtype is DType.INT32
     return lengths if is_int32 else OpBuilder(b)("Cast", lengths, to=DType.INT32)
+
+
+_SPREADS = frozenset({"Cast", "Expand", "Tile", "Reshape", "Squeeze", "Unsqueeze", "Identity"})
+"""What changes how many entries there are, and none of them."""
+
+
+def _only(value: Value) -> Dim | None:
+    """The one number that all entries are, as the lengths of sequences that go to the last step of an open batch."""
+    for _ in range(_FARTHEST):
+        elements = value.fact.elements if isinstance(value.fact, TensorFact) else None
+        if elements:
+            return elements[0] if all(element == elements[0] for element in elements) else None
+        maker = value.producer
+        if maker is None or maker.dialect or maker.op not in _SPREADS or not maker.operands:
+            return None
+        value = maker.operands[0]
+    return None
 
 
 # Liftings
@@ -267,8 +287,7 @@ def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
     both = _emitted_gates(b, layer.bias(gates=4), "fico", axis=1)
     states = [layer.state(each) for each in (op.initial_h, op.initial_c)]
     operands = (layer.x(), *states, layer.lengths(), *weights, both)
-    made = emits(b, "opset5.LSTMSequence", 3, *operands, **layer.attributes())
-    return layer.results(made)
+    return layer.results(layer.made("opset5.LSTMSequence", *operands))
 
 
 @GRUView.lift("openvino")
@@ -276,15 +295,14 @@ def lift_gru(b: Builder, op: GRUView) -> Lifted:
     layer = _Layer(b, op, ("Sigmoid", "Tanh"))
     both = layer.reset_bias() if op.linear_before_reset else layer.bias(gates=3)
     operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, both)
-    attributes = {**layer.attributes(), "linear_before_reset": bool(op.linear_before_reset)}
-    return layer.results(emits(b, "opset5.GRUSequence", 2, *operands, **attributes))
+    return layer.results(layer.made("opset5.GRUSequence", *operands, linear_before_reset=bool(op.linear_before_reset)))
 
 
 @RNNView.lift("openvino")
 def lift_rnn(b: Builder, op: RNNView) -> Lifted:
     layer = _Layer(b, op, ("Tanh",))
     operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, layer.bias(gates=1))
-    return layer.results(emits(b, "opset5.RNNSequence", 2, *operands, **layer.attributes()))
+    return layer.results(layer.made("opset5.RNNSequence", *operands))
 
 
 class _Layer:
@@ -358,8 +376,9 @@ class _Layer:
 
     def lengths(self) -> Value:
         """The lengths of the sequences; all are whole where none are given."""
-        if self._op.sequence_lens is not None:
-            return self._op.sequence_lens
+        return self._whole() if self._op.sequence_lens is None else self._op.sequence_lens
+
+    def _whole(self) -> Value:
         batch, steps = (self._extent(axis) for axis in ((0, 1) if self._is_batch_first else (1, 0)))
         if isinstance(batch, int) and isinstance(steps, int):
             if steps > np.iinfo(np.int32).max:
@@ -369,6 +388,25 @@ class _Layer:
         count, length = (self._b.constant(np.array([n], np.int64)) if isinstance(n, int) else n for n in (batch, steps))
         whole = emit(self._b, "opset3.Broadcast", length, count)
         return emit(self._b, "opset1.Convert", whole, destination_type=DType.INT32)
+
+    def made(self, word: str, *operands: Value, **more: Any) -> tuple[Value, ...]:
+        """The layer in its word, of sequences, initial states, lengths, weights and a bias."""
+        attributes = {**self.attributes(), **more}
+        is_open = not all(isinstance(dim, int) for dim in self._b.dims(operands[0])[:2])
+        if self._op.sequence_lens is not None and is_open and not (self._are_whole() or self._reads_cell()):
+            return over_lengths(self._b, word, operands, attributes, self._whole())
+        return emits(self._b, word, len(operands) - 4, *operands, **attributes)
+
+    def _are_whole(self) -> bool:
+        """Whether all sequences are known to go to the last step."""
+        given = self._op.sequence_lens
+        return given is not None and self._b.dims(self._x)[self._is_batch_first] == _only(given)
+
+    def _reads_cell(self) -> bool:
+        """Whether somebody reads the last state of the cell, which no other result has."""
+        self._b.looks_around = True
+        outputs = () if self._b.before is None else self._b.before.outputs
+        return any(value is not None and value.uses for value in outputs[2:])
 
     def bias(self, *, gates: int) -> Value:
         """The sum of both biases."""
