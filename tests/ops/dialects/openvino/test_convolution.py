@@ -3,11 +3,19 @@
 import numpy as np
 
 import graphport as gp
+from graphport.conversion.lift import lift
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
 from graphport.ops.pages.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
+from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape.columns import Col2Im
 from tests.at_once import at_once
 from tests.formats.openvino.documents import Layer, parameter, write_ir
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_page, check_word, run_ir
+from tests.ops.oracle import run_page
 
 RANDOM = np.random.default_rng(4)
 
@@ -231,3 +239,37 @@ def test_convolution_of_integers_takes_the_nearest_that_the_type_has(dtype):
     for given in ({}, {"strides": (2, 1), "pads_begin": (1, 0), "pads_end": (0, 2)}):
         check("opset1.Convolution", *(draw.integers(low, 10, shape) for shape in ((2, 3, 7, 8), (4, 3, 3, 2))), **given)
     check("opset1.GroupConvolution", *(draw.integers(low, 10, shape) for shape in ((1, 4, 5, 5), (2, 3, 2, 3, 3))))
+
+
+DRAWN = np.random.default_rng(14)
+
+
+def drawn(rank):
+    """Zeros around what a window paints in steps, and the window."""
+    pick = lambda low, high: tuple(int(n) for n in DRAWN.integers(low, high, rank))  # noqa: E731
+    strides, group = pick(1, 4), int(DRAWN.integers(1, 3))
+    window = {"strides": strides, "group": group, "pads": pick(0, 3) + pick(0, 3)}
+    window["output_padding"] = tuple(int(DRAWN.integers(0, s)) for s in strides)
+    filters = numbers(4, 3, *pick(3, 5))
+    return pick(0, 3) + pick(0, 3), window, filters, numbers(3 * group) if DRAWN.integers(2) else None
+
+
+@at_once("zeros, window, filters, bias", [drawn(1 + place % 2) for place in range(24)])
+def test_zeros_around_what_is_painted_in_steps(zeros, window, filters, bias):
+    rank = filters.ndim - 2
+    x = numbers(1, 4, *(4, 5)[:rank])
+    graph = Graph("padded")
+    edges = np.array((0, 0, *zeros[:rank], 0, 0, *zeros[rank:]))
+    given = graph.add_input("x", TensorFact.of(storage_of(x)))
+    stored = [
+        None if each is None else graph.add_constant(name, TensorFact.of(storage_of(each)), storage_of(each))
+        for name, each in (("edges", edges), ("w", filters), ("b", bias))
+    ]
+    b = Builder(Inference(), graph)
+    padded = b(Pad, given, stored[0])
+    graph.add_output(b(ConvTranspose, padded, *stored[1:], **window))
+    (wanted,) = run_page(ConvTranspose, [np.pad(x, edges.reshape(2, -1).T), filters, bias], **window)
+    said, findings = lift(graph, "openvino")
+    assert not findings
+    (found,) = run_ir(said, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

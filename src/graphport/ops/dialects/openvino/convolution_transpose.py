@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
@@ -18,6 +18,7 @@ from graphport.ops.dialects.openvino.convolution_windows import (
 from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, sizes, vector
 from graphport.ops.dialects.windows import transposed_window_of
+from graphport.ops.folded import folded
 from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
@@ -167,13 +168,58 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
         # A shape that is larger than what is computed is zeros behind it.
         missing = [out - n for n, out in zip(sizes(full), sizes(geometry.lengths), strict=True)]
         words["output_padding"] = tuple(e + m for e, m in zip(words["output_padding"], missing, strict=True))
+    x, edges = op.x, None
+    around = _zeros_around(b, op.x) if max(geometry.strides) > 1 else None
+    if around is not None:
+        x = around.data
+        kept = [
+            [q - s * p for p, q, s in zip(*sides, geometry.strides, strict=True)]
+            for sides in ((around.begins, begins), (around.ends, ends))
+        ]
+        words["pads_begin"], words["pads_end"] = (tuple(max(n, 0) for n in side) for side in kept)
+        edges = [[0, 0, *(max(-n, 0) for n in side)] for side in kept]
     if op.group == 1:
-        y = emit(b, "opset1.ConvolutionBackpropData", op.x, op.w, **words)
+        y = emit(b, "opset1.ConvolutionBackpropData", x, op.w, **words)
     else:
         depth, *rest = sizes(b.dims(op.w), "the shape of grouped filters")
         parted = emitted_reshape(b, op.w, [op.group, depth // op.group, *rest])
-        y = emit(b, "opset1.GroupConvolutionBackpropData", op.x, parted, **words)
+        y = emit(b, "opset1.GroupConvolutionBackpropData", x, parted, **words)
+    if edges is not None and any(map(any, edges)):
+        y = emit(b, "opset12.Pad", y, *(vector(b, side) for side in edges), b.like(y, 0), pad_mode="constant")
     return (biased(b, y, op.b, len(b.dims(op.w)) - 2),)
+
+
+class _Around(NamedTuple):
+    """What stands between zeros, and how many of them there are along each axis of space."""
+
+    data: Value
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+def _zeros_around(b: Builder, x: Value) -> _Around | None:
+    """What a window that paints in steps reads between zeros.
+
+    OpenVINO's plugin makes what is painted one smaller for each of them, whatever the step is. Zeros around the image
+    say the same.
+    """
+    b.looks_around = True
+    pad = x.producer
+    if (
+        pad is None
+        or pad.dialect != "openvino"
+        or not pad.word.endswith(".Pad")
+        or pad.attributes["pad_mode"] != "constant"
+    ):
+        return None
+    data, fill = pad.operands[0], pad.operand(3)
+    begins, ends = (integers(value) for value in pad.operands[1:3])
+    zero = None if fill is None else folded(fill)
+    if begins is None or ends is None or any((*begins[:2], *ends[:2])) or min((*begins, *ends)) < 0:
+        return None
+    if fill is not None and (zero is None or zero.numpy().any()):
+        return None
+    return _Around(data, tuple(begins[2:]), tuple(ends[2:]))
 
 
 # Other windows
