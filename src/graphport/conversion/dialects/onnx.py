@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from graphport.conversion.dialects.onnx_kernels import compute_as_others
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.onnx import inline_functions
 from graphport.ir.graph import walk
+from graphport.ops.declare import OPSET
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.products import numbers
 
@@ -41,6 +43,7 @@ def after(graph: Graph) -> None:
                         _pad_below_zero(inner, node)
                 case _:
                     continue
+        compute_as_others(inner, graph.opsets.get("onnx", OPSET))
 
 
 def _move_half_pixels(node: Node) -> None:

@@ -1,0 +1,61 @@
+"""Write down which integers ONNX Runtime's kernels take, of operators that compute them exactly.
+
+    python tools/onnxruntime_kernels.py            writes src/graphport/conversion/dialects/onnx_kernels.json
+
+An operator is listed where a kernel of the processor lacks a type of integers, or truths, that ONNX allows: by its type
+variable, from which opset to which, and the types that there are kernels for.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+from onnxruntime.capi import _pybind_state
+
+from graphport.ops import registry
+from graphport.ops.declare import OPSET
+
+PLACE = Path(__file__).parents[1] / "src" / "graphport" / "conversion" / "dialects" / "onnx_kernels.json"
+runtime: Any = _pybind_state  # it has no types
+NAMES = {f"tensor({kind}int{bits})": f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)} | {
+    "tensor(bool)": "bool"
+}
+LAST = 2**31 - 1
+WRONG = ("ReduceMax", "ReduceMin")
+"""Of integers of 64 bits, in which others would be computed, ONNX Runtime 1.31 compares the low 32 bits."""
+
+
+def table() -> dict[str, Any]:
+    """Operator → type variable → `[first opset, last opset or null, types]`."""
+    kernels: dict[str, list[Any]] = {}
+    for kernel in runtime.get_all_opkernel_def():
+        if kernel.provider == "CPUExecutionProvider" and not kernel.domain:
+            kernels.setdefault(kernel.op_name, []).append((kernel.version_range, kernel.type_constraints))
+    found: dict[str, Any] = {}
+    for name, page in sorted(registry.pages().items()):
+        if name not in kernels or name in WRONG or not (page.exactness == "exact" or page.moves_data):
+            continue
+        for constraint in onnx.defs.get_schema(name, OPSET).type_constraints:
+            rows = _rows(kernels[name], constraint.type_param_str)
+            allowed = {NAMES[each] for each in constraint.allowed_type_strs if each in NAMES}
+            if rows and any(not allowed <= set(types) for _, _, types in rows):
+                found.setdefault(name, {})[constraint.type_param_str] = rows
+    return found
+
+
+def _rows(kernels: list[Any], variable: str) -> list[list[Any]]:
+    by_range: dict[tuple[int, int], set[str]] = {}
+    for versions, constraints in kernels:
+        if variable in constraints:
+            by_range.setdefault(versions, set()).update(NAMES[e] for e in constraints[variable] if e in NAMES)
+    return [[first, None if last == LAST else last, sorted(types)] for (first, last), types in sorted(by_range.items())]
+
+
+if __name__ == "__main__":
+    lines = [f" {json.dumps(name)}: {json.dumps(rows)}" for name, rows in table().items()]
+    head = f' "onnxruntime": {json.dumps(onnxruntime.__version__)}'
+    PLACE.write_text("{\n" + ",\n".join([head, *lines]) + "\n}\n")
