@@ -54,6 +54,13 @@ class Files:
         except DiagnosticError as error:
             self.found += error.diagnostics
 
+    def check_ends(self) -> None:
+        """Note that inputs or outputs are missing, of which a graph of NNEF has one or more each."""
+        graph = self.graph
+        if not graph.inputs or not graph.outputs:
+            what = "inputs" if not graph.inputs else "outputs"
+            self.error("NNEF0760", f"the graph has no {what}", graph.origin, "a graph of NNEF has one or more of each")
+
     def complete(self, text: str, quantization: str | None) -> dict[str, Payload]:
         """All files; raises `DiagnosticError` where something is wrong."""
         is_text = self._path.suffix == ".nnef" and not self.data

@@ -172,9 +172,7 @@ class _Flat(Files):
     def files(self) -> dict[str, Payload]:
         graph = self.graph
         self.bent = self._names.bent
-        if not graph.inputs or not graph.outputs:
-            what = "inputs" if not graph.inputs else "outputs"
-            self.error("NNEF0760", f"the graph has no {what}", graph.origin, "a graph of NNEF has one or more of each")
+        self.check_ends()
         for value in graph.inputs:
             self._external(value)
         for node in graph:

@@ -76,9 +76,7 @@ class TractFiles(Files):
             DiagnosticError: everything that cannot be said.
         """
         graph = self.graph
-        if not graph.inputs or not graph.outputs:
-            what = "inputs" if not graph.inputs else "outputs"
-            self.error("NNEF0760", f"the graph has no {what}", graph.origin, "a graph of NNEF has one or more of each")
+        self.check_ends()
         for value in graph.inputs:
             self._external(value)
         for node in graph:

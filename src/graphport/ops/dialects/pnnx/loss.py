@@ -13,10 +13,11 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.torch_functions import DIALECT, called, emits, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import LogSoftmax
-from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Pow, Sqrt, Sub
+from graphport.ops.pages.arithmetic import Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Sub
 from graphport.ops.pages.comparison import Equal, Less, Not, Where
 from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.loss import NegativeLogLikelihoodLoss
@@ -169,17 +170,6 @@ def multi_margin_loss(
     return _reduced(b, b(Div, total, b.like(total, classes)), reduction)
 
 
-def _distance(b: Builder, x: Value, y: Value, p: float, eps: float) -> Value:
-    """The norm of a difference along the last axis, in which `eps` is added to every entry."""
-    gap = b(Abs, b(Add, b(Sub, x, y), b.like(x, eps)))
-    last = vector(b, [-1])
-    if p == 1:
-        return b(ReduceSum, gap, last, keepdims=0)
-    if p == 2:
-        return b(Sqrt, b(ReduceSum, b(Mul, gap, gap), last, keepdims=0))
-    return b(Pow, b(ReduceSum, b(Pow, gap, b.like(gap, p)), last, keepdims=0), b.like(gap, 1 / p))
-
-
 @emits("F.triplet_margin_loss", "aten::triplet_margin_loss")
 def triplet_margin_loss(
     b: Builder,
@@ -193,10 +183,13 @@ def triplet_margin_loss(
     reduction: Any = 1,
 ) -> Value:
     """How far the distance to another kind is not larger by the margin than that to the own kind."""
-    power, small = float(number(p)), float(number(eps))
-    near, far = (_distance(b, anchor, each, power, small) for each in (positive, negative))
+
+    def distance(x: Value, y: Value) -> Value:
+        return norm(b, b(Add, b(Sub, x, y), b.like(x, float(number(eps)))), number(p), -1, False)
+
+    near, far = distance(anchor, positive), distance(anchor, negative)
     if number(swap):
-        far = b(Min, far, _distance(b, positive, negative, power, small))
+        far = b(Min, far, distance(positive, negative))
     gap = b(Add, b(Sub, near, far), b.like(near, float(number(margin))))
     return _reduced(b, b(Max, gap, b.like(gap, 0)), reduction)
 

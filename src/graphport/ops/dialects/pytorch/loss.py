@@ -8,13 +8,12 @@ from typing import Any
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.operands import dtype_of
-from graphport.ops.dialects.pnnx.reduction_norms import norm
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import LogSoftmax
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Min, Mul, Neg, Sub
+from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Mul, Neg, Sub
 from graphport.ops.pages.comparison import Equal, Greater, LessOrEqual, Not, Where
 from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
@@ -95,26 +94,7 @@ def cosine_embedding_loss(
     return _reduced(b, chosen, reduction)
 
 
-@aten("aten.triplet_margin_loss")
-def triplet_margin_loss(
-    b: Builder,
-    anchor: Value,
-    positive: Value,
-    negative: Value,
-    margin: Any = 1.0,
-    p: Any = 2.0,
-    eps: Any = 1e-6,
-    swap: Any = False,
-    reduction: Any = _MEAN,
-) -> Value:
-    def distance(x: Value, y: Value) -> Value:
-        return norm(b, b(Add, b(Sub, x, y), b.like(x, float(number(eps)))), number(p), -1, False)
-
-    far = distance(anchor, negative)
-    if number(swap):
-        far = b(Min, far, distance(positive, negative))
-    gap = b(Add, b(Sub, distance(anchor, positive), far), b.like(far, float(number(margin))))
-    return _reduced(b, b(Max, gap, b.like(gap, 0)), reduction)
+ROWS.lower("aten.triplet_margin_loss -> aten::triplet_margin_loss")
 
 
 @aten("aten.poisson_nll_loss")

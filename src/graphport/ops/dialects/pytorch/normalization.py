@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.operands import dtype_of
-from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.dialects.torch_rows import PNNX
@@ -157,22 +157,12 @@ def batch_norm_without_statistics(
     return (y, mean, inverse)[: b.count] if b.count > 1 else y
 
 
-@aten("aten._native_batch_norm_legit")
-def batch_norm_legit(
-    b: Builder,
-    input: Value,
-    weight: Value | None,
-    bias: Value | None,
-    running_mean: Value,
-    running_var: Value,
-    training: Any,
-    momentum: Any,
-    eps: Any,
-) -> Any:
-    """Without what the running statistics become, which is written into them before a graph comes here."""
-    if number(training):
-        return batch_norm_without_statistics(b, input, weight, bias, training, momentum, eps)
-    return batch_norm_inference(b, input, weight, bias, running_mean, running_var, momentum, eps)
+# What the running statistics become is written into them before a graph comes here.
+ROWS.lower("""
+aten._native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    -> training: aten._native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps)
+    -> aten._native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps)
+""")
 
 
 @aten("aten._native_batch_norm_legit_functional")
