@@ -16,7 +16,7 @@ from graphport.ir import rewrite
 from graphport.quantization import choices
 from graphport.quantization.insert_qdq import emit_halves
 from graphport.quantization.optimise.library import Library, Way
-from graphport.quantization.optimise.storing import fitting, noise_of, plans, size
+from graphport.quantization.optimise.storing import fitting, noise_of, plans, shrunk, size, time_of
 from graphport.quantization.targets import TARGETS
 from graphport.quantization.targets.onnxruntime import ONNXRUNTIME
 from tests.quantization import nets
@@ -66,6 +66,25 @@ def test_what_fits_leaves_no_room_that_a_layer_could_use(seed):
         names = {id(w): name for name, ways in of.ways.items() for w in ways}
         assert all(w.bytes - plan[names[id(w)]].bytes > left for w in better)
     assert fitting(of, made, size(made[0]) - 1) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_more_layers_are_shrunk_than_bytes_ask_for(seed):
+    """Integers come first: a goal just below all of them leaves all but one or two as they are."""
+    of = _library(seed)
+    for name, ways in of.ways.items():
+        whole = ways[1]
+        of.ways[name] = [replace(whole, time=1.0, is_integer=True), *(replace(way, time=3.0) for way in ways)]
+    whole = sum(ways[0].bytes for ways in of.ways.values())
+    least = sum(min(way.bytes for way in ways) for ways in of.ways.values())
+    assert all(way.is_integer for way in shrunk(of, whole).values())
+    few = shrunk(of, int(0.97 * whole))
+    assert 1 <= sum(not way.is_integer for way in few.values()) <= 2
+    for most in np.linspace(least, whole, 7):
+        plan = shrunk(of, int(most) + 1)
+        assert size(plan) <= most + 1
+        assert time_of(plan) <= time_of(shrunk(of, least))
+    assert shrunk(of, least - 1) is None
 
 
 def _as_run(made, x):

@@ -76,13 +76,16 @@ def library(session: QuantizationSession, base: Candidate, timed: Run | None = N
         return made
     judged = 4 if 4 in uniform else min(uniform)
     reference = uniform[judged]
-    noises = _noises(session, reference)
     errors = {bits: _errors(found) for bits, found in uniform.items()}
     times = {} if timed is None else _times(session, base, uniform, timed)
+    shown = {node: _shown_by(node, uniform, errors) for node in reference.quantization.placement.layers}
+    noises = _noises(
+        session, reference, {node: uniform[bits].quantization.weights[node] for node, bits in shown.items()}
+    )
     for node, layer in reference.quantization.placement.layers.items():
         name, numbers = node.output.name, layer.numbers()
         made.layers[name] = layer
-        unit = noises[node] / max(errors[judged][name], 1e-30)
+        unit = noises[node] / max(errors[shown[node]][name], 1e-30)
         signal = max(float(np.sum(numbers.astype(np.float64) ** 2)), 1e-30)
         real = times.get(0, {}).get(node.name, 0.0)
         ways = [Way(DType.FLOAT32, 4 * numbers.size, 0.0, time=real)]
@@ -94,6 +97,8 @@ def library(session: QuantizationSession, base: Candidate, timed: Run | None = N
         for bits, found in uniform.items():
             weight = found.quantization.weights.get(node)
             if weight is None or (bits == 2 and layer.kind != "product"):
+                continue
+            if any(other.weight is not None and other.bytes <= _bytes(weight) for other in ways):
                 continue
             spent = times.get(bits, {}).get(node.name, real)
             ways.append(Way(weight.qparams.dtype, _bytes(weight), errors[bits][name] * unit, weight, spent))
@@ -167,14 +172,23 @@ def _uniform(session: QuantizationSession, base: Candidate, bits: int) -> Candid
     return found
 
 
-def _noises(session: QuantizationSession, of: Candidate) -> dict[Node, float]:
+def _shown_by(node: Node, uniform: Mapping[int, Candidate], errors: Mapping[int, Mapping[str, float]]) -> int:
+    """The bits whose codes lose the most of a layer, so that its noise shows what it is worth.
+
+    Fewer bits with a scale for every few weights lose less than more bits: a channel by itself has hardly more.
+    """
+    known = [bits for bits, found in uniform.items() if bits > 2 and node in found.quantization.weights]
+    return max(known or uniform, key=lambda bits: errors[bits].get(node.output.name, 0.0))
+
+
+def _noises(session: QuantizationSession, of: Candidate, weights: Mapping[Node, Weight]) -> dict[Node, float]:
     """What each layer makes alone at the outputs; of very many layers what it makes at its own result."""
     layers = list(of.quantization.placement.layers)
     if len(layers) > _MOST_ALONE:
         return {node: 1.0 / len(layers) for node in layers}
     found: dict[Node, float] = {}
     for done, node in enumerate(layers):
-        only = {node: of.quantization.weights[node]}
+        only = {node: weights[node]}
         trial = replace(of, quantization=replace(of.quantization, weights=only, tables={}), noise=None)
         found[node] = max(session.measure(trial).ratio, 1e-12)
         if session.on_progress is not None:

@@ -234,7 +234,7 @@ def _wide_plans(session: QuantizationSession, base: Candidate, order: Sequence[N
 
 def _timed_run(session: QuantizationSession, base: Candidate, goals: Goals) -> Run | None:
     """A run to time layers with, where time counts and the runtime tells it."""
-    counts = goals.latency is not None or not goals.are_any
+    counts = goals.latency is not None or not goals.are_any or not goals.is_small
     return _timed_inputs(session, base) if counts and session.choices.target.name == "onnxruntime" else None
 
 

@@ -31,6 +31,8 @@ _MIXES = ((1.0, 0.0), (0.3, 0.7), (0.0, 1.0))
 _MOST = 6
 """Plans that are tried at first; then those that the goals lead to."""
 _ROUNDS = 3
+_FULL = 0.97
+"""The part of a goal for bytes that leaves no room for more bits."""
 _BYTES, _DECIBELS = 0.004, 0.3
 """What is kept below a goal for bytes, as a part of it, and above one for noise."""
 
@@ -76,7 +78,13 @@ class Storing:
         return [stored(self.session, self.base, self.of, plan) for plan in new]
 
     def _is_small_asked(self, goals: Goals, points: Sequence[FrontPoint]) -> bool:
-        return goals.bytes is not None and min(goals.missed(point) for point in points) > 0
+        """Whether bytes are asked for that no point has, or that leave room for more in all that have them."""
+        meeting = [point.bytes for point in points if not goals.missed(point)]
+        return (
+            goals.bytes is not None
+            and max(meeting, default=0) < _FULL * goals.bytes
+            and (not meeting or bool(self.tried))
+        )
 
     def _asked(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Plan]:
         """The plans that are to meet the goals, by what was measured of others."""
@@ -87,6 +95,9 @@ class Storing:
             rest = known[-1] if known else points[0].bytes - self._present()
             most = int(goals.bytes * (1 - _BYTES)) - rest
             found.append(fitting(self.of, self.made, most) or self.made[0])
+            if not self.session.choices.settings.weights_only:
+                # Most layers are as the base has them, with what its file has around weights.
+                found.append(shrunk(self.of, int(goals.bytes * (1 - _BYTES)) - points[0].bytes + self._present()))
             if goals.latency is not None:
                 found.append(min((plan for plan in self.made if size(plan) <= most), key=time_of, default=None))
         if goals.snr is not None:
@@ -180,6 +191,33 @@ def fitting(of: Library, made: Iterable[Plan], most: int) -> Plan | None:
             return plan
         _, name, way = max(better, key=lambda x: x[0])
         plan[name] = way
+
+
+def shrunk(of: Library, most: int) -> Plan | None:
+    """The first way of every layer, but for those that have to be smaller for at most so many bytes; `None` if none is.
+
+    One layer after the other takes the way that costs the least noise and time for the bytes that it saves, of those
+    that are still asked for.
+    """
+    plan = {name: ways[0] for name, ways in of.ways.items()}
+    noise, time = max(noise_of(plan), 1e-30), max(time_of(plan), 1e-9)
+    while (wanted := size(plan) - most) > 0:
+        smaller = [
+            (
+                (max(way.noise - plan[name].noise, 0.0) / noise + max(way.time - plan[name].time, 0.0) / time)
+                / min(plan[name].bytes - way.bytes, wanted),
+                name,
+                way,
+            )
+            for name, ways in of.ways.items()
+            for way in ways
+            if way.bytes < plan[name].bytes
+        ]
+        if not smaller:
+            return None
+        _, name, way = min(smaller, key=lambda x: x[0])
+        plan[name] = way
+    return plan
 
 
 def stored(session: QuantizationSession, best: Candidate, of: Library, plan: Plan) -> Candidate:
