@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.pages.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
+from graphport.ops.pages.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv, channels
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page
 
 
@@ -229,3 +229,17 @@ def test_an_empty_batch_has_an_empty_result():
     found = run_page(Conv, [x, w])
     assert found[0].shape == (0, 3, 3)
     check_shapes(Conv, [x, w], found)
+
+
+def test_samples_are_computed_a_part_at_a_time(monkeypatch):
+    """With room for the windows of two of five samples the sums are the same, and no more are held at once."""
+    r = np.random.default_rng(3)
+    x, w = r.normal(size=(5, 4, 6, 7)), r.normal(size=(8, 2, 3, 3))
+    whole = Conv(x, w, group=2, pads=(1, 1, 1, 1))
+    monkeypatch.setattr(channels, "_ROOM", 2 * 4 * 9 * 42 * 8)
+    counts = []
+    matmul = np.matmul
+    monkeypatch.setattr(channels.np, "matmul", lambda a, b: counts.append(len(b)) or matmul(a, b))
+    assert np.array_equal(Conv(x, w, group=2, pads=(1, 1, 1, 1)), whole)
+    assert counts == [2, 2, 1]
+    assert Conv(x[:0], w, group=2).shape == (0, 8, 4, 5)

@@ -76,6 +76,10 @@ def correlation_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: ob
     return product([*y.dims, *w.dims[1:]])
 
 
+_ROOM = 1 << 25
+"""Bytes of copied windows that are held at once, but for those of a sample that has more."""
+
+
 def correlate(x: Tensor, w: Tensor, slid: Window, group: int) -> Tensor:
     """Sums of products of `w` with what the window covers of `x`, padded with zeros; in the type of the operands.
 
@@ -89,6 +93,11 @@ def correlate(x: Tensor, w: Tensor, slid: Window, group: int) -> Tensor:
     # side, and the result as it is wanted: of a window of one entry nothing is copied.
     windows = windows.reshape(n, group, c // group, *out, *kernel)
     columns = np.moveaxis(windows, range(3, 3 + len(out)), range(-len(out), 0))
-    columns = columns.reshape(n, group, depth * prod(kernel), prod(out))
     maps = w.reshape(group, m // group, depth * prod(kernel))
-    return np.matmul(maps, columns).reshape(n, m, *out)
+    # Windows overlap: what they cover takes as many times the room of `x` as a kernel has entries, if it is copied.
+    once = max(_ROOM // max(c * prod(kernel) * prod(out) * x.itemsize, 1), 1)
+    found = [
+        np.matmul(maps, some.reshape(len(some), group, depth * prod(kernel), prod(out)))
+        for some in (columns[first : first + once] for first in range(0, max(n, 1), once))
+    ]
+    return (found[0] if len(found) == 1 else np.concatenate(found)).reshape(n, m, *out)
