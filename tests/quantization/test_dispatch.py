@@ -12,6 +12,7 @@ from tests.draws import spread
 from tests.every import every
 from tests.passes.cases import Case, graph, info, model, node, some
 from tests.passes.families import cases
+from tests.quantization import nets
 
 WEIGHTS = {"w": some(4, 4, 1, 1), "v": some(4, 4, 1, 1), "axes": np.array([0]), "minus": np.array([-1])}
 
@@ -213,3 +214,9 @@ def test_every_node_has_a_decision_and_only_reals_are_quantized(case: Case):
             assert decision.reason
             if decision.place is Place.QUANTIZED:
                 assert any(str(getattr(value.fact, "dtype", "float")).find("float") >= 0 for value in each.results)
+
+
+def test_what_dispatch_leaves_alone_is_told_with_its_rule():
+    found = nets.products()
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0007.*dispatch leaves it floating: it is not between two conv"):
+        gp.quantize(found, nets.samples(found, 16), dispatch="between-convolutions")

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from graphport.quantization.targets.target import Target
 
 
+UNDISPATCHED = "dispatch leaves it floating"
+"""Why a node is real that is none of those which may be quantized."""
+
+
 @dataclass(slots=True, eq=False)
 class Placement:
     """What is quantized of a graph.
@@ -151,7 +155,7 @@ def _reason(node: Node, target: Target, candidates: Collection[Node], floating: 
     if node in floating:
         return "it was asked to stay floating"
     if node not in candidates:
-        return "dispatch leaves it floating"
+        return UNDISPATCHED
     if node.word not in target.weighted:
         return f"{target.name} has no integer kernel for {node.word}"
     axes = _axes(node)

@@ -32,7 +32,7 @@ from graphport.quantization.interval import unseen_part
 from graphport.quantization.layer_tasks import nearest_weight
 from graphport.quantization.layerwise import Follower, bytes_of
 from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
-from graphport.quantization.placement import decide_placement
+from graphport.quantization.placement import UNDISPATCHED, decide_placement
 from graphport.quantization.quickest import SLOWER, quickest
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
@@ -164,7 +164,13 @@ class QuantizationSession:
         if self.choices.activation.bits > _BYTE:
             target = replace(target, pointwise=target.pointwise - target.bytes_only)
         is_whole = settings.full_integer
-        return decide_placement(graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole)
+        placement = decide_placement(
+            graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole
+        )
+        for node, reason in placement.floating.items():
+            if reason == UNDISPATCHED:
+                placement.floating[node] = f"{reason}: {decisions[node].reason}"
+        return placement
 
     def common_qparams(
         self, states: Sequence[Statistics], within: tuple[float, float] = (-np.inf, np.inf)
