@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.documents import write_checks
+from graphport.api.model import CastModel
 from graphport.api.save import Stated, stated_for, write_scales
 from graphport.api.staging import staged
-from graphport.api.verify import proven, reason_to_skip, side, tolerance, written_side
+from graphport.api.verify import proven, reason_to_skip, refused_if, side, tolerance, written_side
+from graphport.backends import is_installed
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from graphport.api.model import CastModel, Model, QuantizedModel
+    from graphport.api.model import Model, QuantizedModel
     from graphport.formats import Format
     from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph
@@ -73,6 +75,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     inputs: Mapping[str, Any] | None = None,
     least_snr: float | None = None,
     has_checks: bool = True,
+    is_for_runtime: bool = False,
     beside: Callable[[Path], None] | None = None,
 ) -> Written:
     """Write a model, in the words of a format, and prove that the file computes what another side does.
@@ -87,6 +90,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         inputs: what to prove it with, by the names of `against`; drawn if `None`.
         least_snr: decibels that the writer keeps, where it rounds.
         has_checks: whether a file with room for documents has the proof written into it.
+        is_for_runtime: whether the file is of no use where the runtime of its format does not load it.
         beside: writes what else belongs to the file, whose path it is given.
 
     Raises:
@@ -112,10 +116,26 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
             is_demanded=bool(checking.verify),
             effort=checking.effort,
         )
+        refusal = _refusal(proof) if is_for_runtime else None
+        if refusal is not None:
+            refused_if(refusal, is_demanded=bool(checking.verify))
+            remedy = "cast it to another type, or write it for another runtime; on others of its kind it may load"
+            findings.append(
+                Diagnostic("CAST0009", f"nobody runs the file here: {refusal}", None, remedy, Severity.WARNING)
+            )
         if has_checks:
             write_checks(stated.graph, kind, place.path, proof, proof.unproven, stated.options)
         kept = place.settle(has_failed=proof.failed, keep_failed=checking.keep_failed)
         return Written(proof, proof.unproven, kept, findings)
+
+
+def _refusal(proof: Proof) -> str | None:
+    """What the runtime of the file's own format says of it, where it does not run it."""
+    own = [witness for witness in proof.witnesses if witness.side == "b" and witness.is_own]
+    if any(witness.ran for witness in own):
+        return None
+    told = [f"{each.runtime} {each.reason}" for each in own if each.reason and is_installed(each.runtime)]
+    return "; ".join(told) or None
 
 
 _GRIDS = frozenset({DType.INT8, DType.UINT8, DType.INT16})
@@ -154,6 +174,7 @@ def save_proven(
         checking=checking,
         inputs=given,
         least_snr=_measured(model),
+        is_for_runtime=isinstance(model, CastModel),
         beside=lambda path: write_scales(model, kind, path),
     )
 

@@ -252,6 +252,27 @@ def test_bfloat16_is_said_and_computed_by_the_reference():
     assert 30 < nets.snr(gp.run(found, x)["y"], given) < 55
 
 
+def test_a_file_that_its_runtime_does_not_load_is_told(tmp_path):
+    """ONNX Runtime has no kernel for products in bfloat16; OpenVINO has."""
+    gp.save(nets.products(), tmp_path / "net.onnx")
+
+    def run(name, *options):
+        words = ["cast", str(tmp_path / "net.onnx"), str(tmp_path / name), "--to", "bfloat16", *options]
+        return CliRunner().invoke(cli, words)
+
+    told = run("told.onnx")
+    assert told.exit_code == 0
+    assert "CAST0009" in told.stderr
+    assert (tmp_path / "told.onnx").exists()
+    refused = run("refused.onnx", "--verify")
+    assert refused.exit_code == 1
+    assert "RUN0010" in refused.stderr
+    assert not (tmp_path / "refused.onnx").exists()
+    fine = run("net.xml", "--verify")
+    assert fine.exit_code == 0
+    assert "CAST0009" not in fine.stderr
+
+
 def test_other_formats_hold_it(tmp_path):
     found = gp.load(_saved(nets.residual(batch=2), tmp_path / "net.onnx"))
     x = nets.samples(found, 2)
