@@ -75,6 +75,30 @@ def cast_to(b: Builder, value: Value, dtype: DType) -> Value:
         return b.constant(array.astype(dtype.numpy), dtype)
 
 
+_BITS = {
+    **dict.fromkeys((DType.FLOAT64, DType.UINT64), DType.INT64),
+    DType.UINT32: DType.INT32,
+    DType.UINT16: DType.INT16,
+}
+"""Integers with a sign of as many bits: what moves these alone moves numbers of other types, too."""
+
+
+def in_bits(b: Builder, value: Value, lacking: Collection[DType]) -> Value:
+    """The bits of a value as integers, where its type is one of those that a kernel is lacking for."""
+    own = dtype_of(value)
+    if own not in lacking:
+        return value
+    array = array_of(value)
+    if array is not None:
+        return b.constant(np.ascontiguousarray(array).view(_BITS[own].numpy).reshape(array.shape))
+    return emit(b, "BITCAST", value, types=(_BITS[own],))
+
+
+def from_bits(b: Builder, value: Value, dtype: DType) -> Value:
+    """What `in_bits` was given a value of `dtype` for, out of what was computed of it."""
+    return value if dtype_of(value) is dtype else emit(b, "BITCAST", value, types=(dtype,))
+
+
 def _through_long(b: Builder, value: Value, dtype: DType) -> Value:
     """From or to uint64, which has no kernel, as the integers of as many bits that have a sign."""
     own = dtype_of(value)

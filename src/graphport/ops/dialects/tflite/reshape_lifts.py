@@ -16,6 +16,8 @@ from graphport.ops.dialects.operands import dtype_of, integers, needed, real, re
 from graphport.ops.dialects.tflite.emitting import (
     cast_to,
     computed_in,
+    from_bits,
+    in_bits,
     in_int32,
     ints,
     lengths_of,
@@ -156,9 +158,14 @@ def lift_size(b: Builder, data: Value) -> Lifted:
 
 @pieces.Concat.lift("tflite")
 def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
-    return (emit(b, "CONCATENATION", *inputs, axis=axis),)
+    own = dtype_of(inputs[0])
+    joined = emit(b, "CONCATENATION", *(in_bits(b, each, _NOT_JOINED) for each in inputs), axis=axis)
+    return (from_bits(b, joined, own),)
 
 
+_NOT_JOINED = frozenset((DType.FLOAT64, DType.UINT16, DType.UINT64))
+_NOT_PADDED = frozenset((DType.FLOAT64, DType.UINT32, DType.UINT64))
+"""Types that no kernel joins, or pads."""
 _SPLIT = frozenset((DType.FLOAT32, DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64))
 
 
@@ -301,7 +308,15 @@ def _pairs_later(b: Builder, pads: Value, axes: Sequence[int] | None, rank: int)
 
 @PadView.lift("tflite")
 def lift_pad(b: Builder, op: PadView) -> Lifted:
-    data = op.data
+    own, data, number = dtype_of(op.data), op.data, op.constant_value
+    if op.mode != "reflect":
+        data = in_bits(b, data, _NOT_PADDED)
+        number = None if number is None or real(number) == 0 else in_bits(b, number, _NOT_PADDED)
+    padded = _padded(b, op, data, number)
+    return None if padded is None else (from_bits(b, padded[0], own),)
+
+
+def _padded(b: Builder, op: PadView, data: Value, number: Value | None) -> Lifted:
     rank = len(b.dims(data))
     known = integers(op.pads)
     if known is None and (op.axes is None or integers(op.axes) is not None):
@@ -311,7 +326,7 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
         if op.mode != "constant":
             pads = shaped(b, emit(b, "TRANSPOSE", table, ints(b, [1, 0])), (2 * rank,))
             return (_repeated_later(b, data, pads, op.mode),)
-        filler = shaped(b, b.like(data, np.zeros(1)) if op.constant_value is None else op.constant_value, ())
+        filler = shaped(b, b.like(data, np.zeros(1)) if number is None else number, ())
         return (emit(b, "PADV2", data, table, filler),)
     told = list(needed(op.pads, "its padding"))
     along = list(range(rank)) if op.axes is None else [a % rank for a in needed(op.axes, "its axes")]
@@ -329,9 +344,9 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
     table = ints(b, [list(pair) for pair in pairs])
     if op.mode == "reflect":
         return (emit(b, "MIRROR_PAD", data, table, mode=0),)
-    if op.constant_value is None or real(op.constant_value) == 0:
+    if number is None:
         return (emit(b, "PAD", data, table),)
-    return (emit(b, "PADV2", data, table, shaped(b, op.constant_value, ())),)
+    return (emit(b, "PADV2", data, table, shaped(b, number, ())),)
 
 
 def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) -> Value:
