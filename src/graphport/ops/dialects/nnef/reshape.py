@@ -10,6 +10,7 @@ from graphport.core.dims import Symbolic, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.nnef.copies import kept
 from graphport.ops.dialects.nnef.formula import term
 from graphport.ops.pages.reshape import (
     Concat,
@@ -268,7 +269,7 @@ def tile(b: Builder, input: Value, *, repeats: tuple[Dim, ...]) -> Value:
 @Tile.lift("nnef")
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
     times = constant_numbers(repeats)
-    return None if times is None or min(times, default=1) < 1 else b.word("tile", input, repeats=times)
+    return None if times is None or min(times, default=1) < 1 else _tiled(b, input, times)
 
 
 @Expand.lift("nnef")
@@ -293,7 +294,12 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     if new > 0:
         fact = TensorFact(_dtype(input), own)
         x = term(b, "unsqueeze", x, fact=fact, axes=tuple(range(new)))
-    return b.word("tile", x, repeats=tuple(repeats))
+    return _tiled(b, x, tuple(repeats))
+
+
+def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
+    fact = TensorFact(_dtype(x), tuple(dim * times for dim, times in zip(b.dims(x), repeats, strict=True)))
+    return kept(b, b.word("tile", x, facts=[fact], repeats=repeats))
 
 
 # Blocks

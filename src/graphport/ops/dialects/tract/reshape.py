@@ -12,6 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, lift
 from graphport.ops.dialects.nnef import reshape as nnef
+from graphport.ops.dialects.nnef.copies import kept
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, Numbers, axis_of, dtype_of, elements, static, vector, word
 from graphport.ops.dialects.tract.rows import dims_of
@@ -152,13 +153,16 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
     own = (*[1] * (len(dims) - len(own)), *own)
     dims = (*[1] * (len(own) - len(dims)), *dims)
     target: Any = tuple(a if n == 1 else n for a, n in zip(own, dims, strict=True))
-    return b.word("tract_core_broadcast", x, facts=[TensorFact(dtype_of(x), target)], shape=target)
+    return kept(b, b.word("tract_core_broadcast", x, facts=[TensorFact(dtype_of(x), target)], shape=target))
 
 
 @lift(DIALECT, "Tile")
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Any:
     times: Any = dims_of(repeats)
-    return None if times is None else b.word("tile", input, repeats=times)
+    if times is None:
+        return None
+    dims: Any = tuple(dim * count for dim, count in zip(b.dims(input), times, strict=True))
+    return kept(b, b.word("tile", input, facts=[TensorFact(dtype_of(input), dims)], repeats=times))
 
 
 @lift(DIALECT, "Shape")

@@ -1,0 +1,47 @@
+"""Copies along an axis that tract would lose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_MOVES = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze"})
+_PRODUCTS = frozenset({"Conv", "MatMul", "Gemm", "Einsum"})
+_FARTHEST = 32
+"""So many readers are looked at."""
+
+
+def kept(b: Builder, copies: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The copies; the larger of them and themselves where they are a part of a factor.
+
+    tract parts a product with what is joined, draws the copying behind it, and finds one entry where several were.
+    """
+    (value,) = copies
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    if dtype not in (DType.FLOAT32, DType.FLOAT16) or not _is_part_of_a_factor(b):
+        return copies
+    return b.word("max", value, value)
+
+
+def _is_part_of_a_factor(b: Builder) -> bool:
+    """Whether the result is joined with others, and that is a factor of a product, in whatever order of its axes."""
+    b.looks_around = True
+    pending = [] if b.before is None else [(value, False) for value in b.before.results]
+    for _ in range(_FARTHEST):
+        if not pending:
+            return False
+        value, is_joined = pending.pop()
+        users = [user for user, _ in value.uses if isinstance(user, Node)]
+        if is_joined and any(user.op in _PRODUCTS for user in users):
+            return True
+        for user in users:
+            if user.op == "Concat" or user.op in _MOVES:
+                pending += [(result, is_joined or user.op == "Concat") for result in user.results]
+    return False

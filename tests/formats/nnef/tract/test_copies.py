@@ -1,0 +1,47 @@
+"""Copies that are joined with others and multiplied, as the neighbours of points are: tract loses none."""
+
+from itertools import product
+
+import numpy as np
+
+import graphport as gp
+from tests.formats.nnef.tract.test_writing import computed
+from tests.models import model, node, typed, write_onnx
+
+RANDOM = np.random.default_rng(14)
+COPIED = {
+    "Expand": {"shape": np.array([2, 10, 3, 3])},
+    "Tile": {"repeats": np.array([1, 1, 3, 1])},
+}
+
+
+def neighbours(word, factor):
+    """The way from each of ten points to three others, beside the point itself, through one layer."""
+    weights = RANDOM.normal(size=(5, 6, 1, 1) if factor == "Conv" else (6, 5)).astype(np.float32)
+    nodes = [
+        node("Concat", ["x", "x", "x"], ["others"], axis=2),
+        node("Sub", ["others", "x"], ["ways"]),
+        node(word, ["x", *COPIED[word]], ["points"]),
+        node("Concat", ["ways", "points"], ["edges"], axis=3),
+    ]
+    if factor == "Conv":
+        nodes += [node("Transpose", ["edges"], ["turned"], perm=[0, 3, 1, 2]), node("Conv", ["turned", "w"], ["y"])]
+    else:
+        nodes.append(node("MatMul", ["edges", "w"], ["y"]))
+    return model(nodes, [typed("x", [2, 10, 1, 3])], [("y", None)], {"w": weights, **COPIED[word]})
+
+
+def test_copies_that_are_part_of_a_factor(tmp_path):
+    x = RANDOM.normal(size=(2, 10, 1, 3)).astype(np.float32)
+    expected = {}
+    for word, factor, flavour in product(COPIED, ("Conv", "MatMul"), ("khronos", "tract")):
+        place = tmp_path / "all" / f"{word}-{factor}-{flavour}"
+        place.mkdir(parents=True)
+        np.savez(place / "given.npz", x=x)
+        loaded = gp.load(write_onnx(tmp_path / "m.onnx", neighbours(word, factor)))
+        gp.save(loaded, place / "model", format="nnef", flavour=flavour)
+        expected[place] = gp.run(loaded, {"x": x}, backend="reference")["y"]
+    computed(tmp_path / "all")
+    for place, wanted in expected.items():
+        (found,) = np.load(place / "found.npz").values()
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=place.name)
