@@ -220,6 +220,13 @@ def test_saying_expand_keeps_its_meaning(shape, target):
     assert there_and_back(Expand, [x, np.array(target)]) is None
 
 
+def test_what_has_no_axis_is_copied():
+    # tract cannot join the repeats along no axis to a list.
+    nothing = np.array([], np.int64)
+    assert there_and_back(Expand, [np.array(3, np.float32), nothing], constants=(1,)) == ["copy"]
+    assert there_and_back(Tile, [np.array(3, np.float32), nothing], constants=(1,)) == ["copy"]
+
+
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
 def test_saying_blocks_keeps_their_meaning(mode):
     x = np.arange(2 * 12 * 2 * 3, dtype=np.float32).reshape(2, 12, 2, 3)

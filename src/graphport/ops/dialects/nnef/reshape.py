@@ -298,6 +298,9 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
 
 
 def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
+    if not repeats:
+        # tract makes a list of what no axis has, and cannot join nothing.
+        return b.word("copy", x)
     fact = TensorFact(_dtype(x), tuple(dim * times for dim, times in zip(b.dims(x), repeats, strict=True)))
     return kept(b, b.word("tile", x, facts=[fact], repeats=repeats))
 
