@@ -286,6 +286,28 @@ def test_int8_with_a_scale_for_each_channel_or_block_runs_with_and_without_zero_
                 assert not any("zero" in value.name for value in graph.values())
 
 
+@pytest.mark.parametrize("scales", [(0.5, 0.25), (0.5, 0.5)], ids=["two", "one"])
+def test_what_is_computed_of_constants_and_made_real_twice_is_loaded(scales):
+    # As the grid of a detector is, for corners and for centres; what seven bits hold is left as it is.
+    nodes = [
+        node("Expand", ["row", "shape"], ["rows"]),
+        node("Concat", ["rows", "rows"], ["grid"], axis=0),
+        *(node("DequantizeLinear", ["grid", f"s{n}", f"z{n}"], [f"d{n}"]) for n in range(2)),
+        *(node("Add", ["x", f"d{n}"], [f"y{n}"]) for n in range(2)),
+    ]
+    constants = {
+        "row": np.array([[-43, 127]], np.int8),
+        "shape": np.array([2, 2]),
+        **{f"s{n}": np.array(scale, np.float32) for n, scale in enumerate(scales)},
+        **{f"z{n}": np.array(n, np.int8) for n in range(2)},
+    }
+    graph = graph_of(nodes, [("x", [4, 2])], [("y0", [4, 2]), ("y1", [4, 2])], constants)
+    x = {"x": np.arange(8, dtype=np.float32).reshape(4, 2)}
+    found, expected = (each.prepare(graph).run(x) for each in (onnxruntime, reference))
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
 @pytest.mark.parametrize("shared", ["z", "w", "turned", "s"])
 def test_layers_of_int8_that_share_a_constant_are_loaded(shared: str):
     draw = np.random.default_rng(4)

@@ -19,6 +19,7 @@ from graphport.core.packages import distribution, is_older
 from graphport.core.storage import ArrayStorage, pack, unpack
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
+from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -221,8 +222,8 @@ def _with_zero_points(graph: Graph) -> Graph:
     """`graph`, or a copy in which each tensor of int8 with several scales has zero points, and its own constants.
 
     With `session.x64quantprecision` it makes uint8 of int8 weights, and gives those that have no zero point one of a
-    single entry, which its own kernels refuse beside scales of several. Of a constant that two nodes make real it makes
-    two of one name, and does not load the model.
+    single entry, which its own kernels refuse beside scales of several. Of what is constant and made real by two nodes
+    it makes two of one name, and does not load the model.
     """
     if not any(_lacks_zero_points(node) or _shared(node) for inner in walk(graph) for node in inner):
         return graph
@@ -231,7 +232,9 @@ def _with_zero_points(graph: Graph) -> Graph:
         for node in list(inner):
             for index in _shared(node):
                 value = node.operands[index]
-                node.set_input(index, inner.add_constant(f"{value.name}.own", value.fact, value.storage))
+                storage = folded(value)
+                if storage is not None:
+                    node.set_input(index, inner.add_constant(f"{value.name}.own", value.fact, storage))
             if _lacks_zero_points(node):
                 scale = node.operands[1]
                 storage = ArrayStorage(np.zeros(_extents(scale), np.int8))
@@ -269,17 +272,17 @@ def _lacks_zero_points(node: Node) -> bool:
 
 
 def _shared(node: Node) -> list[int]:
-    """Which operands of a node that makes int8 real are constants that another node reads, too."""
+    """Which operands of a node that makes int8 real are constants, or computed from some, and read by another, too."""
     if node.op != "DequantizeLinear":
         return []
     return [
         index
         for index in (0, 2)
         if (value := node.operand(index)) is not None
-        and value.storage is not None
         and len(value.uses) > 1
         and isinstance(value.fact, TensorFact)
         and value.fact.dtype == DType.INT8
+        and folded(value) is not None
     ]
 
 
