@@ -49,3 +49,34 @@ def test_a_cast_leaves_such_nodes_in_single_precision(tmp_path):
     made = gp.cast(gp.load(tmp_path / "net.onnx"), "float16")
     gp.save(made, tmp_path / "half.onnx")
     assert "ONNX0611" not in _codes(onnx.load(tmp_path / "half.onnx"), tmp_path)
+
+
+SLICED = """version 1.0;
+{}
+graph network( x ) -> ( y )
+{{
+    x = external<scalar>(shape = [7, 3]);
+    y = slice(x, axes = [0, 1], begin = [{}, 1], end = [0, 0]);
+}}
+"""
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+def test_an_end_of_0_is_the_end_of_the_axis_though_tract_has_nothing_from_0_to_it(tmp_path, begin):
+    (tmp_path / "net.nnef").write_text(SLICED.format("", begin))
+    proof = gp.convert(tmp_path / "net.nnef", tmp_path / "net.onnx").proof
+    assert proof is not None
+    assert proof.passed, proof
+    assert any(each.runtime == "tract" and each.ran for each in proof.witnesses) is (begin > 0)
+    read = gp.load(tmp_path / "net.onnx")
+    assert gp.run(read, {"x": np.zeros((7, 3), np.float32)})["y"].shape == (7 - begin, 2)
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+def test_what_is_in_words_of_tract_is_read_as_tract_reads_it(tmp_path, begin):
+    (tmp_path / "net.nnef").write_text(SLICED.format("extension tract_registry tract_core;", begin))
+    found = gp.run(gp.load(tmp_path / "net.nnef"), {"x": np.zeros((7, 3), np.float32)})["y"]
+    assert found.shape == (0 if begin == 0 else 6, 2)
+    proof = gp.verify(tmp_path / "net.nnef", tmp_path / "net.nnef")
+    assert not proof.failed
+    assert any(each.runtime == "tract" and each.ran for each in proof.witnesses)

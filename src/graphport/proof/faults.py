@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
+from graphport.ops.pages.indexing.slicing import FAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphport.ir.graph import Graph, Node
+    from graphport.ir.graph import Graph, Node, Value
 
 
 class Fault(NamedTuple):
@@ -43,6 +44,19 @@ def _slices_backwards(node: Node) -> bool:
     return bool((steps.storage.numpy() < 0).any())
 
 
+def _slices_to_an_end_of_zero(node: Node) -> bool:
+    """Whether an axis is cut from 0 to its end, which NNEF may say by an end of 0, and steps of 1."""
+    if node.op != "Slice":
+        return False
+    starts, ends, steps = (_numbers(node.operand(place)) for place in (1, 2, 4))
+    pairs = zip(starts, ends, steps or [1] * len(starts), strict=False)
+    return any(start == 0 and end >= FAR and step == 1 for start, end, step in pairs)
+
+
+def _numbers(value: Value | None) -> list[int]:
+    return [] if value is None or value.storage is None else value.storage.numpy().reshape(-1).tolist()
+
+
 def _is_across_channels(node: Node) -> bool:
     return node.op == "LRN"
 
@@ -55,6 +69,7 @@ FAULTS: tuple[Fault, ...] = (
         _takes_open_sequences_for_whole,
     ),
     Fault("tract", "0.23.9", "slices with a negative step", _slices_backwards),
+    Fault("tract", "0.23.9", "a slice from 0 to an end of 0", _slices_to_an_end_of_zero),
     Fault("tract", "0.23.9", "normalization over neighbouring channels", _is_across_channels),
 )
 

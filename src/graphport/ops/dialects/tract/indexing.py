@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def slice_(
     b: Builder, input: Value, *, axes: tuple[int, ...], begin: Numbers, end: Numbers = (), stride: Numbers = ()
 ) -> Value:
-    """Ranges of entries; an end of 0 behind a begin from the front is that of the axis."""
+    """Ranges of entries; an end of 0 behind a begin within the axis is its end, and nothing is from 0 to 0."""
     emit, rank = OpBuilder(b), len(b.dims(input))
     places = tuple(axis_of(axis, rank) for axis in axes)
     steps = static(stride) if isinstance(stride, Value) else stride
@@ -41,7 +41,7 @@ def slice_(
             raise ShapeError(message)
         forward = [step > 0 for step in steps] if steps else [True] * len(places)
         ends = tuple(
-            FAR if stop == 0 and start >= 0 and ahead else stop
+            FAR if stop == 0 and start > 0 and ahead else stop
             for start, stop, ahead in zip(starts, known, forward, strict=True)
         )
     has_steps = steps is not None and any(step != 1 for step in steps)
