@@ -14,7 +14,6 @@ from pygls.lsp.client import LanguageClient
 
 from graphport.formats import nnef
 from graphport.lsp.nnef import completions
-from tests.draws import spread
 
 # The client's own pygls asks asyncio what Python 3.14 wants inspect to be asked.
 pytestmark = pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning")
@@ -191,13 +190,11 @@ async def layers_session(path: Path, text: str, word: str, operator: str, broken
 
 @pytest.mark.parametrize(
     ("name", "text", "word", "operator", "broken"),
-    spread(
-        [
-            pytest.param("net.param", PARAM, "ReLU", "Relu", ("1 1 x h", "1 4 x h"), id="ncnn"),
-            pytest.param("net.pnnx.param", PNNX, "F.relu", "Relu", ("1 1 x y", "1 4 x y"), id="pnnx"),
-            pytest.param("net.prototxt", PROTOTXT, "ReLU", "Relu", ("bottom:", "bottom {{"), id="caffe"),
-        ]
-    ),
+    [
+        pytest.param("net.param", PARAM, "ReLU", "Relu", ("1 1 x h", "1 4 x h"), id="ncnn"),
+        pytest.param("net.pnnx.param", PNNX, "F.relu", "Relu", ("1 1 x y", "1 4 x y"), id="pnnx"),
+        pytest.param("net.prototxt", PROTOTXT, "ReLU", "Relu", ("bottom:", "bottom {{"), id="caffe"),
+    ],
 )
 def test_lists_of_layers(tmp_path, name, text, word, operator, broken):
     asyncio.run(layers_session(tmp_path / name, text, word, operator, broken))
