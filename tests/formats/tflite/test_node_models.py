@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -11,6 +10,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from tests.conformance.onnx.nodes import cases
 from tests.draws import spread
 from tests.formats.tflite.litert import LiteRT
 
@@ -109,33 +109,15 @@ WITH_CONSTANTS = (
     *("affine_grid_3d_expanded", "affine_grid_3d_align_corners_expanded"),
 )
 """Those whose shapes and axes are stored, as they are in models."""
-LONG = {"export_averagepool_3d_default", "export_lppool_3d_default", "export_maxpool_3d_default"}
-"""What makes cases one window after the other, and takes longer than all others together."""
 REFUSED = ("training_dropout_mask", "cast_FLOAT_to_FLOAT8E5M2", "string_concat")
 """A few of those for which LiteRT has no kernel."""
 
 
-@pytest.fixture(scope="module")
-def cases() -> dict[str, Any]:
-    """The cases by name, but for those that take long to be made."""
-    from onnx.backend.test.case import base
-    from onnx.backend.test.loader import load_node_model_tests
-
-    makes = base._Exporter.__init__
-
-    def makes_most(cls: Any, name: str, bases: tuple[type, ...], parts: dict[str, Any]) -> None:
-        makes(cls, name, bases, {key: part for key, part in parts.items() if key not in LONG})
-
-    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings(action="ignore"):  # of sums that overflow
-        patched.setattr(base._Exporter, "__init__", makes_most)
-        return {case.name.removeprefix("test_"): case for case in load_node_model_tests()}
-
-
-def test_what_is_written_of_a_node_computes_what_onnx_says(cases: dict[str, Any], tmp_path: Path) -> None:
+def test_what_is_written_of_a_node_computes_what_onnx_says(tmp_path: Path) -> None:
     wrong: dict[str, str] = {}
     with LiteRT() as litert:
         for name in spread((*WRITTEN, *WITH_CONSTANTS)):
-            case = cases[name]
+            case = cases()[f"test_{name}"]
             given, results = (
                 [onnx.numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else np.asarray(x) for x in each]
                 for each in case.data_sets[0]
@@ -167,7 +149,7 @@ def test_what_is_written_of_a_node_computes_what_onnx_says(cases: dict[str, Any]
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_no_kernel_computes_is_refused(cases: dict[str, Any], name: str, tmp_path: Path) -> None:
-    onnx.save(cases[name].model, tmp_path / "node.onnx")
+def test_what_no_kernel_computes_is_refused(name: str, tmp_path: Path) -> None:
+    onnx.save(cases()[f"test_{name}"].model, tmp_path / "node.onnx")
     with pytest.raises(DiagnosticError, match="tflite: unsupported operator"):
         gp.save(gp.load(tmp_path / "node.onnx"), tmp_path / "node.tflite")
