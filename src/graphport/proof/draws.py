@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,11 +98,11 @@ def accepted(graph: Graph, choices: list[Sizes], related: Iterable[Sizes] = ()) 
                 yield sizes
             else:
                 empty.append(sizes)
-    if not last or shows(graph, last):
-        yield last
-    else:
-        empty.append(last)
-    yield from related
+    for sizes in chain([last], related):
+        if not sizes or shows(graph, sizes):
+            yield sizes
+        else:
+            empty.append(sizes)
     if last:
         yield from islice(other_sizes(graph), _MOST_TRIED)
     yield from empty
