@@ -418,6 +418,46 @@ def named(*sizes):
     return dict(zip("abn", sizes, strict=False))
 
 
+class Packed(nn.Module):
+    """Sequences of several lengths through layers in both directions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.l, self.g = nn.LSTM(4, 5, bidirectional=True), nn.GRU(10, 3, bidirectional=True)
+
+    def forward(self, x, lengths):
+        y, (h, _) = self.l(nn.utils.rnn.pack_padded_sequence(x, lengths))
+        z, last = self.g(y)
+        return nn.utils.rnn.pad_packed_sequence(z)[0], h, last
+
+
+class Upsampled(nn.Module):
+    """A picture made twice as large with zeros in front, as StyleGAN does, one channel at a time and all at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w, self.v = nn.Parameter(real(4, 1, 4, 4) / 4), nn.Parameter(real(4, 3, 3, 3) / 4)
+
+    def forward(self, x):
+        y = F.conv_transpose2d(F.pad(x, (1, 1, 1, 1)), self.w, stride=2, padding=1, groups=4)
+        return F.leaky_relu(y, 0.2), F.conv_transpose2d(F.pad(x, (2, 1, 0, 1)), self.v, stride=(3, 2), output_padding=1)
+
+
+class Neighbours(nn.Module):
+    """The way from each point to the three nearest, beside the point itself, through one layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c = nn.Conv2d(6, 4, 1)
+
+    def forward(self, x):
+        batch, count, _ = x.shape
+        nearest = (-torch.cdist(x, x)).topk(3, -1).indices + torch.arange(batch).view(-1, 1, 1) * count
+        around = x.reshape(-1, 3)[nearest.view(-1)].view(batch, count, 3, 3)
+        here = x[:, :, None].expand(-1, -1, 3, -1)
+        return F.leaky_relu(self.c(torch.cat([around - here, here], -1).permute(0, 3, 1, 2)), 0.2).amax(-1)
+
+
 NETS: Mapping[str, Net] = {
     "attention": Net(
         Attention, named(lambda: (real(2, 5, 16),), lambda: (real(3, 7, 16),), lambda: (real(1, 4, 16),)), ((0, 1),)
@@ -546,4 +586,18 @@ NETS: Mapping[str, Net] = {
         named(lambda: (real(3, 6),), lambda: (real(1, 6),)),
         ((0,),),
     ),
+    "packed": Net(
+        Packed,
+        named(
+            lambda: (real(5, 3, 4), torch.tensor([5, 3, 2])),
+            lambda: (real(6, 3, 4), torch.tensor([6, 6, 1])),
+        ),
+        ((0,), ()),
+    ),
+    "upsampled": Net(
+        Upsampled,
+        named(lambda: (real(2, 4, 4, 5),), lambda: (real(1, 4, 6, 3),), lambda: (real(1, 4, 4, 5),)),
+        ((0, 2, 3),),
+    ),
+    "neighbours": Net(Neighbours, named(lambda: (real(2, 8, 3),), lambda: (real(1, 10, 3),)), ((0, 1),)),
 }
