@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache, wraps
-from importlib import import_module
 from inspect import signature
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from graphport.ops import declare, registry
@@ -30,8 +30,6 @@ else:
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
-
-_VIEWS_ROOT = "graphport.ops.views."
 
 
 class View(Generic[T]):
@@ -96,17 +94,20 @@ class Attributes:
 def viewed(rule: Callable[[Any], R]) -> Callable[..., R]:
     """A shape rule that takes the view that it names, of facts: `rule(op: ConvView[TensorFact])`.
 
-    The class is looked up when the rule is first asked: views are made of the pages, which have to be imported before.
+    Names and defaults are looked up on the page when the rule is first asked: to load a file takes no class of views.
     """
-    family = rule.__module__.removeprefix(registry.PAGES_ROOT).partition(".")[0]
-    name = rule.__annotations__["op"].partition("[")[0]
+    name = rule.__annotations__["op"].partition("View[")[0]
 
     @cache
-    def view() -> type[View[Any]]:
-        return getattr(import_module(_VIEWS_ROOT + family), name)
+    def fields() -> tuple[list[str], dict[str, Any]]:
+        signature = registry.pages()[name].signature
+        stated = {each.name: each.default for each in signature.keywords.values() if not each.is_required}
+        absent = dict.fromkeys(each.name for each in signature.operands if each.is_optional)
+        return [each.name for each in signature.operands], absent | stated
 
     @wraps(rule)
     def shape(*operands: Any, **attributes: Any) -> R:
-        return rule(view()(*operands, **attributes))
+        names, defaults = fields()
+        return rule(SimpleNamespace(**(defaults | dict(zip(names, operands, strict=False)) | attributes)))
 
     return shape
