@@ -15,8 +15,12 @@ from graphport.ops.dialects.pnnx.indexing_slices import Answer
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, length, number, vector
 from graphport.ops.dialects.torch_rows import PNNX
+from graphport.ops.pages.arithmetic import Add, Max, Min, Mul, Sub
+from graphport.ops.pages.comparison import Equal, Where
+from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Compress, Gather, ScatterND, Unique
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import broadcast
 
@@ -107,12 +111,26 @@ def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: 
     rank = len(b.dims(input))
     i, j, k = axis_of(number(dim1), rank), axis_of(number(dim2), rank), int(number(offset))
     x = moved(b, input, [*(a for a in range(rank) if a not in (i, j)), i, j])
+    flat = b(Reshape, x, b(Concat, b(Shape, x, start=0, end=rank - 2), vector(b, [-1]), axis=0))
+    if any(not isinstance(n, int) for n in b.dims(x)[-2:]):
+        return b(Gather, flat, _places_on_diagonal(b, x, k), axis=rank - 2)
     rows, columns = length(b.dims(x), rank - 2), length(b.dims(x), rank - 1)
     count = max(min(rows, columns - k) if k >= 0 else min(rows + k, columns), 0)
-    flat = b(Reshape, x, b(Concat, b(Shape, x, start=0, end=rank - 2), vector(b, [-1]), axis=0))
     first = k if k >= 0 else -k * columns
     places = first + np.arange(bounded(count), dtype=np.int64) * (columns + 1)
     return b(Gather, flat, b.constant(places), axis=rank - 2)
+
+
+def _places_on_diagonal(b: Builder, x: Value, k: int) -> Value:
+    """Where the entries of a diagonal of matrices lie whose extents are open, row behind row."""
+    rows, columns = (
+        b(Reshape, b(Shape, x, start=axis, **({} if axis == -1 else {"end": axis + 1})), vector(b, []))
+        for axis in (-2, -1)
+    )
+    count = b(Min, b(Sub, rows, b.like(rows, max(-k, 0))), b(Sub, columns, b.like(columns, max(k, 0))))
+    steps = b(Range, b.like(count, 0), b(Max, count, b.like(count, 0)), b.like(count, 1))
+    first = b.like(columns, k) if k >= 0 else b(Mul, columns, b.like(columns, -k))
+    return b(Add, b(Mul, steps, b(Add, columns, b.like(columns, 1))), first)
 
 
 @emits("torch.diag", "aten::diag")
@@ -124,11 +142,14 @@ def diag(b: Builder, input: Value, diagonal: Any = 0) -> Value:
 @emits("torch.diag_embed", "aten::diag_embed")
 def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Value:
     """Zeros around the last axis on a diagonal."""
-    if (number(dim1), number(dim2)) != (-2, -1):
-        message = "a diagonal between other axes than the last"
-        raise UnsupportedError(message)
-    dims = b.dims(input)
-    count, k = length(dims, len(dims) - 1), int(number(offset))
+    dims, k = b.dims(input), int(number(offset))
+    rank = len(dims) + 1
+    places_of = axis_of(number(dim1), rank), axis_of(number(dim2), rank)
+    if places_of != (rank - 2, rank - 1) or not isinstance(dims[-1], int):
+        y, others = _with_zeros_around(b, input, k), iter(range(rank - 2))
+        last = dict(zip(places_of, (rank - 2, rank - 1), strict=True))
+        return moved(b, y, [last[axis] if axis in last else next(others) for axis in range(rank)])
+    count = dims[-1]
     size = count + abs(k)
     places = np.full(bounded(size * size), count, np.int64)
     rows = np.arange(count) + max(-k, 0)
@@ -137,3 +158,14 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
     wide = b(Concat, input, zero, axis=-1)
     flat = b(Gather, wide, b.constant(places), axis=len(dims) - 1)
     return b(Reshape, flat, b(Concat, b(Shape, input, start=0, end=-1), vector(b, [size, size]), axis=0))
+
+
+def _with_zeros_around(b: Builder, x: Value, k: int) -> Value:
+    """The last axis, of any length, on a diagonal of the last two: in each row, one column of its entry is left."""
+    rank = len(b.dims(x))
+    pads = [0] * (rank - 1) + [max(-k, 0)] + [0] * (rank - 1) + [max(k, 0)]
+    rows = b(Pad, x, vector(b, pads), b.like(x, 0)) if k else x
+    count = b(Reshape, b(Shape, rows, start=-1), vector(b, []))
+    steps = b(Range, b.like(count, 0), count, b.like(count, 1))
+    shift = b(Sub, steps, b(Unsqueeze, steps, vector(b, [1])))
+    return b(Where, b(Equal, shift, b.like(shift, k)), b(Unsqueeze, rows, vector(b, [-1])), b.like(x, 0))
