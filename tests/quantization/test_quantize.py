@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.ir.verify import verify
 from graphport.quantization.settings import Settings
+from tests.draws import spread
 from tests.models import model, node, typed
 from tests.quantization import nets
 
@@ -35,8 +37,7 @@ def _operators(quantized, tmp_path):
 NETS = {"residual": nets.residual, "depthwise": nets.depthwise, "products": nets.products}
 
 
-@pytest.mark.parametrize("name", list(NETS))
-@pytest.mark.parametrize("preset", ["fast", "balanced", "best"])
+@pytest.mark.parametrize(("preset", "name"), spread(list(product(["fast", "balanced", "best"], NETS))))
 def test_quantized_models_are_good(name, preset):
     found = NETS[name]()
     quantized = gp.quantize(found, nets.samples(found, 48), preset=preset)

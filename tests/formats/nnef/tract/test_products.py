@@ -28,17 +28,31 @@ def written(place, nodes, given, constants, expected):
     place.with_suffix(".onnx").unlink()
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [((3, 4), (4, 2)), ((4,), (4,)), ((3, 4), (4,)), ((4,), (2, 4, 3)), ((2, 3, 4), (4, 5)), ((5, 1, 3, 4), (2, 4, 3))],
-)
-def test_whole_numbers_are_multiplied(tmp_path, left, right):
-    given = {name: RNG.integers(-(2**14), 2**14, shape) for name, shape in (("a", left), ("b", right))}
-    expected = np.asarray(given["a"] @ given["b"])
-    written(tmp_path / "all" / "one", [helper.make_node("MatMul", ["a", "b"], ["y"])], given, {}, expected)
-    computed(tmp_path / "all")
-    (found,) = np.load(tmp_path / "all" / "one" / "found.npz").values()
-    np.testing.assert_array_equal(found, expected)
+PAIRS = [
+    ((3, 4), (4, 2)),
+    ((4,), (4,)),
+    ((3, 4), (4,)),
+    ((4,), (2, 4, 3)),
+    ((2, 3, 4), (4, 5)),
+    ((5, 1, 3, 4), (2, 4, 3)),
+]
+
+
+def found_in(folder):
+    """The result of each network below a folder, all of which one process runs."""
+    computed(folder)
+    return {int(place.name): next(iter(np.load(place / "found.npz").values())) for place in folder.iterdir()}
+
+
+def test_whole_numbers_are_multiplied(tmp_path):
+    expected = []
+    for number, shapes in enumerate(PAIRS):
+        given = {name: RNG.integers(-(2**14), 2**14, shape) for name, shape in zip("ab", shapes, strict=True)}
+        expected.append(np.asarray(given["a"] @ given["b"]))
+        nodes = [helper.make_node("MatMul", ["a", "b"], ["y"])]
+        written(tmp_path / "all" / str(number), nodes, given, {}, expected[-1])
+    for number, found in found_in(tmp_path / "all").items():
+        np.testing.assert_array_equal(found, expected[number], err_msg=str(PAIRS[number]))
 
 
 @pytest.mark.parametrize("turned", [{}, {"transA": 1, "transB": 1}, {"transB": 1}])
@@ -53,29 +67,30 @@ def test_whole_numbers_are_multiplied_and_added(tmp_path, turned):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("shape", "joined"),
-    [
-        ((2, 2, 8, 6), (4, 8, 6)),
-        ((2, 2, 2, 8, 6), (8, 8, 6)),
-        ((2, 2, 3, 8, 6), (4, 3, 8, 6)),
-        ((2, 3, 4, 6), (2, 12, 6)),
-        ((2, 3, 4, 6), (24, 6)),
-        ((4, 8, 6), (2, 2, 8, 6)),
-    ],
-)
-def test_a_weight_behind_joined_axes(tmp_path, shape, joined):
-    x, weight = (RNG.normal(size=size).astype(np.float32) for size in (shape, (6, 5)))
+JOINED = [
+    ((2, 2, 8, 6), (4, 8, 6)),
+    ((2, 2, 2, 8, 6), (8, 8, 6)),
+    ((2, 2, 3, 8, 6), (4, 3, 8, 6)),
+    ((2, 3, 4, 6), (2, 12, 6)),
+    ((2, 3, 4, 6), (24, 6)),
+    ((4, 8, 6), (2, 2, 8, 6)),
+]
+
+
+def test_a_weight_behind_joined_axes(tmp_path):
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
         helper.make_node("Reshape", ["r", "joined"], ["j"]),
         helper.make_node("MatMul", ["j", "weight"], ["y"]),
     ]
-    expected = np.maximum(x, 0).reshape(joined) @ weight
-    written(tmp_path / "all" / "one", nodes, {"x": x}, {"joined": np.array(joined), "weight": weight}, expected)
-    computed(tmp_path / "all")
-    (found,) = np.load(tmp_path / "all" / "one" / "found.npz").values()
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    expected = []
+    for number, (shape, joined) in enumerate(JOINED):
+        x, weight = (RNG.normal(size=size).astype(np.float32) for size in (shape, (6, 5)))
+        constants = {"joined": np.array(joined), "weight": weight}
+        expected.append(np.maximum(x, 0).reshape(joined) @ weight)
+        written(tmp_path / "all" / str(number), nodes, {"x": x}, constants, expected[-1])
+    for number, found in found_in(tmp_path / "all").items():
+        np.testing.assert_allclose(found, expected[number], rtol=1e-5, atol=1e-5, err_msg=str(JOINED[number]))
 
 
 INTEGERS = ["INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64"]
