@@ -32,7 +32,7 @@ SAMPLE = (
 )
 """Those that every run of the tests has."""
 
-WITHOUT_A_RULE = frozenset(("combinations", "digamma_lgamma", "lstm_proj", "vander"))
+WITHOUT_A_RULE = frozenset(("combinations", "digamma_lgamma", "lstm_proj"))
 """What ONNX has no operator for, or only one that nobody missed yet: they stay words of PNNX."""
 
 

@@ -1,4 +1,4 @@
-"""Diagonals of PyTorch, of matrices whose extents are known and of others, against NumPy's."""
+"""Diagonals and tables of powers of PyTorch, of matrices whose extents are known and of others, against NumPy's."""
 
 from __future__ import annotations
 
@@ -49,3 +49,12 @@ def test_diag_does_either(is_open):
             x = RNG.normal(size=shape).astype(np.float32)
             (found,) = run_word("pnnx", "torch.diag", [x], symbolic=is_open, diagonal=offset)
             assert np.array_equal(found, np.diag(x, offset)), (shape, offset)
+
+
+@pytest.mark.parametrize("increasing", [False, True])
+def test_tables_of_powers(increasing):
+    for count in (None, 1, 3, 7):
+        for is_open in (False, True) if count else (False,):
+            x = RNG.normal(size=5).astype(np.float32)
+            (found,) = run_word("pnnx", "torch.vander", [x], symbolic=is_open, N=count, increasing=increasing)
+            np.testing.assert_allclose(found, np.vander(x, count, increasing), rtol=1e-5)

@@ -13,6 +13,7 @@ from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
     axis_of,
+    bounded,
     called,
     emits,
     integers,
@@ -26,7 +27,7 @@ from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import Einsum
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.views.matmul import GemmView
 
 _MOST_FACTORS = 64
@@ -173,3 +174,17 @@ def _transposed(b: Builder, x: Value) -> Value:
 def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     compact = "".join(equation.split())
     return b.word("torch.einsum", *inputs, facts=[TensorFact(dtype_of(inputs[0]), None)], equation=compact)[0]
+
+
+@emits("torch.vander", "aten::vander")
+def vander(b: Builder, x: Value, N: Any = None, increasing: Any = False) -> Value:
+    """Columns of powers, up to 0 or from 0 on."""
+    count = length(b.dims(x), len(b.dims(x)) - 1) if N is None else int(number(N))
+    if count < 1:
+        message = "a table without columns"
+        raise UnsupportedError(message)
+    column = b(Unsqueeze, x, vector(b, [-1]))
+    columns = [b(Expand, b.like(x, 1), b(Shape, column))]
+    for _ in range(bounded(count) - 1):
+        columns.append(b(Mul, columns[-1], column))
+    return b(Concat, *(columns if increasing else reversed(columns)), axis=-1)

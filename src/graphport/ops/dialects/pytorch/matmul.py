@@ -9,14 +9,14 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.inverse import LARGEST, inverted
 from graphport.ops.dialects.pnnx.indexing_masks import diagonal_of
-from graphport.ops.dialects.pnnx.matmul import matrix_power
+from graphport.ops.dialects.pnnx.matmul import matrix_power, vander
 from graphport.ops.dialects.pnnx.reduction_norms import matrix_norm
 from graphport.ops.dialects.pytorch.matmul_factors import in_order, inverse, iterated, solved, transposed
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
-from graphport.ops.dialects.torch_functions import bounded, length, number, vector
+from graphport.ops.dialects.torch_functions import number, vector
 from graphport.ops.pages.arithmetic import Abs, Log, Mul, Sign
 from graphport.ops.pages.matmul import Det, MatMul
-from graphport.ops.pages.reshape import Concat, Expand, Shape, Squeeze, Unsqueeze
+from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 
 
 @aten("aten._linalg_det", "aten.linalg_det", "aten.det")
@@ -105,12 +105,6 @@ def cond(b: Builder, self: Value, p: Any = None) -> Value:
 
 
 @aten("aten.linalg_vander")
-def vander(b: Builder, x: Value, N: Any = None) -> Value:
+def linalg_vander(b: Builder, x: Value, N: Any = None) -> Value:
     """Columns of powers, from 0 on."""
-    count = length(b.dims(x), len(b.dims(x)) - 1) if N is None else int(number(N))
-    last = vector(b, [-1])
-    column = b(Unsqueeze, x, last)
-    columns = [b(Expand, b.like(x, 1), b(Shape, column))]
-    for _ in range(bounded(count) - 1):
-        columns.append(b(Mul, columns[-1], column))
-    return b(Concat, *columns, axis=-1)
+    return vander(b, x, N, increasing=True)
