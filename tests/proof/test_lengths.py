@@ -159,3 +159,15 @@ def test_many_caches_are_no_reason_to_try_without_end(tmp_path):
     read = gp.load(write_onnx(tmp_path / "net.onnx", decoder(lengths))).graph
     free = open_axes(read)[1]
     assert len(list(candidates(read, free))) <= 400
+
+
+def test_no_window_is_larger_than_the_image_of_a_proof(tmp_path):
+    # ONNX Runtime computes such a one where extents are rounded up, and OpenVINO refuses it.
+    for op in ("AveragePool", "MaxPool"):
+        pool = node(op, "x", "y", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+        proto = model([pool], [info("x", ["N", 3, "H", "W"])], [info("y", None)], opset=19)
+        proof = gp.convert(write_onnx(tmp_path / f"{op}.onnx", proto), tmp_path / f"{op}.xml").proof
+        assert proof is not None
+        assert proof.passed, proof
+        assert len(proof.sizes) == 2
+        assert all(sizes["H"] > 1 and sizes["W"] > 1 for sizes in proof.sizes)

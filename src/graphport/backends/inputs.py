@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim, Extents
     from graphport.core.facts import Fact
-    from graphport.ir.graph import Graph, Value
+    from graphport.ir.graph import Graph, Node, Value
 
 _NUMBERS = "biufcV"
 _MOST_AXES = 64
@@ -377,12 +377,29 @@ def is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:
 
 
 def shows(graph: Graph, sizes: dict[str, int]) -> bool:
-    """Whether no output is known to be empty with these lengths of symbols."""
+    """Whether no output is known to be empty with these lengths of symbols, and no window larger than what it is over.
+
+    Runtimes differ in what comes of such a window, and some refuse it.
+    """
     trial = rewrite.copy(graph)
     bind(trial, dict(sizes))
     Inference().graph(trial)
     facts = [value.fact for value in trial.outputs]
-    return not any(isinstance(fact, TensorFact) and 0 in (fact.shape or ()) for fact in facts)
+    is_empty = any(isinstance(fact, TensorFact) and 0 in (fact.shape or ()) for fact in facts)
+    return not is_empty and not any(map(_reaches_beyond, trial))
+
+
+def _reaches_beyond(node: Node) -> bool:
+    """Whether a window is larger than what it goes over, with its padding."""
+    kernel = cast("tuple[int, ...]", node.attributes.get("kernel_shape", ()))
+    fact = node.operands[0].fact if kernel else None
+    if not isinstance(fact, TensorFact) or "SAME" in str(node.attributes.get("auto_pad")):
+        return False
+    count = len(kernel)
+    pads = cast("tuple[int, ...]", node.attributes.get("pads") or (0,) * (2 * count))
+    apart = cast("tuple[int, ...]", node.attributes.get("dilations") or (1,) * count)
+    sides = zip((fact.shape or ())[2:], kernel, apart, pads[:count], pads[count:], strict=False)
+    return any(isinstance(n, int) and n + begin + end < (k - 1) * d + 1 for n, k, d, begin, end in sides)
 
 
 def _findings(graph: Graph, sizes: dict[str, int]) -> Sequence[Diagnostic]:
