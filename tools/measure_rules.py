@@ -1,6 +1,7 @@
 """How the dictionary is made up: rules that are rows, functions, lines, files, clones, and where operators are named.
 
 python tools/measure_rules.py [FOLDER]    of the package in FOLDER, FOLDER/src or FOLDER/graphport, this one by default
+python tools/measure_rules.py --clones [FOLDER]    which lines are cloned, with a number that those have in common
 
 A line is cloned that is one of `SHARED` or more in a row, with letters or digits in each, that stand the same to the
 letter in another place. Blank lines, comments, imports and docstrings are passed over, indentation does not count, and
@@ -17,8 +18,11 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LEAST = 3
 """Names of operators in one display from which on it is a list of operators."""
@@ -53,6 +57,9 @@ print("rules, one for each word or operator of a dialect", patterns + apart + le
 rows = patterns + apart + len(said)
 print(f"of which rows {rows}, {rows / (patterns + apart + len(rules)):.1%}: patterns of pages {patterns}, "
       f"decompositions on pages {apart}, of tables {len(said)} in {len({id(each) for each in said})} rows")
+keys = [dialect for table in (LOWERINGS, LIFTINGS) for (dialect, _), found in table.items() for _ in found]
+keys += [dialect for page in pages.values() for dialect, texts in page.spellings.items() for _ in texts]
+print("rules of dialects", *sorted(f"{name.replace('.', '_')}={keys.count(name)}" for name in set(keys)))
 print("rules that are functions", len({id(each) for each, own in zip(rules, map(row, rules)) if own not in said}))
 print(" ".join(pages))
 """
@@ -60,7 +67,11 @@ print(" ".join(pages))
 
 def main() -> None:
     """Print one measure a line."""
-    root = _sources(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent)
+    asked = [argument for argument in sys.argv[1:] if argument != "--clones"]
+    root = _sources(Path(asked[0]).resolve() if asked else Path(__file__).resolve().parent.parent)
+    if "--clones" in sys.argv:
+        _tell_clones(root / "graphport")
+        return
     done = subprocess.run(  # noqa: S603  this interpreter, with the program above
         [sys.executable, "-c", COUNT], env={"PYTHONPATH": str(root)}, capture_output=True, text=True, check=True
     )
@@ -68,7 +79,9 @@ def main() -> None:
     ops = sorted((root / "graphport/ops").rglob("*.py"))
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (root / "graphport").rglob("*.py")}
     print(*figures, sep="\n")
-    print("lines of ops", sum(len(path.read_text(encoding="utf-8").splitlines()) for path in ops))
+    print("lines of ops", _lines(ops))
+    print("lines of pages", _lines(path for path in ops if root / "graphport/ops/pages" in path.parents))
+    print("lines a rule, by dialect", *_lines_a_rule(root / "graphport/ops/dialects", figures))
     print("files of ops", len(ops))
     print("functions of ops", sum(isinstance(node, ast.FunctionDef) for path in ops for node in ast.walk(trees[path])))
     print("lines of liftings' signatures", sum(_header(node) for path in ops for node in _liftings(trees[path])))
@@ -76,8 +89,8 @@ def main() -> None:
     print(
         "lists of operators outside", sum(_is_list(node, set(names.split())) for t in outside for node in ast.walk(t))
     )
-    print("cloned lines", _clones(root / "graphport", trees, has_headers=True))
-    print("cloned lines but for signatures", _clones(root / "graphport", trees, has_headers=False))
+    print("cloned lines", _share(root / "graphport", trees, has_headers=True))
+    print("cloned lines but for signatures", _share(root / "graphport", trees, has_headers=False))
     for kind, names in _unusual(root / "graphport", trees).items():
         print(f"unusual names of {kind}", len(names), *sorted(set(names)) if kind != "variables" else ())
     print("texts with 'cannot say'", sum(_texts_with(tree, "cannot say") for tree in trees.values()))
@@ -93,28 +106,55 @@ def _sources(folder: Path) -> Path:
     sys.exit(f"there is no package graphport in {folder}")
 
 
-def _clones(package: Path, trees: dict[Path, ast.Module], *, has_headers: bool) -> str:
+def _lines(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def _lines_a_rule(folder: Path, figures: list[str]) -> list[str]:
+    """The lines of each dialect by its rules, the most first."""
+    stated = next(line for line in figures if line.startswith("rules of dialects")).split()[3:]
+    counts = {name: int(count) for name, _, count in (each.partition("=") for each in stated)}
+    shares = {name: _lines((folder / name).rglob("*.py")) / count for name, count in counts.items()}
+    return [f"{name}={share:.1f}" for name, share in sorted(shares.items(), key=lambda each: -each[1]) if share]
+
+
+def _share(package: Path, trees: dict[Path, ast.Module], *, has_headers: bool) -> str:
     """How many lines are cloned, of how many that count."""
-    paths = (path for path in sorted(trees) if package / "ops" / "views" not in path.parents)
-    texts = {path: _code(path, trees[path], has_headers=has_headers) for path in paths}
-    runs = Counter(run for lines in texts.values() for run in _runs(lines))
-    cloned = {
-        (path, start + index)
-        for path, lines in texts.items()
-        for start, run in enumerate(_runs(lines))
-        if runs[run] > 1
-        for index in range(SHARED)
-    }
+    texts = _texts(package, trees, has_headers=has_headers)
+    cloned = {place for places in _clones(texts).values() for place in places}
     count = sum(map(len, texts.values()))
     return f"{len(cloned)} of {count}, {len(cloned) / count:.2%}"
 
 
-def _runs(lines: list[str]) -> list[tuple[str, ...]]:
-    return [tuple(lines[start : start + SHARED]) for start in range(len(lines) - SHARED + 1)]
+def _tell_clones(package: Path) -> None:
+    """Print every line that is cloned, by the runs that it is in."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")}
+    texts = _texts(package, trees, has_headers=True)
+    told: set[tuple[Path, int]] = set()
+    for number, places in enumerate(_clones(texts).values(), 1):
+        for path, index in sorted(set(places) - told):
+            line, text = texts[path][index]
+            print(f"{number:4} {path.relative_to(package)}:{line}: {text}")
+        told |= set(places)
 
 
-def _code(path: Path, tree: ast.Module, *, has_headers: bool) -> list[str]:
-    """The lines of a module that count."""
+def _texts(package: Path, trees: dict[Path, ast.Module], *, has_headers: bool) -> dict[Path, list[tuple[int, str]]]:
+    paths = (path for path in sorted(trees) if package / "ops" / "views" not in path.parents)
+    return {path: _code(path, trees[path], has_headers=has_headers) for path in paths}
+
+
+def _clones(texts: dict[Path, list[tuple[int, str]]]) -> dict[tuple[str, ...], list[tuple[Path, int]]]:
+    """The places of the lines of every run that stands in more than one."""
+    runs: dict[tuple[str, ...], list[tuple[Path, int]]] = {}
+    for path, lines in texts.items():
+        for start in range(len(lines) - SHARED + 1):
+            run = tuple(text for _, text in lines[start : start + SHARED])
+            runs.setdefault(run, []).extend((path, start + index) for index in range(SHARED))
+    return {run: places for run, places in runs.items() if len(places) > SHARED}
+
+
+def _code(path: Path, tree: ast.Module, *, has_headers: bool) -> list[tuple[int, str]]:
+    """The lines of a module that count, with their numbers."""
     skipped: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)) or (isinstance(node, ast.Expr) and _is_text(node.value)):
@@ -122,8 +162,8 @@ def _code(path: Path, tree: ast.Module, *, has_headers: bool) -> list[str]:
         elif isinstance(node, ast.FunctionDef) and not has_headers:
             skipped |= set(range(min(each.lineno for each in (node, *node.decorator_list)), node.body[0].lineno))
     lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-    stripped = [line.strip() for number, line in lines if number not in skipped]
-    return [line for line in stripped if any(map(str.isalnum, line)) and not line.startswith("#")]
+    stripped = [(number, line.strip()) for number, line in lines if number not in skipped]
+    return [each for each in stripped if any(map(str.isalnum, each[1])) and not each[1].startswith("#")]
 
 
 def _is_text(node: ast.expr) -> bool:
