@@ -247,8 +247,8 @@ class Follower:
         """Rows of what is multiplied, as many as a weight is fitted to."""
         least = _WIDE_ROWS if 4 * _FEWEST_ROWS * layer.groups * layer.depth > _ROWS_ROOM else _FEWEST_ROWS
         wanted = min(max(least, _ROWS_PER_COLUMN * layer.depth), _MOST_ROWS)
-        places = [_row_subset(layer.count(x.shape), -(-wanted // len(real))) for x in real]
-        return rounding.Rows(_joined_rows(layer, real, places), _joined_rows(layer, rounded, places))
+        chosen = [_row_subset(layer.count(x.shape), -(-wanted // len(real))) for x in real]
+        return rounding.Rows(_joined_rows(layer, real, chosen), _joined_rows(layer, rounded, chosen))
 
     def _own(self, layer: Layer, rows: Array, matrix: Array, numbers: Array) -> float:
         """The noise that a layer makes of an input that has none but the rounding of itself."""
@@ -316,15 +316,15 @@ def ratio(real: Iterable[Array], rounded: Iterable[Array]) -> float:
     return noise / max(signal, 1e-30)
 
 
-def _joined_rows(layer: Layer, inputs: Sequence[Array], places: Sequence[Array]) -> Array:
-    """The rows of all runs at their places, [groups, n, depth]; beside them only those of one run are held."""
-    first = layer.rows(inputs[0], places[0])
+def _joined_rows(layer: Layer, inputs: Sequence[Array], chosen: Sequence[Array]) -> Array:
+    """The rows of all runs that are chosen, [groups, n, depth]; beside them only those of one run are held."""
+    first = layer.rows(inputs[0], chosen[0])
     if len(inputs) == 1:
         return first
-    found = np.empty((len(first), sum(map(len, places)), first.shape[2]), first.dtype)
-    found[:, : len(places[0])] = first
-    at = len(places[0])
-    for x, some in zip(inputs[1:], places[1:], strict=True):
+    found = np.empty((len(first), sum(map(len, chosen)), first.shape[2]), first.dtype)
+    found[:, : len(chosen[0])] = first
+    at = len(chosen[0])
+    for x, some in zip(inputs[1:], chosen[1:], strict=True):
         found[:, at : at + len(some)] = layer.rows(x, some)
         at += len(some)
     return found

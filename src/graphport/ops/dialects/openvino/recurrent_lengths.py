@@ -34,12 +34,12 @@ def over_lengths(
         attributes: what it says.
         whole: lengths of sequences that all go to the last step.
     """
-    said = {**attributes, "direction": "forward"}
+    forward = {**attributes, "direction": "forward"}
     match attributes["direction"]:
         case "forward":
-            return _forwards(b, word, operands, said, whole)
+            return _forwards(b, word, operands, forward, whole)
         case "reverse":
-            return _backwards(b, word, operands, said, whole)
+            return _backwards(b, word, operands, forward, whole)
         case _:
             x, *states, lengths, w, r, bias = operands
             parted = [*(_parted(b, each, 1) for each in states), *(_parted(b, each, 0) for each in (w, r, bias))]
@@ -47,7 +47,7 @@ def over_lengths(
                 (x, *(each[way] for each in parted[:-3]), lengths, *(each[way] for each in parted[-3:]))
                 for way in range(2)
             )
-            ends = _forwards(b, word, forth, said, whole), _backwards(b, word, back, said, whole)
+            ends = _forwards(b, word, forth, forward, whole), _backwards(b, word, back, forward, whole)
             return tuple(emit(b, "opset1.Concat", *pair, axis=1) for pair in zip(*ends, strict=True))
 
 
@@ -57,12 +57,12 @@ def _parted(b: Builder, x: Value, axis: int) -> tuple[Value, ...]:
 
 
 def _backwards(
-    b: Builder, word: str, operands: tuple[Value, ...], said: Mapping[str, Any], whole: Value
+    b: Builder, word: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
 ) -> tuple[Value, ...]:
     """What a layer makes of sequences that are turned round, turned round again."""
     x, *others = operands
     lengths = operands[-4]
-    y, *states = _forwards(b, word, (_reversed(b, x, lengths, 1), *others), said, whole)
+    y, *states = _forwards(b, word, (_reversed(b, x, lengths, 1), *others), attributes, whole)
     return _reversed(b, y, lengths, 2), *states
 
 
@@ -71,10 +71,10 @@ def _reversed(b: Builder, x: Value, lengths: Value, axis: int) -> Value:
 
 
 def _forwards(
-    b: Builder, word: str, operands: tuple[Value, ...], said: Mapping[str, Any], whole: Value
+    b: Builder, word: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
 ) -> tuple[Value, ...]:
     lengths, initial = operands[-4], operands[1]
-    y, _, *cells = emits(b, word, len(operands) - 4, *operands[:-4], whole, *operands[-3:], **said)
+    y, _, *cells = emits(b, word, len(operands) - 4, *operands[:-4], whole, *operands[-3:], **attributes)
     end = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Convert", lengths, destination_type=DType.INT64), _axes(b, 1))
     # The state of one end is that behind so many steps; before the first it is what was given.
     states = emit(b, "opset1.Concat", emit(b, "opset1.Unsqueeze", initial, _axes(b, 2)), y, axis=2)
