@@ -103,10 +103,10 @@ def _pooled(at: Layer, pool: str, window: Frame, *, is_ceil: bool) -> tuple[Valu
         return (at.b(AveragePool, at.x, count_include_pad=counts, **stated),)
     if at.tops == 1:
         return (at.b(MaxPool, at.x, **stated),)
-    y, places = at.b.results(MaxPool, 2, at.x, **stated)
+    y, indices = at.b.results(MaxPool, 2, at.x, **stated)
     height, width = _known(at.dims()[2:])
     # ONNX counts through the whole tensor, Caffe through one feature map.
-    within = at.b(Mod, places, at.b.constant(np.int64(height * width)))
+    within = at.b(Mod, indices, at.b.constant(np.int64(height * width)))
     return y, at.b(Cast, within, to=DType.FLOAT32)
 
 

@@ -38,24 +38,24 @@ def reduction(at: Layer, *, operation: str = "SUM", axis: int = 0, coeff: float 
 def arg_max(at: Layer, *, out_max_val: bool = False, top_k: int = 1, axis: int | None = None) -> Value:
     """Places of the largest entries, or these; without an axis, of each picture, the entries behind the places."""
     if axis is None:
-        places, largest = _largest(at, at.b(Flatten, at.x), 1, top_k)
-        rows = [at.b(Unsqueeze, value, at.integers(1)) for value in (places, largest)]
+        indices, largest = _largest(at, at.b(Flatten, at.x), 1, top_k)
+        rows = [at.b(Unsqueeze, value, at.integers(1)) for value in (indices, largest)]
         y = at.b(Concat, *rows, axis=1) if out_max_val else rows[0]
         # It has as many axes as the bottom, and three at least.
         rank = len(at.dims())
         return at.b(Unsqueeze, y, at.integers(*range(3, rank))) if rank > 3 else y
-    places, largest = _largest(at, at.x, at.axis(axis), top_k)
-    return largest if out_max_val else places
+    indices, largest = _largest(at, at.x, at.axis(axis), top_k)
+    return largest if out_max_val else indices
 
 
 def _largest(at: Layer, x: Value, axis: int, count: int) -> tuple[Value, Value]:
     if count == 1:
         # Of equal entries, Caffe's order prefers the last.
-        places = at.b(ArgMax, x, axis=axis, select_last_index=1)
+        indices = at.b(ArgMax, x, axis=axis, select_last_index=1)
         largest = at.b(ReduceMax, x, at.integers(axis))
     else:
-        largest, places = at.b.results(TopK, 2, x, at.integers(count), axis=axis)
-    return at.b(Cast, places, to=DType.FLOAT32), largest
+        largest, indices = at.b.results(TopK, 2, x, at.integers(count), axis=axis)
+    return at.b(Cast, indices, to=DType.FLOAT32), largest
 
 
 def _emitted(

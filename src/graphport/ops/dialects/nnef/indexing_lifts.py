@@ -143,9 +143,9 @@ def lift_top_k(b: Builder, op: TopKView) -> Any:
     every = np.arange(known[0]).reshape([1] * (len(extents) - 1) + [known[0], 1])
     chosen = emit("Equal", emit("Unsqueeze", ranks, b.constant(np.array([-2], np.int64))), b.like(op.x, every))
     values = _total(b, emit("Where", chosen, other, zero), -1)
-    places = emit("ArgMax", emit("Where", chosen, b.like(op.x, 1.0), zero), axis=-1, keepdims=0)
+    indices = emit("ArgMax", emit("Where", chosen, b.like(op.x, 1.0), zero), axis=-1, keepdims=0)
     back = tuple(int(at) for at in np.argsort(order))
-    return emit("Transpose", values, perm=back), emit("Transpose", places, perm=back)
+    return emit("Transpose", values, perm=back), emit("Transpose", indices, perm=back)
 
 
 def _chosen(b: Builder, indices: Value, n: int) -> Value:

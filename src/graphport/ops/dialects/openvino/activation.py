@@ -167,7 +167,7 @@ def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     if not dims:
         return None
     axis %= len(dims)
-    places = emits(
+    indices = emits(
         b,
         "opset11.TopK",
         2,
@@ -179,7 +179,7 @@ def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
         stable=True,
         index_element_type=DType.INT64,
     )[1]
-    flat = emit(b, "opset1.Squeeze", places, b.constant(np.array([axis], np.int64)))
+    flat = emit(b, "opset1.Squeeze", indices, b.constant(np.array([axis], np.int64)))
     length = dims[axis]
     if not isinstance(length, int):
         return None

@@ -63,8 +63,8 @@ def best(b: Builder, scores: Value, most: int = -1) -> tuple[Value, Value]:
     count = extent(b, scores, -1)
     if most >= 0:
         count = b(Min, count, vector(b, [most]))
-    found, places = b.results(TopK, 2, scores, count, axis=-1)
-    return found, places
+    found, indices = b.results(TopK, 2, scores, count, axis=-1)
+    return found, indices
 
 
 def in_order(b: Builder, keys: Value, *, largest: bool) -> Value:

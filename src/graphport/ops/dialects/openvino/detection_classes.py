@@ -55,16 +55,16 @@ def matrix_suppression(
     normalized: bool = True,
 ) -> tuple[Value, ...]:
     """Boxes whose score, times the least decay that a better box of the class causes, is above a threshold."""
-    found, places = best(b, scores, nms_top_k)
-    usable, found, places = narrowed(b, b(Greater, found, b.like(found, score_threshold)), found, places)
-    candidates = rows_of(b, boxes, b(Reshape, places, joined(b, extent(b, places, 0), -1)))
-    candidates = b(Reshape, candidates, joined(b, b(Shape, places), 4))
+    found, indices = best(b, scores, nms_top_k)
+    usable, found, indices = narrowed(b, b(Greater, found, b.like(found, score_threshold)), found, indices)
+    candidates = rows_of(b, boxes, b(Reshape, indices, joined(b, extent(b, indices, 0), -1)))
+    candidates = b(Reshape, candidates, joined(b, b(Shape, indices), 4))
     decay = _decay(b, candidates, decay_function, gaussian_sigma, normalized=normalized)
     marks = b(Mul, found, decay)
     kept = b(And, usable, b(Greater, marks, b.like(marks, post_threshold)))
     across = sort_result_type if sort_result_across_batch else "none"
     table = _Table.shared(b, boxes, scores)
-    marks = table.marks(b, scores, places, marks, kept, background_class)
+    marks = table.marks(b, scores, indices, marks, kept, background_class)
     return table.detections(b, marks, keep_top_k, "none", across, output_type)
 
 
@@ -119,14 +119,14 @@ def multiclass_suppression(
         table = _Table.shared(b, boxes, scores)
     else:
         table, scores = _Table.owned(b, boxes, scores, owned)
-    found, places = best(b, scores, nms_top_k)
-    usable, found, places = narrowed(b, b(GreaterOrEqual, found, b.like(found, score_threshold)), found, places)
-    candidates = rows_of(b, grouped(b, table.boxes, 2), grouped(b, places, 1))
+    found, indices = best(b, scores, nms_top_k)
+    usable, found, indices = narrowed(b, b(GreaterOrEqual, found, b.like(found, score_threshold)), found, indices)
+    candidates = rows_of(b, grouped(b, table.boxes, 2), grouped(b, indices, 1))
     overlap = Overlap(offset=0.0 if normalized else 1.0, must_touch=False, must_have_area=True)
     greedy = Greedy(overlap, iou_threshold, at_threshold=True, eta=nms_eta)
     kept = greedy(b, candidates, cast(b, grouped(b, usable, 1), dtype_of(boxes)))
-    kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, places))
-    marks = table.marks(b, scores, places, found, kept, background_class)
+    kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, indices))
+    marks = table.marks(b, scores, indices, found, kept, background_class)
     within, across = ("none", sort_result_type) if sort_result_across_batch else (sort_result_type, "none")
     return table.detections(b, marks, keep_top_k, within, across, output_type)
 
@@ -179,18 +179,18 @@ class _Table:
             message = f"detections sorted by {within} or {across}"
             raise UnsupportedError(message)
         length = extent(b, self.boxes, 2)
-        found, places = best(b, marks, keep_top_k)
+        found, indices = best(b, marks, keep_top_k)
         if within == "classid":
-            order = in_order(b, self._classes(b, found, places, length), largest=False)
-            found, places = (b(GatherElements, each, order, axis=1) for each in (found, places))
+            order = in_order(b, self._classes(b, found, indices, length), largest=False)
+            found, indices = (b(GatherElements, each, order, axis=1) for each in (found, indices))
         counts = b(
             ReduceSum, cast(b, b(Greater, found, b.like(found, LOWEST)), DType.INT64), vector(b, [1]), keepdims=0
         )
         boxes = b(Reshape, self.boxes, joined(b, extent(b, self.boxes, 0), -1, 4))
-        corners = b(Reshape, rows_of(b, boxes, places), vector(b, [-1, 4]))
+        corners = b(Reshape, rows_of(b, boxes, indices), vector(b, [-1, 4]))
         pictures = b(Unsqueeze, counted(b, extent(b, found, 0)), vector(b, [1]))
-        numbers = b(Reshape, self._numbers(b, pictures, places, length), vector(b, [-1]))
-        classes = b(Reshape, self._classes(b, found, places, length), vector(b, [-1]))
+        numbers = b(Reshape, self._numbers(b, pictures, indices, length), vector(b, [-1]))
+        classes = b(Reshape, self._classes(b, found, indices, length), vector(b, [-1]))
         found = b(Reshape, found, vector(b, [-1]))
         columns = [cast(b, classes, dtype_of(found)), found]
         rows = b(Concat, *(b(Unsqueeze, each, vector(b, [1])) for each in columns), corners, axis=1)

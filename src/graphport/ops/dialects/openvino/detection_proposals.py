@@ -118,8 +118,8 @@ def generate_proposals(
     turned = b(Unsqueeze, b(Gather, pictures, vector(b, [1, 0]), axis=1), vector(b, [1]))
     boxes = inside(b, boxes, b(Sub, turned, b.like(boxes, offset)))
     marks = b(Squeeze, per_cell(b, scores, 1), vector(b, [2]))
-    found, places = best(b, marks, op.pre_nms_count)
-    boxes = rows_of(b, boxes, places)
+    found, indices = best(b, marks, op.pre_nms_count)
+    boxes = rows_of(b, boxes, indices)
     is_large = are_large(b, boxes, offset, _least(b, pictures, op.min_size))
     kept = Greedy(Overlap(offset), op.nms_threshold)(b, boxes, cast(b, is_large, DType.FLOAT32))
     is_kept = ranked(b, kept, op.post_nms_count)
@@ -158,8 +158,8 @@ def single_image_proposals(
     marks = b(Squeeze, per_cell(b, b(Unsqueeze, scores, front), 1), vector(b, [2]))
     least = b(Reshape, b.like(boxes, [op.min_size, op.min_size]), vector(b, [1, 1, 2]))
     marks = b(Mul, marks, cast(b, are_large(b, boxes, 1.0, least), DType.FLOAT32))
-    found, places = best(b, marks, op.pre_nms_count)
-    boxes = rows_of(b, boxes, places)
+    found, indices = best(b, marks, op.pre_nms_count)
+    boxes = rows_of(b, boxes, indices)
     kept = Greedy(Overlap(), op.nms_threshold)(b, boxes, b(Expand, b.like(found, 1), b(Shape, found)))
     every = b(Reshape, ranked(b, kept, op.post_nms_count), vector(b, [-1]))
     rows = b(Compress, b(Squeeze, boxes, front), every, axis=0)
@@ -207,8 +207,8 @@ def prior_grid(
 @lower("openvino", "opset6.ExperimentalDetectronTopKROIs")
 def best_regions(b: Builder, regions: Value, scores: Value, *, max_rois: int = 0) -> Value:
     """The regions [n, 4] with the best scores, zeros where there are not as many."""
-    _, places = best(b, scores, max_rois)
-    return _zero_padded(b, b(Gather, regions, places, axis=0), max_rois, 4)
+    _, indices = best(b, scores, max_rois)
+    return _zero_padded(b, b(Gather, regions, indices, axis=0), max_rois, 4)
 
 
 @lower("openvino", "opset6.ExperimentalDetectronDetectionOutput")
@@ -248,12 +248,12 @@ def detectron_output(
     is_class = b.constant(np.arange(num_classes)[:, None] > 0)
     usable = b(And, b(Greater, marks, b.like(marks, score_threshold)), is_class)
     marks = b(Where, usable, marks, b.like(marks, LOWEST))
-    found, places = best(b, marks)
+    found, indices = best(b, marks)
     is_good = cast(b, b(Greater, found, b.like(found, LOWEST)), DType.FLOAT32)
-    kept = Greedy(Overlap(1.0, shares_something=True), nms_threshold)(b, rows_of(b, boxes, places), is_good)
+    kept = Greedy(Overlap(1.0, shares_something=True), nms_threshold)(b, rows_of(b, boxes, indices), is_good)
     is_kept = ranked(b, kept, post_nms_count) if post_nms_count >= 0 else b(Greater, kept, b.like(kept, 0))
     found = b(Where, is_kept, found, b.like(found, LOWEST))
-    return _detected(b, boxes, found, places, max_detections_per_image, dtype)
+    return _detected(b, boxes, found, indices, max_detections_per_image, dtype)
 
 
 def _detected(b: Builder, boxes: Value, found: Value, indices: Value, most: int, dtype: DType) -> tuple[Value, ...]:

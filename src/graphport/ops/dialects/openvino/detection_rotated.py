@@ -50,19 +50,19 @@ def rotated_suppression(
     """Boxes (middle, width, height, angle) worth keeping: batch, class and number; the same with scores; how many."""
     dtype = dtype_of(scores)
     marks = cast(b, scores, DType.FLOAT32)
-    found, places = best(b, marks)
+    found, indices = best(b, marks)
     floor = cast(b, least, DType.FLOAT32)
-    usable, found, places = narrowed(b, b(Greater, found, floor), found, places)
+    usable, found, indices = narrowed(b, b(Greater, found, floor), found, indices)
     corners = _corners(b, cast(b, boxes, DType.FLOAT32), clockwise=clockwise)
     table = b(Expand, b(Unsqueeze, corners, vector(b, [1])), joined(b, b(Shape, scores), 9))
-    candidates = rows_of(b, grouped(b, table, 2), grouped(b, places, 1))
+    candidates = rows_of(b, grouped(b, table, 2), grouped(b, indices, 1))
     limit = b(Reshape, cast(b, overlap, DType.FLOAT32), vector(b, []))
     kept = Greedy(RotatedOverlap(), limit)(b, candidates, cast(b, grouped(b, usable, 1), DType.FLOAT32))
     ranks = b(CumSum, kept, scalar(b, 1, DType.INT64))
     allowed = cast(b, as_vector(b, most), DType.FLOAT32)
     is_kept = b(And, b(Greater, kept, b.like(kept, 0)), b(LessOrEqual, ranks, allowed))
-    found = b(Where, b(Reshape, is_kept, b(Shape, places)), found, b.like(found, LOWEST))
-    return selected_boxes(b, found, places, dtype, output_type, is_sorted=sort_result_descending)
+    found = b(Where, b(Reshape, is_kept, b(Shape, indices)), found, b.like(found, LOWEST))
+    return selected_boxes(b, found, indices, dtype, output_type, is_sorted=sort_result_descending)
 
 
 def _corners(b: Builder, boxes: Value, *, clockwise: bool) -> Value:

@@ -231,22 +231,22 @@ class _Detector:
         b = self.b
         turned = b(Transpose, marks, perm=(0, 2, 1))
         flat = b(Reshape, turned, joined(b, extent(b, marks, 0), -1))
-        found, places = best(b, flat, most)
+        found, indices = best(b, flat, most)
         nothing = b(Expand, b.like(marks, LOWEST), b(Shape, flat))
-        left = b(Reshape, b(ScatterElements, nothing, places, found, axis=1), b(Shape, turned))
+        left = b(Reshape, b(ScatterElements, nothing, indices, found, axis=1), b(Shape, turned))
         return b(Transpose, left, perm=(0, 2, 1))
 
     def _kept(self, table: Value, marks: Value) -> Value:
         """Scores of what suppression leaves of each class."""
         b, stated = self.b, self.stated
-        found, places = best(b, marks, -1 if stated.decrease_label_id else stated.top_k)
-        usable, found, places = narrowed(b, b(Greater, found, b.like(found, LOWEST)), found, places)
-        boxes = rows_of(b, grouped(b, table, 2), grouped(b, places, 1))
+        found, indices = best(b, marks, -1 if stated.decrease_label_id else stated.top_k)
+        usable, found, indices = narrowed(b, b(Greater, found, b.like(found, LOWEST)), found, indices)
+        boxes = rows_of(b, grouped(b, table, 2), grouped(b, indices, 1))
         greedy = Greedy(Overlap(shares_something=True), stated.nms_threshold)
         kept = greedy(b, boxes, cast(b, grouped(b, usable, 1), DType.FLOAT32))
-        kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, places))
+        kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, indices))
         nothing = b(Expand, b.like(marks, LOWEST), b(Shape, marks))
-        return b(ScatterElements, nothing, places, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
+        return b(ScatterElements, nothing, indices, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
 
     def _limited(self, marks: Value) -> Value:
         return self._top(marks, self.stated.most) if self.stated.most > -1 else marks
@@ -254,8 +254,8 @@ class _Detector:
     def _rows(self, table: Value, marks: Value) -> Value:
         """Detections by picture and class, the best of each first: [1, 1, n, 7]."""
         b, stated = self.b, self.stated
-        found, places = best(b, marks)
-        corners = b(GatherElements, table, b(Expand, b(Unsqueeze, places, vector(b, [3])), b(Shape, table)), axis=2)
+        found, indices = best(b, marks)
+        corners = b(GatherElements, table, b(Expand, b(Unsqueeze, indices, vector(b, [3])), b(Shape, table)), axis=2)
         if stated.clip_after_nms:
             corners = self._clipped(corners)
         numbers = [counted(b, extent(b, marks, axis)) for axis in (0, 1)]

@@ -95,8 +95,8 @@ def padded_max_pool(
     plain = {"kernel_shape": kernel, "strides": stated["strides"], "dilations": stated["dilations"]}
     if first is None:
         return (b(MaxPool, padded, **plain),)
-    y, places = b.results(MaxPool, 2, padded, **plain)
-    return y, _unpadded(b, x, places, around, first)
+    y, indices = b.results(MaxPool, 2, padded, **plain)
+    return y, _unpadded(b, x, indices, around, first)
 
 
 def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first: int) -> Value:

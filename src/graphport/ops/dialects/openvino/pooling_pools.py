@@ -125,8 +125,8 @@ def max_pool(
     stated = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
     if b.count == 1:
         return _largest(b, x, kernel, stated, rounding_type, None)
-    y, places = _largest(b, x, kernel, stated, rounding_type, axis_index(axis, len(b.dims(x))))
-    return y, cast(b, places, index_element_type)
+    y, indices = _largest(b, x, kernel, stated, rounding_type, axis_index(axis, len(b.dims(x))))
+    return y, cast(b, indices, index_element_type)
 
 
 def _largest(
@@ -138,12 +138,12 @@ def _largest(
     plain = _plain(b, x, kernel, stated, rounding, needs_numbers=first is not None)
     if plain is None:
         around = surroundings(b, x, kernel, stated, rounding)
-        y, *places = padded_max_pool(b, wide, around, kernel, stated, first=first)
-        return (cast(b, y, dtype), *places)
-    y, *places = b.results(MaxPool, 1 if first is None else 2, wide, kernel_shape=kernel, **plain)
+        y, *indices = padded_max_pool(b, wide, around, kernel, stated, first=first)
+        return (cast(b, y, dtype), *indices)
+    y, *indices = b.results(MaxPool, 1 if first is None else 2, wide, kernel_shape=kernel, **plain)
     if first:
-        places = [b(Mod, places[0], entries_from(b, x, first))]
-    return (cast(b, y, dtype), *places)
+        indices = [b(Mod, indices[0], entries_from(b, x, first))]
+    return (cast(b, y, dtype), *indices)
 
 
 @lower("openvino", "opset1.AvgPool")

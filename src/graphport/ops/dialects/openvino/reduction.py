@@ -231,11 +231,11 @@ def top_k(
     """The largest or least numbers along an axis and their places, by value or by place."""
     del stable
     count = as_vector(b, k)
-    values, places = b.results(TopK, 2, x, count, axis=axis, largest=int(mode == "max"))
+    values, indices = b.results(TopK, 2, x, count, axis=axis, largest=int(mode == "max"))
     if sort == "index":
-        ordered, order = b.results(TopK, 2, places, count, axis=axis, largest=0)
-        values, places = b(GatherElements, values, order, axis=axis), ordered
-    return values, cast(b, places, index_element_type)
+        ordered, order = b.results(TopK, 2, indices, count, axis=axis, largest=0)
+        values, indices = b(GatherElements, values, order, axis=axis), ordered
+    return values, cast(b, indices, index_element_type)
 
 
 @TopKView.lift("openvino")
@@ -266,7 +266,7 @@ def _finds(page: Page, mode: str) -> None:
             ends = (vector(b, [n]) for n in (-1, np.iinfo(np.int64).min, -1, at))
             data = emit(b, "opset8.Slice", data, *ends)
         one = b.constant(np.array(1, np.int64))
-        places = emits(
+        indices = emits(
             b,
             "opset11.TopK",
             2,
@@ -279,10 +279,10 @@ def _finds(page: Page, mode: str) -> None:
             stable=True,
         )[1]
         if select_last_index:
-            places = _counted_back(b, data, at, places)
+            indices = _counted_back(b, data, at, indices)
         if keepdims:
-            return (renamed(b, places),) if not select_last_index else (places,)
-        return b.word("opset1.Squeeze", places, vector(b, [at]))
+            return (renamed(b, indices),) if not select_last_index else (indices,)
+        return b.word("opset1.Squeeze", indices, vector(b, [at]))
 
 
 def _counted_back(b: Builder, data: Value, at: int, indices: Value) -> Value:

@@ -69,9 +69,9 @@ def max_pool(
     }
     if b.count == 1 and not number(return_indices):
         return unbatched(b, b(MaxPool, x, **attributes), is_added=is_added)
-    y, places = b.results(MaxPool, 2, x, **attributes)
+    y, indices = b.results(MaxPool, 2, x, **attributes)
     # PyTorch counts within a plane, ONNX over the whole tensor.
-    return unbatched(b, y, is_added=is_added), unbatched(b, _within_planes(b, x, places), is_added=is_added)
+    return unbatched(b, y, is_added=is_added), unbatched(b, _within_planes(b, x, indices), is_added=is_added)
 
 
 def _within_planes(b: Builder, x: Value, indices: Value) -> Value:

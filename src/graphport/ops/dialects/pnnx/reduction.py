@@ -165,8 +165,8 @@ def median(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> A
     x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
     axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
     middle = (length(b.dims(x), axis) - 1) // 2
-    values, places = b.results(TopK, 2, x, vector(b, [middle + 1]), axis=axis, largest=0)
-    picked = [_entry(b, each, axis, middle, keepdim) for each in (values, places)]
+    values, indices = b.results(TopK, 2, x, vector(b, [middle + 1]), axis=axis, largest=0)
+    picked = [_entry(b, each, axis, middle, keepdim) for each in (values, indices)]
     return tuple(picked) if dim is not None and b.count > 1 else picked[0]
 
 

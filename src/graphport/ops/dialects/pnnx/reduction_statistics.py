@@ -49,9 +49,9 @@ def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Val
     wide = b(Where, seen, behind, b.like(x, worst))
     values = b(page, wide, vector(b, [rank]), keepdims=0)
     hits = b(And, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))), seen)
-    places = b(ArgMax, cast(b, hits, DType.INT32), axis=rank, keepdims=0, select_last_index=1)
+    indices = b(ArgMax, cast(b, hits, DType.INT32), axis=rank, keepdims=0, select_last_index=1)
     back = tuple(int(place) for place in np.argsort(perm))
-    return b(Transpose, values, perm=back), b(Transpose, places, perm=back)
+    return b(Transpose, values, perm=back), b(Transpose, indices, perm=back)
 
 
 emits("torch.cummax", "aten::cummax")(partial(running_extreme, ReduceMax))

@@ -35,8 +35,8 @@ def round_decimals(b: Builder, self: Value, decimals: Any) -> Value:
 def nonzero_indices(b: Builder, condition: Value) -> tuple[Value, ...]:
     """The places that are not zero: a row for each axis."""
     rank = len(b.dims(condition))
-    places = b(NonZero, condition)
-    rows = b.results(Split, rank, places, vector(b, [1] * rank), axis=0) if rank > 1 else (places,)
+    indices = b(NonZero, condition)
+    rows = b.results(Split, rank, indices, vector(b, [1] * rank), axis=0) if rank > 1 else (indices,)
     return tuple(b(Squeeze, row, vector(b, [0])) for row in rows)
 
 

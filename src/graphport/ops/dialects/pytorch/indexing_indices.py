@@ -46,10 +46,10 @@ def _expanded(b: Builder, indices: Any) -> tuple[list[int], list[Value]]:
 
 def _rows(b: Builder, mask: Value) -> list[Value]:
     rank = len(b.dims(mask))
-    places = b(NonZero, mask)
+    indices = b(NonZero, mask)
     if rank == 1:
-        return [b(Squeeze, places, vector(b, [0]))]
-    rows = b.results(Split, rank, places, vector(b, [1] * rank), axis=0)
+        return [b(Squeeze, indices, vector(b, [0]))]
+    rows = b.results(Split, rank, indices, vector(b, [1] * rank), axis=0)
     return [b(Squeeze, row, vector(b, [0])) for row in rows]
 
 

@@ -58,5 +58,5 @@ def bernoulli(b: Builder, self: Value, p: Any = None) -> Value:
 def randperm(b: Builder, n: Any, dtype: Any = None) -> Value:
     """The order of random numbers, by their size."""
     count = lengths(b, [n])
-    _, places = b.results(TopK, 2, b(RandomUniformLike, _zeros(b, [n], None)), count)
-    return cast(b, places, named_dtype(dtype) or DType.INT64)
+    _, indices = b.results(TopK, 2, b(RandomUniformLike, _zeros(b, [n], None)), count)
+    return cast(b, indices, named_dtype(dtype) or DType.INT64)

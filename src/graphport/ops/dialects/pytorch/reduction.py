@@ -178,8 +178,8 @@ def pdist(b: Builder, self: Value, p: Any = 2.0) -> Value:
     else:
         rows = b(Shape, self, end=1)
         every = b(Expand, b.constant(1, DType.INT64), b(Concat, rows, rows, axis=0))
-        places = b(NonZero, b(Trilu, every, b.constant(1, DType.INT64)))
-        pairs = [b(Squeeze, row, vector(b, [0])) for row in b.results(Split, 2, places, vector(b, [1, 1]), axis=0)]
+        indices = b(NonZero, b(Trilu, every, b.constant(1, DType.INT64)))
+        pairs = [b(Squeeze, row, vector(b, [0])) for row in b.results(Split, 2, indices, vector(b, [1, 1]), axis=0)]
     return norm(b, b(Sub, b(Gather, self, pairs[0]), b(Gather, self, pairs[1])), p, -1, False)
 
 

@@ -113,8 +113,8 @@ def unique(op: Operator) -> tuple[Value, Value]:
     b, x = op.b, op[0]
     own = dtype_of(x)
     wide = cast(b, x, DType.INT64) if own.is_integer and own is not DType.INT64 else x
-    values, _, places, _ = b.results(Unique, 4, wide, sorted=0)
-    return cast(b, values, own), cast(b, places, op.types[1] or DType.INT32)
+    values, _, indices, _ = b.results(Unique, 4, wide, sorted=0)
+    return cast(b, values, own), cast(b, indices, op.types[1] or DType.INT32)
 
 
 @word("REVERSE_SEQUENCE", moves=True)

@@ -109,8 +109,8 @@ def topk_v2(op: Operator) -> tuple[Value, Value]:
     b, x = op.b, op[0]
     own = dtype_of(x)
     wide = cast(b, x, DType.INT32) if own in _NARROW else x
-    values, places = b.results(TopK, 2, wide, as_vector(b, op.raw(1)))
-    return cast(b, values, own), cast(b, places, op.types[1] or DType.INT32)
+    values, indices = b.results(TopK, 2, wide, as_vector(b, op.raw(1)))
+    return cast(b, values, own), cast(b, indices, op.types[1] or DType.INT32)
 
 
 @word("CUMSUM")

@@ -67,10 +67,10 @@ def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Va
     x, slide = bordered(b, found.x, found.slide, "ignore", native="ignore")
     dims = b.dims(x)
     attributes = slide.attributes(dims[2:])
-    y, places = b.results(registry.pages()["MaxPool"], 2, x, kernel_shape=known_dims(slide.kernel), **attributes)
+    y, indices = b.results(registry.pages()["MaxPool"], 2, x, kernel_shape=known_dims(slide.kernel), **attributes)
     emit = OpBuilder(b)
     plane = emit("ReduceProd", emit("Shape", x, start=2), b.constant(np.array([0], np.int64)), keepdims=0)
-    return found.restored(b, y), found.restored(b, emit("Mod", places, plane))
+    return found.restored(b, y), found.restored(b, emit("Mod", indices, plane))
 
 
 @MaxPoolView.lift(DIALECT)

@@ -37,9 +37,9 @@ def max_pool_with_index(b: Builder, stated: Pooling, input: Value) -> tuple[Valu
     dims = known(b.dims(x))
     kernel = known(slide.kernel)
     attributes = slide.attributes(dims[2:])
-    y, places = b.results(MaxPool, 2, x, kernel_shape=kernel, **attributes)
+    y, indices = b.results(MaxPool, 2, x, kernel_shape=kernel, **attributes)
     slid = window(dims[2:], kernel, **attributes)
-    index = _within_window(b, places, dims[2:], slid)
+    index = _within_window(b, indices, dims[2:], slid)
     return found.restored(b, y), found.restored(b, index)
 
 
