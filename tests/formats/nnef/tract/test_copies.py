@@ -17,6 +17,7 @@ COPIED = {
 
 def neighbours(word, factor):
     """The way from each of ten points to three others, beside the point itself, through one layer."""
+    ends = {"start": np.array([0]), "end": np.array([10]), "axis": np.array([1])} if factor == "Slice" else {}
     weights = RANDOM.normal(size=(5, 6, 1, 1) if factor == "Conv" else (6, 5)).astype(np.float32)
     nodes = [
         node("Concat", ["x", "x", "x"], ["others"], axis=2),
@@ -26,15 +27,17 @@ def neighbours(word, factor):
     ]
     if factor == "Conv":
         nodes += [node("Transpose", ["edges"], ["turned"], perm=[0, 3, 1, 2]), node("Conv", ["turned", "w"], ["y"])]
-    else:
+    elif factor == "MatMul":
         nodes.append(node("MatMul", ["edges", "w"], ["y"]))
-    return model(nodes, [typed("x", [2, 10, 1, 3])], [("y", None)], {"w": weights, **COPIED[word]})
+    else:
+        nodes += [node("Slice", ["edges", *ends], ["some"]), node("MatMul", ["some", "w"], ["y"])]
+    return model(nodes, [typed("x", [2, 10, 1, 3])], [("y", None)], {"w": weights, **COPIED[word], **ends})
 
 
 def test_copies_that_are_part_of_a_factor(tmp_path):
     x = RANDOM.normal(size=(2, 10, 1, 3)).astype(np.float32)
     expected = {}
-    for word, factor, flavour in product(COPIED, ("Conv", "MatMul"), ("khronos", "tract")):
+    for word, factor, flavour in product(COPIED, ("Conv", "MatMul", "Slice"), ("khronos", "tract")):
         place = tmp_path / "all" / f"{word}-{factor}-{flavour}"
         place.mkdir(parents=True)
         np.savez(place / "given.npz", x=x)

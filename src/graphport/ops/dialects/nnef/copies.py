@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-_MOVES = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze"})
+_MOVES = frozenset({"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Split", "Identity"})
 _PRODUCTS = frozenset({"Conv", "MatMul", "Gemm", "Einsum"})
 _FARTHEST = 32
 """So many readers are looked at."""
