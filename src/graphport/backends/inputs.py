@@ -386,10 +386,10 @@ def shows(graph: Graph, sizes: dict[str, int]) -> bool:
     Inference().graph(trial)
     facts = [value.fact for value in trial.outputs]
     is_empty = any(isinstance(fact, TensorFact) and 0 in (fact.shape or ()) for fact in facts)
-    return not is_empty and not any(map(_reaches_beyond, trial))
+    return not is_empty and not any(map(_exceeds_its_image, trial))
 
 
-def _reaches_beyond(node: Node) -> bool:
+def _exceeds_its_image(node: Node) -> bool:
     """Whether a window is larger than what it goes over, with its padding."""
     kernel = cast("tuple[int, ...]", node.attributes.get("kernel_shape", ()))
     fact = node.operands[0].fact if kernel else None

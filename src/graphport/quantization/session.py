@@ -164,13 +164,11 @@ class QuantizationSession:
         if self.choices.activation.bits > _BYTE:
             target = replace(target, pointwise=target.pointwise - target.bytes_only)
         is_whole = settings.full_integer
-        placement = decide_placement(
-            graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole
-        )
-        for node, reason in placement.floating.items():
+        found = decide_placement(graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole)
+        for node, reason in found.floating.items():
             if reason == UNDISPATCHED:
-                placement.floating[node] = f"{reason}: {decisions[node].reason}"
-        return placement
+                found.floating[node] = f"{reason}: {decisions[node].reason}"
+        return found
 
     def common_qparams(
         self, states: Sequence[Statistics], within: tuple[float, float] = (-np.inf, np.inf)

@@ -113,7 +113,7 @@ def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: 
     x = moved(b, input, [*(a for a in range(rank) if a not in (i, j)), i, j])
     flat = b(Reshape, x, b(Concat, b(Shape, x, start=0, end=rank - 2), vector(b, [-1]), axis=0))
     if any(not isinstance(n, int) for n in b.dims(x)[-2:]):
-        return b(Gather, flat, _places_on_diagonal(b, x, k), axis=rank - 2)
+        return b(Gather, flat, _diagonal_indices(b, x, k), axis=rank - 2)
     rows, columns = length(b.dims(x), rank - 2), length(b.dims(x), rank - 1)
     count = max(min(rows, columns - k) if k >= 0 else min(rows + k, columns), 0)
     first = k if k >= 0 else -k * columns
@@ -121,7 +121,7 @@ def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: 
     return b(Gather, flat, b.constant(places), axis=rank - 2)
 
 
-def _places_on_diagonal(b: Builder, x: Value, k: int) -> Value:
+def _diagonal_indices(b: Builder, x: Value, k: int) -> Value:
     """Where the entries of a diagonal of matrices lie whose extents are open, row behind row."""
     rows, columns = (
         b(Reshape, b(Shape, x, start=axis, **({} if axis == -1 else {"end": axis + 1})), vector(b, []))
