@@ -8,7 +8,7 @@ import pytest
 from onnx.helper import make_empty_tensor_value_info, make_tensor_value_info
 
 import graphport as gp
-from tests.models import model, node, write_onnx
+from tests.models import model, node, typed, write_onnx
 
 TYPES = ["DOUBLE", "UINT16", "UINT32", "UINT64"]
 NODES = [
@@ -37,3 +37,14 @@ def test_numbers_of_any_type_are_moved(tmp_path, name, moved):
     assert proof is not None
     assert proof.passed, proof
     assert any(witness.runtime == "litert" and witness.ran for witness in proof.witnesses), proof.notes
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_what_is_padded_by_what_is_given_later_is_written(tmp_path, mode):
+    """No shape is known of it, and nothing has to be."""
+    inputs = [typed("x", [1, 2, 4]), typed("pads", [6], onnx.TensorProto.INT64)]
+    proto = model([node("Pad", ["x", "pads"], ["y"], mode=mode)], inputs, [typed("y", ["a", "b", "c"])])
+    gp.save(gp.from_onnx(proto), tmp_path / "net.tflite")
+    again = gp.load(tmp_path / "net.tflite")
+    given = dict(zip(again.inputs, [np.ones((1, 2, 4), np.float32), np.array([0, 0, 1, 0, 0, 2])], strict=True))
+    assert next(iter(gp.run(again, given).values())).shape == (1, 2, 7)

@@ -313,7 +313,8 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
         data = in_bits(b, data, _NOT_PADDED)
         number = None if number is None or real(number) == 0 else in_bits(b, number, _NOT_PADDED)
     padded = _padded(b, op, data, number)
-    return None if padded is None else (from_bits(b, padded[0], own),)
+    # What was not changed is not asked for its type: its shape may be known when it runs.
+    return padded if padded is None or data is op.data else (from_bits(b, padded[0], own),)
 
 
 def _padded(b: Builder, op: PadView, data: Value, number: Value | None) -> Lifted:
