@@ -116,6 +116,55 @@ def test_integers_are_multiplied_by_themselves(tmp_path, name):
     assert any(witness.runtime == "tract" and witness.ran for witness in proof.witnesses)
 
 
+TWINS = [
+    pytest.param([("Split", ["x"], ["a", "b"], {"num_outputs": 2})], {}, id="two results of a node"),
+    pytest.param(
+        [("BitwiseXor", ["x", "c"], ["a"], {}), ("BitwiseXor", ["x", "d"], ["b"], {})],
+        {"c": 5, "d": 5},
+        id="equal constants",
+    ),
+    pytest.param(
+        [("BitwiseXor", ["x", "c"], ["a"], {}), ("BitwiseXor", ["x", "d"], ["b"], {})],
+        {"c": 5, "d": 6},
+        id="other constants",
+    ),
+    pytest.param(
+        [
+            (op, [f"{side}{step}" if step else "x", *more], [side if step == 6 else f"{side}{step + 1}"], {})
+            for side in "ab"
+            for step in range(7)
+            for op, more in ([("BitwiseNot", [])] if step % 2 else [("Add", ["x"])])
+        ],
+        {},
+        id="long ways",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["INT8", "INT64"])
+@pytest.mark.parametrize(("nodes", "known"), TWINS)
+def test_what_is_computed_alike_is_multiplied_by_itself(tmp_path, nodes, known, name):
+    dtype = getattr(TensorProto, name)
+    own = helper.tensor_dtype_to_np_dtype(dtype)
+    made = [helper.make_node(op, inputs, results, **given) for op, inputs, results, given in nodes]
+    made.append(helper.make_node("Mul", ["a", "b"], ["y"]))
+    graph = helper.make_graph(
+        made,
+        "twins",
+        [helper.make_tensor_value_info("x", dtype, [8])],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(np.array(number, own), each) for each, number in known.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "net.onnx"
+    )
+    gp.save(gp.load(tmp_path / "net.onnx"), tmp_path / "net.nnef", flavour="tract")
+    x = np.array([-128, 127, 0, 1, -1, 7, 100, -53], own)
+    proof = gp.verify(tmp_path / "net.onnx", tmp_path / "net.nnef", {"x": x})
+    assert proof.passed, proof
+    assert any(witness.runtime == "tract" and witness.ran for witness in proof.witnesses)
+
+
 @pytest.mark.parametrize(
     "nodes",
     [

@@ -262,6 +262,10 @@ def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: 
     return None if to is None else lift_cast(b, input, to=to)
 
 
+_FARTHEST = 256
+"""So many pairs of values are compared."""
+
+
 @lift(DIALECT, "Mul")
 def lift_mul(b: Builder, x: Value, other: Value) -> Any:
     """Of integers with themselves `x * (x - 1) + x`: tract takes the square of few types, and by way of reals."""
@@ -271,14 +275,41 @@ def lift_mul(b: Builder, x: Value, other: Value) -> Any:
     return (emit("Add", emit("Mul", x, emit("Sub", x, b.like(x, 1))), x),)
 
 
-def _is_same(x: Value, y: Value, depth: int = 4) -> bool:
+def _is_same(x: Value, y: Value) -> bool:
     """Whether two values are computed alike, which tract makes one of."""
-    if x is y or x.producer is None or y.producer is None or not depth:
-        return x is y
+    pending: list[tuple[Value | None, Value | None]] = [(x, y)]
+    seen: set[tuple[Value | None, Value | None]] = set()
+    while pending:
+        one, two = pair = pending.pop()
+        if one is two or pair in seen:
+            continue
+        seen.add(pair)
+        if one is None or two is None or len(seen) > _FARTHEST or not (_is_made_alike(one, two) or _is_equal(one, two)):
+            return False
+        pending += zip(*(value.producer.inputs for value in (one, two) if value.producer), strict=True)
+    return True
+
+
+def _is_made_alike(x: Value, y: Value) -> bool:
+    """Whether two values are the same result of nodes that say the same."""
     one, two = x.producer, y.producer
-    is_alike = one.op == two.op and one.attributes == two.attributes and len(one.inputs) == len(two.inputs)
-    pairs = zip(one.inputs, two.inputs, strict=False)
-    return is_alike and all(a is c or (a and c and _is_same(a, c, depth - 1)) for a, c in pairs)
+    return (
+        one is not None
+        and two is not None
+        and x.index == y.index
+        and one.op == two.op
+        and one.attributes == two.attributes
+        # What has no operands may be drawn at random.
+        and 0 < len(one.inputs) == len(two.inputs)
+    )
+
+
+def _is_equal(x: Value, y: Value) -> bool:
+    """Whether two constants have the same numbers."""
+    one, two = x.storage, y.storage
+    if one is None or two is None or (one.dtype, one.shape) != (two.dtype, two.shape):
+        return False
+    return np.array_equal(one.numpy(), two.numpy())
 
 
 @lift(DIALECT, "Mod")
