@@ -19,11 +19,13 @@ from graphport.core.packages import distribution, is_older
 from graphport.core.storage import ArrayStorage, pack, unpack
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
+from graphport.ops import registry
 from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Node, Value
 
 IN_MEMORY = 1 << 26
@@ -43,6 +45,9 @@ its first two axes exchanged. What they leave is transposed when the model runs.
 _TAKEN_FOR_NONE = ("Pad_Fusion",)
 """Optimizers that take zeros in front of a MaxPool for padding that is never chosen (1.31.1; not 1.32), as TensorFlow's
 layers ported to PyTorch have them: where all of a window is negative, the result is."""
+_ROUNDING = ("WeightBiasQuantization",)
+"""Optimizers that round weights which the model has as real numbers to eight bits with one scale for all, where
+activations around them are quantized: 5 % of a result and more."""
 
 _NAMED = (
     re.compile(r"\bnode\. Name:'([^']+)'"),
@@ -206,9 +211,27 @@ def _session(graph: Graph, extra_outputs: Sequence[str], settings: _Options, pro
         options.add_session_config_entry("session.x64quantprecision", "1")
         graph = _with_zero_points(graph)
     graph = _with_short_windows(graph)
+    keeps = not settings.quick and _has_real_weights_among_steps(graph)
     if not settings.optimize or _has_sequences_below(graph):
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return _loaded(runtime, graph, options)
+    return _loaded(runtime, graph, options, _ROUNDING if keeps else ())
+
+
+def _has_real_weights_among_steps(graph: Graph) -> bool:
+    """Whether layers have weights in real numbers while activations of the model are quantized."""
+    nodes = [node for inner in walk(graph) for node in inner]
+    is_quantized = any(node.op == "QuantizeLinear" and not node.operands[0].is_constant for node in nodes)
+    known: dict[Value, Storage | None] = {}
+    return is_quantized and any(has_real_weights(node, known) for node in nodes)
+
+
+def has_real_weights(node: Node, known: dict[Value, Storage | None] | None = None) -> bool:
+    """Whether a layer has weights that are constant and not made real of integers; `known` as `folded` takes it."""
+    page = registry.pages().get(node.op)
+    weights = node.operand(1)
+    if page is None or page.role != "weighted" or weights is None or folded(weights, known) is None:
+        return False
+    return weights.producer is None or weights.producer.op != "DequantizeLinear"
 
 
 def _has_sequences_below(graph: Graph) -> bool:
@@ -294,20 +317,29 @@ def _extents(value: Value) -> list[int]:
     return [dim for dim in fact.dims if isinstance(dim, int)]
 
 
-def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None, *, merges: bool = True) -> Any:
-    """A session on `graph`; an older ONNX Runtime is given it in the opset that it knows.
+def _loaded(
+    runtime: Any,
+    graph: Graph,
+    options: Any,
+    unwanted: Sequence[str] = (),
+    opset: int | None = None,
+    *,
+    merges: bool = True,
+) -> Any:
+    """A session on `graph`, without some optimizers; an older ONNX Runtime is given it in the opset that it knows.
 
     Equal expressions become one if it `merges`, where that does not leave it two constants of one name.
     """
     from graphport.formats.onnx import to_proto
 
     weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
-    unwanted = [
+    every = [
+        *unwanted,
         *(_QUADRATIC if not merges or _is_large(graph) else ()),
         *(_FATAL if _has_halves(graph) else ()),
         *(_TAKEN_FOR_NONE if _chooses_among_pads(graph) else ()),
     ]
-    left_out = {"disabled_optimizers": unwanted} if unwanted else {}
+    left_out = {"disabled_optimizers": every} if every else {}
     try:
         if weights > IN_MEMORY:
             with TemporaryDirectory(prefix="graphport-", ignore_cleanup_errors=True) as folder:
@@ -320,12 +352,12 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None, 
         raise
     except Exception as error:
         if merges and _TWICE in str(error):
-            return _loaded(runtime, graph, options, opset, merges=False)
+            return _loaded(runtime, graph, options, unwanted, opset, merges=False)
         known = _newest_opset(str(error))
         if known is None or known == opset:
             raise _fault("RUN0003", "ONNX Runtime does not load the model", error, graph) from error
     try:
-        return _loaded(runtime, graph, options, known, merges=merges)
+        return _loaded(runtime, graph, options, unwanted, known, merges=merges)
     except DiagnosticError as error:
         stated = error.diagnostics[0]
         message = f"ONNX Runtime {runtime.__version__} knows at most opset {known}, in which the model cannot be said: "

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphport.backends.onnxruntime import has_real_weights
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
+from graphport.ops import registry
 from graphport.ops.pages.indexing.slicing import FAR
 
 if TYPE_CHECKING:
@@ -83,6 +85,15 @@ def _multiplies_compressed(node: Node) -> bool:
     return len(found) == 1 and found[0] is makers[1] and found[0].operands[0].is_constant
 
 
+def _has_real_weights_between_steps(node: Node) -> bool:
+    """Whether a layer that takes a bias has real weights, and is between two that make integers of its activations."""
+    page = registry.pages().get(node.op)
+    given = None if node.operand(0) is None else node.operands[0].producer
+    if page is None or not page.bias or given is None or given.op != "DequantizeLinear":
+        return False
+    return has_real_weights(node) and any(user.op == "QuantizeLinear" for user in node.output.users)
+
+
 HABITS: tuple[Fault, ...] = (
     Fault(
         "onnxruntime",
@@ -90,6 +101,13 @@ HABITS: tuple[Fault, ...] = (
         "rounds what is multiplied with compressed weights to eight bits, which is 0.5 to 1 % of the result, unless "
         "session.qdq_matmulnbits_accuracy_level is 1",
         _multiplies_compressed,
+    ),
+    Fault(
+        "onnxruntime",
+        "1.31",
+        "rounds real weights between quantized activations to eight bits with one scale for all, which is 5 % of the "
+        "result and more, unless its session is made with disabled_optimizers=['WeightBiasQuantization']",
+        _has_real_weights_between_steps,
     ),
 )
 """What runtimes do unless they are told otherwise, as they are for a proof."""
