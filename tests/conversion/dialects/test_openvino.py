@@ -17,6 +17,7 @@ from graphport.formats.openvino.notes import DECOMPRESSION
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
 from graphport.ops.folded import Widened
+from tests import models
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 DATA = Path(__file__).parents[2] / "formats" / "openvino" / "data"
@@ -209,7 +210,7 @@ def test_weights_are_one_operator_wherever_their_scales_lie_as_it_needs_them(tmp
         model, weights = taken_apart(rng, folder, **kind)
         words = [node.word for node in model.graph]
         is_seen = kind["read"] == "h" or (kind["read"] == "d" and kind["zero"] != "none")
-        fits = (zero != "one" or scales == "one") and scales not in ("vector", "all", "blocks apart")
+        fits = (zero != "one" or scales == "one") and scales not in ("all", "blocks apart")
         is_one = kind["dtype"] != "uint16" and fits and not is_seen
         if kind["read"] == "m" and (kind["scale"] == "float16" or scales == "blocks"):
             is_one = False  # what is returned is not what the product reads
@@ -401,3 +402,20 @@ def test_inputs_with_means_are_read_without_them_by_everybody():
     assert centred.operands[1].storage is means
     assert list(y.operands) == [centred.output] * 2
     assert (centred.output.fact, MEANS in x.notes, z.uses) == (x.fact, False, type(z.uses)())
+
+
+@pytest.mark.parametrize(("axis", "has_zero"), list(product((0, 1), (False, True))))
+def test_weights_with_scales_of_channels_are_known_again(axis, has_zero, tmp_path):
+    draw = np.random.default_rng(2)
+    count = (4, 3)[axis]
+    constants = {"w": draw.integers(-127, 128, (4, 3), np.int8), "s": draw.uniform(0.01, 0.1, count).astype(np.float32)}
+    constants |= {"z": draw.integers(-9, 9, count, np.int8)} if has_zero else {}
+    nodes = [
+        models.node("DequantizeLinear", list(constants), ["r"], axis=axis),
+        models.node("MatMul", ["x", "r"], ["y"]),
+    ]
+    written = gp.from_onnx(models.model(nodes, [("x", ["N", 4])], [("y", ["N", 3])], constants))
+    gp.save(written, tmp_path / "a.xml")
+    again = gp.load(tmp_path / "a.xml")
+    assert [each.op for each in again.graph] == ["DequantizeLinear", "MatMul"]
+    np.testing.assert_array_equal(gp.run(again, {"x": X})["y"], gp.run(written, {"x": X})["y"])

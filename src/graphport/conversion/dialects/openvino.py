@@ -238,8 +238,9 @@ class _Compressed:
             return None
         if all(n == 1 for n in small):
             return self.shape or wide, (), {}
-        if len(small) != len(wide):
+        if len(small) > len(wide):
             return None
+        small = (*(1 for _ in wide[len(small) :]), *small)
         spread = [axis for axis, n in enumerate(small) if n != 1]
         if any(small[axis] != wide[axis] for axis in spread):
             return None

@@ -199,7 +199,9 @@ class _Form:
                 self._b, value, self._static([*shape[: self._axis + 1], 1, *shape[self._axis + 1 :]])
             )
         if len(shape) == 1 and shape != (1,):
-            return emitted_reshape(self._b, value, [-1, *(1 for _ in self._dims[self._axis + 1 :])])
+            # With its length told, a constant stays one, which is how compressed weights are known again.
+            length = shape[0] if isinstance(shape[0], int) and shape[0] else -1
+            return emitted_reshape(self._b, value, [length, *(1 for _ in self._dims[self._axis + 1 :])])
         return value
 
     def scale(self, value: Value) -> Value:
