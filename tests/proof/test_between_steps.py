@@ -88,3 +88,44 @@ def test_only_what_moves_is_explained(tmp_path):
     assert explained(8, 3, 103) == frozenset()  # three steps where one number may move by one
     assert explained(-8, 3, 100) == frozenset()
     assert explained(8, 3, 100) == frozenset()
+
+
+def test_where_both_agree_elsewhere_more_is_explained():
+    x = np.array([[7.5, 3.2, 30.0]], np.float32)
+    nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
+    constants = {"s": np.float32(1), "z": np.int8(0)}
+    graph = gp.from_onnx(model(nodes, [("x", [1, 3])], [("y", None)], constants)).graph
+    side, draw = Side("a", "a", graph), Draw("normal", 0, {}, {"x": x})
+    before = np.array([[8.0, 3.0, 30.0]], np.float32)
+
+    def explained(*after, close=frozenset({0})):
+        return steps.rounding_ties(side, draw, [difference("y", before, np.array([after], np.float32))], close)
+
+    assert explained(7, 3, 30) == {0}
+    assert explained(7, 3, 30, close=frozenset()) == frozenset()
+    assert explained(8, 3, 33) == frozenset()
+    assert explained(6, 1, 30) == frozenset()  # less than 25 dB
+
+
+def residues(path, scale=1.0, worth=1.0):
+    """What rounding leaves of many numbers, of which one step is much; scales of the one or the other changed."""
+    nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "t", "z"], ["r"])]
+    nodes += [node("Sub", ["x", "r"], ["y"])]
+    constants = {"s": np.float32(0.04 * scale), "t": np.float32(0.04 * worth), "z": np.int8(0)}
+    gp.save(gp.from_onnx(model(nodes, [("x", ["N", 20_000])], [("y", None)], constants)), path)
+    return path
+
+
+def test_steps_that_layers_make_more_of_pass_where_another_draw_agrees(tmp_path):
+    a, b = residues(tmp_path / "a.onnx"), residues(tmp_path / "b.onnx", 1 + 2e-6)
+    proof = gp.verify(a, b)
+    assert proof.passed
+    assert 25 < proof.outputs[0].worst.snr_db < 40
+    assert "in the middle of two steps" in " ".join(proof.notes)
+
+
+def test_what_differs_everywhere_is_no_tie_though_it_is_as_small(tmp_path):
+    a, b = residues(tmp_path / "a.onnx"), residues(tmp_path / "b.onnx", 1, 1 + 2e-4)
+    proof = gp.verify(a, b)
+    assert 25 < proof.outputs[0].worst.snr_db < 40
+    assert not proof.passed

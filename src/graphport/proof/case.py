@@ -47,6 +47,8 @@ class Case:
     worst: dict[int, OutputProof] = field(default_factory=dict[int, OutputProof])
     evidence: dict[int, Evidence] = field(default_factory=dict[int, Evidence])
     disagreeing: set[Witness] = field(default_factory=set[Witness])
+    close: set[tuple[Witness, Witness, int]] = field(default_factory=set["tuple[Witness, Witness, int]"])
+    """Which two agree on an output to the last places in a draw of ordinary numbers."""
     relations: Relations | None = None
     """Which open extents the first side takes in terms of others, as far as that was looked for."""
     reported: set[tuple[Witness, int]] = field(default_factory=set["tuple[Witness, int]"])
