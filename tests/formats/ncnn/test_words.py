@@ -259,6 +259,18 @@ def test_ncnn_reads_names_of_any_length(tmp_path):
         np.testing.assert_allclose(got, want[0], rtol=1e-5)
 
 
+def test_numbers_behind_names_fit_into_what_ncnn_reads(tmp_path):
+    # One of the two has to be called otherwise: blobs have no spaces. So has a layer that is called as another.
+    spaced, joined = "e" * 250 + " blob", "e" * 250 + "_blob"
+    nodes = [node("Sigmoid", ["x"], [spaced], name=joined), node("Sigmoid", [spaced], [joined], name=joined)]
+    proto = model([*nodes, node("Neg", [joined], ["y"])], [typed("x", [1, 3])], [typed("y", [1, 3])])
+    loaded = gp.load(write_onnx(tmp_path / "m.onnx", proto))
+    x = numbers(1, 3)
+    gp.save(loaded, tmp_path / "m.ncnn.param")
+    found = run_ncnn(tmp_path / "m.ncnn.param", {"x": x[0]}, ["y"])
+    np.testing.assert_allclose(found["y"], gp.run(loaded, {"x": x})["y"][0], rtol=1e-5)
+
+
 def test_results_stand_in_their_own_order(tmp_path):
     steps = [
         ("Sigmoid", "x", "a", {}),

@@ -163,7 +163,7 @@ class _Writer:
 
     def _fresh(self, name: str) -> str:
         plain = _short(name if name.isidentifier() else "_".join(name.replace("=", "_").split()) or "_")
-        found = unique(plain, self._taken, self._counters) if plain in self._taken else plain
+        found = unique(_short(plain, _STEM), self._taken, self._counters) if plain in self._taken else plain
         self._taken.add(found)
         return found
 
@@ -185,7 +185,7 @@ class _Writer:
         words = self._parameters(node, layer if isinstance(layer, Layer) else None)
         name = _short(node.name or (outputs[0] if outputs else node.word))
         if not isinstance(layer, Layer):
-            name = unique(name, self._layers, self._counters) if name in self._layers else name
+            name = unique(_short(name, _STEM), self._layers, self._counters) if name in self._layers else name
         self._layers.add(name)
         return self._row(node.word, name, self._called(node.operands), outputs, words)
 
@@ -281,10 +281,10 @@ def _place(owner: Node | Value) -> int:
     return -1 if origin is None or origin.start is None else origin.start
 
 
-def _short(name: str) -> str:
-    """The name, or the front of one that ncnn does not read."""
+def _short(name: str, most: int = _NAME) -> str:
+    """The name, or the front of one with more bytes, which ncnn would not read, by itself or with a number behind."""
     stored = name.encode()
-    return name if len(stored) <= _NAME else stored[:_STEM].decode(errors="ignore")
+    return name if len(stored) <= most else stored[:_STEM].decode(errors="ignore")
 
 
 def _encoded(lines: Sequence[str]) -> bytes:
