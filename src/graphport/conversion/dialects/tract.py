@@ -69,10 +69,10 @@ def _hide_caches(graph: Graph) -> None:
 
 
 def _part_factors(scan: Node) -> None:
-    """Hand what is scanned to a body twice where it is both factors of a product.
+    """Hand what is scanned to a body twice where it, or what is computed of it alone, is both factors of a product.
 
-    Before  Scan(…, xs)  {x: MatMul(x, Transpose(x))}
-    After   Scan(…, xs, xs)  {x, z: MatMul(x, Transpose(z))}
+    Before  Scan(…, xs)  {x: MatMul(Relu(x), Transpose(Relu(x)))}
+    After   Scan(…, xs, xs)  {x, z: MatMul(Relu(x), Transpose(Relu(z)))}
 
     tract 0.23 takes such a product out of the loop, believes that nothing else reads what is scanned, and ends the
     process.
@@ -85,13 +85,17 @@ def _part_factors(scan: Node) -> None:
 
 
 def _part(scan: Node, place: int, entry: Value) -> None:
-    moved = _moved(entry)
-    products = {user: None for value in moved for user in value.users if _is_product(user)}
+    made = _made_of(entry)
+    products = {user: None for value in made for user in value.users if _is_product(user)}
     for node in products:
-        factors = [index for index, operand in enumerate(node.inputs) if operand in moved]
-        for index in factors[1:]:
-            twin = _scanned_again(scan, place)
-            node.set_input(index, _moved_alike(node.operands[index], twin, moved))
+        seen: set[Value] = set()
+        for index, operand in enumerate(node.inputs):
+            if operand is None or operand not in made:
+                continue
+            before = _before_moves(operand, made)
+            if before in seen:
+                node.set_input(index, _made_alike(operand, _scanned_again(scan, place), made))
+            seen.add(before)
 
 
 def _is_product(node: Node) -> bool:
@@ -99,19 +103,26 @@ def _is_product(node: Node) -> bool:
     return page is not None and page.macs is not None
 
 
-def _moved(entry: Value) -> dict[Value, Node | None]:
-    """The entry and what is the same numbers elsewhere, each with the node that moves them there."""
+def _made_of(entry: Value) -> dict[Value, Node | None]:
+    """The entry and what is computed of it and of constants, each with the node that computes it."""
     found: dict[Value, Node | None] = {entry: None}
     pending = [entry]
     while pending:
         for user in pending.pop().users:
             page = registry.pages().get(user.op)
             others = [each for each in user.operands if each not in found and not each.is_constant]
-            is_moved = page is not None and page.moves_data and not others and len(user.results) == 1
-            if is_moved and user.output not in found:
+            is_repeatable = page is not None and not page.is_random and not user.has_bodies
+            if is_repeatable and not others and len(user.results) == 1 and user.output not in found:
                 found[user.output] = user
                 pending.append(user.output)
     return found
+
+
+def _before_moves(value: Value, made: dict[Value, Node | None]) -> Value:
+    """What has the same numbers as a value, before they were moved."""
+    while (node := made[value]) is not None and registry.pages()[node.op].moves_data:
+        value = next(each for each in node.operands if each in made)
+    return value
 
 
 def _scanned_again(scan: Node, place: int) -> Value:
@@ -126,14 +137,14 @@ def _scanned_again(scan: Node, place: int) -> Value:
     return body.add_input(body.fresh(entry.name), entry.fact)
 
 
-def _moved_alike(value: Value, twin: Value, moved: dict[Value, Node | None]) -> Value:
+def _made_alike(value: Value, twin: Value, made: dict[Value, Node | None]) -> Value:
     """What is made of the twin as `value` is of the entry."""
     chain: list[Node] = []
-    while (node := moved[value]) is not None:
+    while (node := made[value]) is not None:
         chain.append(node)
-        value = next(each for each in node.operands if each in moved)
+        value = next(each for each in node.operands if each in made)
     for node in reversed(chain):
-        source = next(each for each in node.operands if each in moved)
+        source = next(each for each in node.operands if each in made)
         results = [Value(twin.graph.fresh(each.name), each.fact) for each in node.results] if twin.graph else []
         alike = copy_node(node, {source: twin}, results)
         if node.graph is not None:

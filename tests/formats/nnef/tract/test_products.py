@@ -173,6 +173,16 @@ def test_what_is_computed_alike_is_multiplied_by_itself(tmp_path, nodes, known, 
         pytest.param([("Gemm", ["x", "x"], "p", {"transB": 1})], id="gemm"),
         pytest.param([("Einsum", ["x", "x", "x"], "p", {"equation": "ij,kj,kl->il"})], id="three factors"),
         pytest.param([("Identity", ["x"], "i", {}), ("MatMul", ["x", "i"], "p", {})], id="another name"),
+        pytest.param([("Relu", ["x"], "r", {}), ("MatMul", ["r", "r"], "p", {})], id="what is computed of it"),
+        pytest.param(
+            [
+                ("Softmax", ["x"], "r", {}),
+                ("Sigmoid", ["r"], "q", {}),
+                ("Transpose", ["q"], "t", {}),
+                ("MatMul", ["q", "t"], "p", {}),
+            ],
+            id="what is computed of it, turned",
+        ),
     ],
 )
 @pytest.mark.parametrize("axis", [0, 1])
