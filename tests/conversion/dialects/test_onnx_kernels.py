@@ -80,6 +80,14 @@ def test_what_has_a_kernel_stays(tmp_path):
         assert [each.op_type for each in onnx.load(tmp_path / "written.onnx").graph.node] == ["Where"]
 
 
+def test_what_has_no_wider_type_stays(tmp_path):
+    # Of as many bits with a sign the largest number would be -1.
+    inputs = [make_tensor_value_info("x", onnx.TensorProto.UINT64, [3])]
+    proto = model([node("ArgMax", ["x"], ["y"])], inputs, [make_empty_tensor_value_info("y")])
+    gp.save(gp.load(write_onnx(tmp_path / "net.onnx", proto)), tmp_path / "written.onnx")
+    assert [each.op_type for each in onnx.load(tmp_path / "written.onnx").graph.node] == ["ArgMax"]
+
+
 def test_reals_stay_reals(tmp_path):
     for dtype in (onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE):
         inputs = [make_tensor_value_info("x", dtype, [3])]
