@@ -11,6 +11,7 @@ from graphport.core.facts import (
     MOST_ELEMENTS,
     MOST_REALS,
     OPEN,
+    OPEN_ELEMENT,
     UNKNOWN,
     OptionalFact,
     SequenceFact,
@@ -123,6 +124,12 @@ def test_large_constants_are_not_read():
 
     for dtype, shape in ((DType.INT64, (MOST_ELEMENTS + 1,)), (DType.INT64, (1, 1, 1)), (DType.FLOAT32, (1 << 30,))):
         assert TensorFact.of(Unread(dtype, shape)) == TensorFact(dtype, shape)
+
+
+def test_elements_that_only_a_run_can_tell_may_be_negative():
+    fact = named(TensorFact(DType.INT64, (2,), (4, OPEN_ELEMENT)), "y", 1)
+    assert fact == TensorFact(DType.INT64, (2,), (4, Symbol("y.1", None)))
+    assert bounds(fact.elements[1]) == (None, None)
 
 
 def test_dims_that_only_a_run_can_tell_are_named_after_the_value():

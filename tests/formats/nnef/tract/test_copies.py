@@ -48,3 +48,13 @@ def test_copies_that_are_part_of_a_factor(tmp_path):
     for place, wanted in expected.items():
         (found,) = np.load(place / "found.npz").values()
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=place.name)
+
+
+def test_copies_that_nothing_is_joined_with_are_copies_alone(tmp_path):
+    nodes = [node("Tile", ["x", "repeats"], ["many"]), node("MatMul", ["many", "w"], ["y"])]
+    known = {"repeats": np.array([4, 1, 1]), "w": np.ones((3, 5), np.float32)}
+    loaded = gp.load(write_onnx(tmp_path / "m.onnx", model(nodes, [typed("x", [1, 2, 3])], [("y", None)], known)))
+    gp.save(loaded, tmp_path / "model", format="nnef", flavour="tract")
+    text = (tmp_path / "model" / "graph.nnef").read_text()
+    assert "tile(" in text
+    assert "max(" not in text
