@@ -17,6 +17,7 @@ from graphport.formats.nnef.maker import Maker
 from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.twins import chosen, real_twin
 from graphport.ir import rewrite
+from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -45,14 +46,15 @@ def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph
     are any, else the graph itself. Words to `keep` stay.
     """
     known = standard(edition) if edition is Edition.PROVISIONAL else keep
-    if not any(_rule(node, known) for node in graph):
+    if not any(_rule(node, known) for inner in walk(graph) for node in inner):
         return graph
     result = rewrite.copy(graph)
-    for node in result:
-        rule = _rule(node, known)
-        stated = None if rule is None else rule(Maker(result, node, is_shared="deconv" not in known))
-        if stated is not None:
-            _take_over(result, node, stated)
+    for inner in list(walk(result)):
+        for node in inner:
+            rule = _rule(node, known)
+            stated = None if rule is None else rule(Maker(inner, node, is_shared="deconv" not in known))
+            if stated is not None:
+                _take_over(inner, node, stated)
     rewrite.remove_dead(result)
     return result
 
