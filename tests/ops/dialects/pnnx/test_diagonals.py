@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from graphport.ops.declare import ShapeError
 from tests.ops.oracle import run_word
 
 RNG = np.random.default_rng(2)
@@ -35,11 +36,16 @@ def test_diagonals_are_taken(dim1, dim2, is_open):
 @pytest.mark.parametrize("is_open", [False, True], ids=["known", "open"])
 @pytest.mark.parametrize(("dim1", "dim2"), [(-2, -1), (0, 1), (0, 2), (2, 0), (-1, -2)])
 def test_what_lies_on_a_diagonal_has_zeros_around(dim1, dim2, is_open):
-    for shape, offset, dtype in itertools.product([(3, 5), (2, 1)], OFFSETS, (np.float32, np.int64)):
+    for shape, offset, dtype in itertools.product([(3, 5), (2, 1), (3, 0)], OFFSETS, (np.float32, np.int64)):
         x = RNG.integers(1, 9, shape).astype(dtype)
         given = {"offset": offset, "dim1": dim1, "dim2": dim2}
         (found,) = run_word("pnnx", "torch.diag_embed", [x], symbolic=is_open, **given)
         assert np.array_equal(found, embedded(x, offset, dim1, dim2)), given
+
+
+def test_a_diagonal_has_two_axes():
+    with pytest.raises(ShapeError, match="the same axis, 1"):
+        run_word("pnnx", "torch.diag_embed", [np.ones((2, 3), np.float32)], dim1=1, dim2=-2)
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["known", "open"])

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import as_int64
 from graphport.ops.dialects.pnnx.indexing_slices import Answer
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
@@ -145,7 +145,10 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
     dims, k = b.dims(input), int(number(offset))
     rank = len(dims) + 1
     places_of = axis_of(number(dim1), rank), axis_of(number(dim2), rank)
-    if places_of != (rank - 2, rank - 1) or not isinstance(dims[-1], int):
+    if places_of[0] == places_of[1]:
+        message = f"dim1 and dim2 are the same axis, {places_of[0]}"
+        raise ShapeError(message)
+    if places_of != (rank - 2, rank - 1) or not isinstance(dims[-1], int) or not dims[-1]:
         y, others = _with_zeros_around(b, input, k), iter(range(rank - 2))
         last = dict(zip(places_of, (rank - 2, rank - 1), strict=True))
         return moved(b, y, [last[axis] if axis in last else next(others) for axis in range(rank)])
