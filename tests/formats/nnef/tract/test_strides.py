@@ -5,6 +5,7 @@ from __future__ import annotations
 import nnef
 import numpy as np
 import onnx
+import pytest
 import tract
 from onnx import helper, numpy_helper
 
@@ -71,3 +72,11 @@ def test_strides_of_an_input_stay_a_slice(tmp_path):
         assert "stride = [2]" in (tmp_path / flavour / "graph.nnef").read_text()
         found = tract.nnef().load(str(tmp_path / flavour)).into_runnable().run([X])[0].to_numpy()
         np.testing.assert_array_equal(found, X[:, ::2])
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (1, 0), (3, 2), (5, -5), (9, 9)])
+def test_a_range_of_nothing_is_refused(tmp_path, start, end):
+    # tract would read an end of 0 as that of the axis.
+    graph = model(tmp_path / "m.onnx", (6, 70), 0, start, end, 1)
+    with pytest.raises(gp.DiagnosticError, match="LEG0002"):
+        gp.save(graph, tmp_path / "m.nnef", flavour="tract")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.dims import decide_less
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -253,7 +254,8 @@ def lift_slice(b: Builder, op: SliceView) -> Any:
     if not chosen:
         return x if x is not op.data else None
     at, begins, ends_, strides = (tuple(part) for part in zip(*chosen, strict=True))
-    if any(begin == end for begin, end in zip(begins, ends_, strict=True)):
+    if any(decide_less(begin, end) is False for begin, end in zip(begins, ends_, strict=True)):
+        # tract would read an end of 0 as that of the axis.
         return None
     given = () if set(strides) == {1} else strides
     return b.word("slice", x, axes=at, begin=begins, end=ends_, stride=given)
