@@ -117,6 +117,13 @@ def test_integers_are_multiplied_by_themselves(tmp_path, name):
 
 
 TWINS = [
+    pytest.param([("Identity", ["x"], ["a"], {}), ("Cast", ["x"], ["b"], {})], {}, id="other names"),
+    pytest.param(
+        [("Transpose", ["x"], ["t"], {"perm": [0]}), ("Identity", ["t"], ["a"], {}), ("Add", ["x", "zero"], ["b"], {})],
+        {"zero": 0},
+        id="what moves and adds nothing",
+    ),
+    pytest.param([("Neg", ["x"], ["a"], {}), ("Add", ["x", "x"], ["b"], {})], {}, id="others of one value"),
     pytest.param([("Split", ["x"], ["a", "b"], {"num_outputs": 2})], {}, id="two results of a node"),
     pytest.param(
         [("BitwiseXor", ["x", "c"], ["a"], {}), ("BitwiseXor", ["x", "d"], ["b"], {})],
@@ -143,10 +150,11 @@ TWINS = [
 
 @pytest.mark.parametrize("name", ["INT8", "INT64"])
 @pytest.mark.parametrize(("nodes", "known"), TWINS)
-def test_what_is_computed_alike_is_multiplied_by_itself(tmp_path, nodes, known, name):
+def test_what_may_be_the_same_is_multiplied(tmp_path, nodes, known, name):
     dtype = getattr(TensorProto, name)
     own = helper.tensor_dtype_to_np_dtype(dtype)
-    made = [helper.make_node(op, inputs, results, **given) for op, inputs, results, given in nodes]
+    typed = [(op, inputs, results, {"to": dtype} if op == "Cast" else given) for op, inputs, results, given in nodes]
+    made = [helper.make_node(op, inputs, results, **given) for op, inputs, results, given in typed]
     made.append(helper.make_node("Mul", ["a", "b"], ["y"]))
     graph = helper.make_graph(
         made,

@@ -263,53 +263,46 @@ def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: 
 
 
 _FARTHEST = 256
-"""So many pairs of values are compared."""
+"""So many values are looked at that a factor is computed of."""
 
 
 @lift(DIALECT, "Mul")
 def lift_mul(b: Builder, x: Value, other: Value) -> Any:
-    """Of integers with themselves `x * (x - 1) + x`: tract takes the square of few types, and by way of reals."""
-    if not _is_integer(b, x) or not _is_same(x, other):
+    """Of integers that may be the same `x * (y - 1) + x`: tract takes the square of few types, and by way of reals.
+
+    What is the same tract finds out by itself, also behind what moves nothing and adds nothing.
+    """
+    if not _is_integer(b, x) or not _may_be_same(b, x, other) or _is_one_less(other):
         return None
     emit = OpBuilder(b)
-    return (emit("Add", emit("Mul", x, emit("Sub", x, b.like(x, 1))), x),)
+    return (emit("Add", emit("Mul", x, emit("Sub", other, b.like(other, 1))), x),)
 
 
-def _is_same(x: Value, y: Value) -> bool:
-    """Whether two values are computed alike, which tract makes one of."""
-    pending: list[tuple[Value | None, Value | None]] = [(x, y)]
-    seen: set[tuple[Value | None, Value | None]] = set()
-    while pending:
-        one, two = pair = pending.pop()
-        if one is two or pair in seen:
-            continue
-        seen.add(pair)
-        if one is None or two is None or len(seen) > _FARTHEST or not (_is_made_alike(one, two) or _is_equal(one, two)):
-            return False
-        pending += zip(*(value.producer.inputs for value in (one, two) if value.producer), strict=True)
-    return True
+def _may_be_same(b: Builder, x: Value, y: Value) -> bool:
+    """Whether two values of one shape are computed of one in common; not of extents, which tract knows by symbols."""
+    are_extents = any(isinstance(value.fact, TensorFact) and value.fact.elements is not None for value in (x, y))
+    return not are_extents and b.dims(x) == b.dims(y) and not _computed_of(x).isdisjoint(_computed_of(y))
 
 
-def _is_made_alike(x: Value, y: Value) -> bool:
-    """Whether two values are the same result of nodes that say the same."""
-    one, two = x.producer, y.producer
-    return (
-        one is not None
-        and two is not None
-        and x.index == y.index
-        and one.op == two.op
-        and one.attributes == two.attributes
-        # What has no operands may be drawn at random.
-        and 0 < len(one.inputs) == len(two.inputs)
-    )
+def _computed_of(value: Value) -> set[Value]:
+    """The value and what it is computed of, but constants."""
+    found: set[Value] = set()
+    pending = [value]
+    while pending and len(found) < _FARTHEST:
+        one = pending.pop()
+        if one not in found and not one.is_constant:
+            found.add(one)
+            pending += [] if one.producer is None else one.producer.operands
+    return found
 
 
-def _is_equal(x: Value, y: Value) -> bool:
-    """Whether two constants have the same numbers."""
-    one, two = x.storage, y.storage
-    if one is None or two is None or (one.dtype, one.shape) != (two.dtype, two.shape):
+def _is_one_less(value: Value) -> bool:
+    """Whether 1 is taken from something, as `lift_mul` writes it."""
+    one = value.producer
+    if one is None or one.word not in ("sub", "Sub") or len(one.operands) != 2:
         return False
-    return np.array_equal(one.numpy(), two.numpy())
+    number = folded(one.operands[1])
+    return number is not None and bool((number.numpy() == 1).all())
 
 
 @lift(DIALECT, "Mod")
