@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node
+from graphport.ops import registry
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-_MOVES = frozenset({"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Split", "Identity"})
-_PRODUCTS = frozenset({"Conv", "MatMul", "Gemm", "Einsum"})
 _FARTHEST = 32
 """So many readers are looked at."""
 
@@ -39,9 +38,12 @@ def _is_part_of_a_factor(b: Builder) -> bool:
             return False
         value, is_joined = pending.pop()
         users = [user for user, _ in value.uses if isinstance(user, Node)]
-        if is_joined and any(user.op in _PRODUCTS for user in users):
-            return True
         for user in users:
-            if user.op == "Concat" or user.op in _MOVES:
+            page = registry.pages().get(user.op)
+            if page is None:
+                continue
+            if is_joined and page.macs is not None:
+                return True
+            if page.moves_data:
                 pending += [(result, is_joined or user.op == "Concat") for result in user.results]
     return False
