@@ -26,7 +26,7 @@ from graphport.ops.pages.reduction import TopK
 from graphport.ops.pages.reshape import Expand, Identity, Shape, Squeeze
 from graphport.ops.pages.resize import Resize
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import completed, run_ir
+from tests.ops.openvino_oracle import completed, on_the_whole_processor, run_ir
 
 RANDOM = np.random.default_rng(12)
 X = RANDOM.normal(0, 2, (2, 4, 5)).astype(np.float32)
@@ -105,6 +105,7 @@ def numbers(graph, arrays):
     return run_ir(graph, arrays)
 
 
+@on_the_whole_processor
 @at_once("name", CASES)
 def test_older_words_compute_the_same(name):
     (expected,) = numbers(*lifted(name, None))
@@ -236,6 +237,7 @@ RAW = [
 ]
 
 
+@on_the_whole_processor
 @at_once(("word", "operands", "attributes", "oldest"), RAW)
 def test_older_words_of_a_file_compute_the_same_or_stay(word, operands, attributes, oldest):
     results = {"opset11.TopK": 2, "opset14.MaxPool": 2, "opset8.MaxPool": 2, "opset9.NonMaxSuppression": 3}.get(word, 1)

@@ -7,7 +7,7 @@ import pytest
 
 from graphport.core.dtypes import DType
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_word
+from tests.ops.openvino_oracle import check_word, on_the_whole_processor
 
 RANDOM = np.random.default_rng(16)
 
@@ -31,6 +31,7 @@ def test_inverse_of_the_error_function():
     check_word("opset17.ErfInv", [ends], expected=[ends * np.float32(np.inf)])
 
 
+@on_the_whole_processor
 @at_once("word", ["NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR"])
 @at_once("dtype", [np.uint8, np.float32])
 def test_colours(word, dtype):
@@ -78,6 +79,7 @@ def test_bytes_stay_colours():
         check_word("opset17.RGBtoNV12", [x], expected=[x])
 
 
+@on_the_whole_processor
 @at_once("word", ["I420toRGB", "I420toBGR", "NV12toRGB", "NV12toBGR"])
 @at_once("is_single", [True, False])
 def test_pictures_of_open_size(word, is_single):

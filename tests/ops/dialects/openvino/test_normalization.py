@@ -13,7 +13,7 @@ from graphport.ops.pages.normalization import (
     RMSNormalization,
 )
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_page, check_word, on_the_whole_processor
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.normal(size=(2, 4, 3, 5)).astype(np.float32)
@@ -33,6 +33,7 @@ def test_batch_normalization(symbolic):
     check_word("opset5.BatchNormInference", operands, tolerance=1e-4, symbolic=symbolic, epsilon=1e-3)
 
 
+@on_the_whole_processor
 @at_once("across", [False, True])
 @at_once("scaled", [False, True])
 def test_first_mvn(across, scaled):
@@ -40,6 +41,7 @@ def test_first_mvn(across, scaled):
     check_word("opset2.MVN", [X], tolerance=1e-4, eps=1e-3, **flags)
 
 
+@on_the_whole_processor
 @at_once("axes", [(2, 3), (-1,), (1, 2, 3), (1,), (0, 2)])
 @at_once("mode", ["inside_sqrt", "outside_sqrt"])
 @at_once("scaled", [False, True])
@@ -104,6 +106,7 @@ STATED = [
 ]
 
 
+@on_the_whole_processor
 @at_once(
     ("page", "inputs", "outputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )

@@ -5,7 +5,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.pages.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_page, check_word, on_the_whole_processor
 
 RANDOM = np.random.default_rng(13)
 PARTS = RANDOM.normal(size=(3, 6, 5, 2)).astype(np.float32)
@@ -16,6 +16,7 @@ def whole(*numbers):
     return np.array(numbers, np.int64)
 
 
+@on_the_whole_processor
 @at_once("word", ["opset7.DFT", "opset7.IDFT"])
 @at_once(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2,), (-1,))])
 def test_transform(word, axes, lengths):
@@ -65,12 +66,14 @@ STATED = [
 ]
 
 
+@on_the_whole_processor
 @at_once(("inputs", "attributes"), STATED, ids=map(str, range(len(STATED))))
 def test_saying_a_transform(inputs, attributes):
     constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
     assert check_page(DFT, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
 
 
+@on_the_whole_processor
 @at_once("onesided", [0, 1])
 @at_once("parts", [1, 2])
 def test_saying_a_transform_of_frames(onesided, parts):
@@ -91,6 +94,7 @@ def test_saying_a_window(page, periodic):
     assert said is not None
 
 
+@on_the_whole_processor
 @at_once("word", ["opset7.DFT", "opset7.IDFT"])
 @at_once("lengths", [[5, -1], [2, 3]])
 def test_lengths_of_a_transform_at_run_time(word, lengths):
@@ -108,6 +112,7 @@ def test_half_a_spectrum_of_any_extent(lengths):
     check_word("opset9.IRDFT", operands, constants=(1, 2), symbolic=True, tolerance=1e-4, expected=expected)
 
 
+@on_the_whole_processor
 @at_once("inverse", [0, 1])
 def test_a_transform_of_numbers_of_open_parts(inverse):
     x = np.random.default_rng(6).normal(size=(2, 4, 2)).astype(np.float32)
