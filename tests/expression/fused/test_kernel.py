@@ -188,6 +188,14 @@ def test_threads_share_the_work(shapes, threads, monkeypatch):
     np.testing.assert_array_equal(out, x + y * 2)
 
 
+def test_single_numbers_beside_what_is_empty_are_divided():
+    expression = Expression("add(@0, floor_divide(@1, add(@1, @1)))", tier="fused")
+    empty = np.zeros(0, np.int8)
+    assert expression(empty, np.int8(1)).shape == (0,)
+    with pytest.raises(DiagnosticError, match="divides an integer by zero"):
+        expression(empty, np.int8(0))
+
+
 def test_an_integer_division_by_zero_is_found_on_any_thread(monkeypatch):
     monkeypatch.setattr(kernel, "_WORTH_THREADS", 0)
     x, y = np.ones(2_000_000, np.int32), np.ones(2_000_000, np.int32)

@@ -118,9 +118,10 @@ class FusedProgram:
             KernelFault: an integer is divided by zero; `out` may hold some of the result by then.
         """
         arrays = [*(operands[index] for index in self.indices), out]
-        if not all(array.flags.aligned and array.dtype.isnative for array in arrays):
+        # Single numbers beside what is empty may be divided by zero: NumPy finds that, a loop over nothing does not.
+        if not out.size or not all(array.flags.aligned and array.dtype.isnative for array in arrays):
             self._by_numpy().run(operands, out)
-        elif out.size:
+        else:
             self._compute(arrays)
 
     def kernel(self, access: Access) -> tuple[Callable[..., int], engine.Code]:
