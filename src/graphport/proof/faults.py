@@ -85,7 +85,7 @@ def _multiplies_compressed(node: Node) -> bool:
     return len(found) == 1 and found[0] is makers[1] and found[0].operands[0].is_constant
 
 
-def _has_real_weights_between_steps(node: Node) -> bool:
+def _has_rounded_real_weights(node: Node) -> bool:
     """Whether a layer that takes a bias has real weights, and is between two that make integers of its activations."""
     page = registry.pages().get(node.op)
     given = None if node.operand(0) is None else node.operands[0].producer
@@ -107,7 +107,7 @@ HABITS: tuple[Fault, ...] = (
         "1.31",
         "rounds real weights between quantized activations to eight bits with one scale for all, which is 5 % of the "
         "result and more, unless its session is made with disabled_optimizers=['WeightBiasQuantization']",
-        _has_real_weights_between_steps,
+        _has_rounded_real_weights,
     ),
 )
 """What runtimes do unless they are told otherwise, as they are for a proof."""
