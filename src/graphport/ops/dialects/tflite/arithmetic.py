@@ -151,9 +151,10 @@ def rsqrt(op: Operator) -> Value:
 def floor_div(op: Operator) -> Value:
     """The quotient, rounded down."""
     b, x, y = op.b, op[0], op[1]
-    if dtype_of(x).is_floating:
-        return b(Floor, b(Div, x, y))
     own = dtype_of(x)
+    if own.is_floating:
+        # The kernel divides in 64 bits: 6 by 0.3 is a little less than 20 there.
+        return cast(b, b(Floor, b(Div, cast(b, x, DType.FLOAT64), cast(b, y, DType.FLOAT64))), own)
     if own in _NARROW:
         x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
     quotient, zero = b(Div, x, y), b.like(x, 0)

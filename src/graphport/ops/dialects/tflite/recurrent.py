@@ -103,8 +103,8 @@ def bidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
         raise UnsupportedError(message)
     is_time_major = bool(op.option("time_major", default=False))
     forward = _rnn_sequence(op, op[0], 1, is_time_major=is_time_major, is_reverse=False)
-    # Without weights of its own, what stands beside x is what the other direction reads.
-    x = op[9] if op.has(9) else op[0]
+    # Without weights of its own, what stands beside x is what the other direction reads; kernels do so with time first.
+    x = op[9] if op.has(9) and is_time_major else op[0]
     backward = _rnn_sequence(op, x, 5, is_time_major=is_time_major, is_reverse=True)
     return _merged(op, forward[0], backward[0], [forward[1], backward[1]])
 
