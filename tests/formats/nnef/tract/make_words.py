@@ -171,7 +171,21 @@ DOCUMENTS = {
     "left_aligned": ("x: 2,3", "y = x + [1.0, 2.0];"),
     "generic_call": ("x: 2,3", "y = copy<scalar>(x);"),
     "concat_types": ("x: 2,3", "y = concat([x, [[1, 2, 3]]], axis = 0);"),
+    # slices of more than one entry
+    "scan_of_pairs": (
+        "x: 6,3; z: 1,3",
+        "(y, y1) = tract_core_scan(body = 'pair', scan = [('a', x, 0, 2)], full = [], state = [('s', z, 't')], output = [('o', 'full', 0, 2), ('t', 'last', 0, 1)], skip = 0, reset_every_turn = false, external_state = false);",
+    ),
     # words of the standard that tract takes otherwise
+    "stack": ("x: 2,3; z: 2,3", "y = stack([x, z, x], axis = 1); y1 = stack([x], axis = 0); y2 = stack([x, z], axis = 2);"),
+    "local_means": (
+        "x: 1,3,5,6",
+        "y = local_mean_normalization(x, size = [1, 1, 3, 3]); y1 = local_mean_normalization(x, size = [1, 3, 3, 2]); y2 = local_variance_normalization(x, size = [1, 1, 3, 3], bias = 0.5, epsilon = 0.25); y3 = local_contrast_normalization(x, size = [1, 1, 5, 3]); y4 = local_contrast_normalization(x, size = [1, 1, 3, 3], bias = 0.5, epsilon = 0.25);",
+    ),
+    "rms_pool": (
+        "x: 1,3,5,6",
+        "y = rms_pool(x, size = [1, 1, 3, 2], stride = [1, 1, 2, 1], padding = [(0, 0), (0, 0), (1, 1), (0, 1)]); y1 = rms_pool(x, size = [1, 1, 3, 2], border = 'ignore');",
+    ),
     "deconv": ("x: 1,2,4", "y = deconv(x, [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]], [[1.0, 0.0], [0.0, 1.0]]], stride = [2], padding = [(0, 0)]);"),
     "deconv_groups": ("x: 1,4,3", "y = deconv(x, [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]], [[1.0, 0.0], [0.0, 1.0]], [[2.0, 2.0], [3.0, 1.0]]], stride = [1], padding = [(0, 0)], groups = 2);"),
     "box_channels": ("x: 1,3,4,4", "y = box(x, size = [1, 3, 2, 2], padding = [(0,0),(1,1),(0,0),(0,0)], normalize = true);"),
@@ -181,6 +195,11 @@ DOCUMENTS = {
     "elu": ("x: 2,3", "y = elu(x);"),
     "lrn_channels": ("x: 1,4,3,3", "y = local_response_normalization(x, size = [1, 3, 1, 1], alpha = 0.5, beta = 0.75, bias = 1.0);"),
 }  # fmt: skip
+
+FRAGMENTS = {
+    "scan_of_pairs": "fragment pair( s: tensor<scalar>, a: tensor<scalar> ) -> ( t: tensor<scalar>, o: tensor<scalar> )\n"
+    "{\n    p = sum_reduce(a, axes = [0]);\n    t = s + p;\n    o = a * t;\n}\n\n"
+}
 
 
 def arrays(inputs: str) -> dict[str, np.ndarray]:
@@ -211,7 +230,7 @@ def arrays(inputs: str) -> dict[str, np.ndarray]:
     return found
 
 
-def document(inputs: str, statements: str) -> str:
+def document(inputs: str, statements: str, fragments: str = "") -> str:
     """The whole text."""
     given = arrays(inputs)
     lines = [
@@ -226,7 +245,7 @@ def document(inputs: str, statements: str) -> str:
     head = "".join(f"extension tract_registry tract_{name};\n" for name in REGISTRIES)
     head += "extension tract_symbol P;\n" if "P," in statements else ""
     body = "".join(f"    {line}\n" for line in [*lines, statements])
-    return f"version 1.0;\n{head}graph g({', '.join(given)}) -> ({', '.join(outputs)})\n{{\n{body}}}\n"
+    return f"version 1.0;\n{head}{fragments}graph g({', '.join(given)}) -> ({', '.join(outputs)})\n{{\n{body}}}\n"
 
 
 def _computed(text: str, given: list[Any], queue) -> None:
@@ -248,7 +267,7 @@ def main() -> None:
     found = {}
     for name, (inputs, statements) in DOCUMENTS.items():
         queue = context.Queue()
-        text = document(inputs, statements)
+        text = document(inputs, statements, FRAGMENTS.get(name, ""))
         child = context.Process(target=_computed, args=(text, list(arrays(inputs).values()), queue))
         child.start()
         child.join(60)

@@ -49,3 +49,47 @@ def test_whole_numbers_beside_reals_are_reals(tmp_path):
     x = np.linspace(-3, 5, 12, dtype=np.float32).reshape(3, 4)
     found = gp.run(gp.load(tmp_path / "graph.nnef"), {"x": x})["y"]
     np.testing.assert_array_equal(found, np.where(x > 2, x, 2 * x))
+
+
+HEAD = "version 1.0;\nextension tract_registry tract_core;\nextension tract_registry tract_onnx;\n"
+X, Z = np.arange(12.0).reshape(3, 4), np.arange(-8.0, 12).reshape(4, 5)
+
+
+@pytest.mark.parametrize(
+    ("word", "inputs", "expected"),
+    [
+        ("tract_core_matmul(x, z, axes = [0, 1, 0, 1, 0, 1])", (X, Z), X @ Z),
+        ("tract_core_matmul(x, z, axes = [1, 0, 1, 0, 1, 0])", (X.T, Z.T), (X @ Z).T),
+        ("tract_core_matmul(x, z, axes = [1, 2, 2, 1, 2, 1])", (X[None], Z.T[None]), (X @ Z).T[None]),
+        (
+            "tract_onnx_ml_reverse_lookup(x, z, fallback = -1)",
+            (np.array([[9, 4], [-3, 5]]), np.array([4, -3, 4, 100])),
+            np.array([[-1, 0], [1, -1]]),
+        ),
+    ],
+)
+def test_words_that_tract_wrote_once(tmp_path, word, inputs, expected):
+    """tract 0.23.9 loads neither as it means it: columns of products are axes of the first factor, keys are a number."""
+    given = [each.astype(np.float32 if each.dtype.kind == "f" else np.int64) for each in inputs]
+    lines = [
+        f"{name} = tract_core_external(shape = {list(each.shape)}, datum_type = '{each.dtype.kind}{8 * each.itemsize}');"
+        for name, each in zip("xz", given, strict=True)
+    ]
+    text = f"{HEAD}graph g(x, z) -> (y) {{ {' '.join(lines)} y = {word}; }}"
+    (tmp_path / "graph.nnef").write_text(text)
+    found = gp.run(gp.load(tmp_path / "graph.nnef"), dict(zip("xz", given, strict=True)))["y"]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_product_of_codes_in_matrices_is_that_of_an_einsum(tmp_path):
+    """tract 0.23.9 takes all nine operands for factors; the einsum it is means what tract computes of that word."""
+    case = CASES["einsum_q"]
+    matrices = case["text"].replace("tract_core_einsum_q([a, w], ", "tract_core_qmatmul(a, w, ")
+    matrices = matrices.replace(
+        "expr = 'ik,kj,,,,,,,->ij', acc = 'i32', output", "axes = [0, 1, 0, 1, 0, 1], output_type"
+    )
+    assert matrices.count("qmatmul") == matrices.count("output_type") == 1
+    (tmp_path / "graph.nnef").write_text(matrices)
+    given = {key: np.asarray(each, np.float32) for key, each in case["inputs"].items()}
+    (found,) = gp.run(gp.load(tmp_path / "graph.nnef"), given).values()
+    np.testing.assert_array_equal(found, case["outputs"][0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
@@ -44,12 +45,26 @@ def einsum(b: Builder, *inputs: Value, expr: str, acc: str = "f32", output: str 
 
 
 @word("tract_core_matmul")
-def old_matmul(b: Builder, A: Value, B: Value, *, axes: tuple[tuple[int, ...], ...] = ()) -> Value:
-    """The product of two matrices that lie in any axes: those of rows, of columns and of the sum, in each tensor."""
-    if not axes:
-        return OpBuilder(b)("MatMul", *unified(b, A, B))
-    message = "axes of factors are written as an einsum today"
-    raise UnsupportedError(message)
+def old_matmul(b: Builder, A: Value, B: Value, *, axes: tuple[int, ...]) -> Value:
+    """A product of matrices that lie in any axes; see `matrix_equation`."""
+    return OpBuilder(b)("Einsum", *unified(b, A, B), equation=matrix_equation(b, A, B, axes))
+
+
+def matrix_equation(b: Builder, A: Value, B: Value, axes: tuple[int, ...]) -> str:
+    """A product as an einsum; `axes` are those of rows and sums of A, sums and columns of B, then of the result.
+
+    Raises:
+        UnsupportedError: they are no axes of both factors.
+    """
+    ranks = [len(b.dims(x)) for x in (A, B)]
+    if len(axes) != 6 or ranks[0] != ranks[1] or any(not 0 <= axis < ranks[0] for axis in axes):
+        message = f"the axes {list(axes)} of a product"
+        raise UnsupportedError(message)
+    texts = [list(ascii_lowercase[: ranks[0]]) for _ in range(3)]
+    for place, (at, letter) in enumerate(zip((0, 0, 1, 1, 2, 2), "mkknmn", strict=True)):
+        texts[at][axes[place]] = letter.upper()
+    one, other, result = ("".join(text) for text in texts)
+    return f"{one},{other}->{result}"
 
 
 @lift(DIALECT, "Einsum")

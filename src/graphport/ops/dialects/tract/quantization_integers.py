@@ -13,6 +13,7 @@ from graphport.ops.dialects.nnef import convolution
 from graphport.ops.dialects.nnef.convolution_borders import Sliding, emitted_padding
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
+from graphport.ops.dialects.tract.matmul import matrix_equation
 from graphport.ops.dialects.tract.types import datum, datum_name
 from graphport.ops.dialects.windows import window_options
 from graphport.ops.folded import folded
@@ -72,16 +73,8 @@ def _among(b: Builder, x: Value, own: str, letters: str) -> Value:
 def qmatmul(
     b: Builder, A: Value, B: Value, bias: Value, *scales: Value, axes: tuple[int, ...] = (), output_type: str = "i32"
 ) -> Value:
-    """A product of matrices of codes; `axes` are those of rows and sums of A, sums and columns of B, then results."""
-    ranks = [len(b.dims(x)) for x in (A, B)]
-    if len(axes) != 6 or ranks[0] != ranks[1] or any(not 0 <= axis < ranks[0] for axis in axes):
-        message = f"the axes {list(axes)} of a product"
-        raise UnsupportedError(message)
-    texts = [list(_LETTERS[: ranks[0]]) for _ in range(3)]
-    for place, (at, letter) in enumerate(zip((0, 0, 1, 1, 2, 2), "mkknmn", strict=True)):
-        texts[at][axes[place]] = letter.upper()
-    one, other, result = ("".join(text) for text in texts)
-    return einsum_q(b, A, B, bias, *scales, expr=f"{one},{other}->{result}", acc="i32", output=output_type)
+    """A product of matrices of codes that lie in any axes."""
+    return einsum_q(b, A, B, bias, *scales, expr=matrix_equation(b, A, B, axes), acc="i32", output=output_type)
 
 
 @word("tract_core_qconv")
