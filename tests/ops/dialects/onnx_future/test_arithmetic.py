@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -14,6 +15,7 @@ import graphport as gp
 if TYPE_CHECKING:
     from pathlib import Path
 
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 KINDS = (np.int8, np.int16, np.int32, np.int64)
 
 
@@ -89,6 +91,37 @@ def test_a_causal_convolution_goes_on_where_it_ended(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.concatenate(parts, 2), expected, atol=1e-5)
     np.testing.assert_array_equal(state, x[:, :, -3:])
     np.testing.assert_array_equal(whole[1], x[:, :, -3:])
+
+
+X = np.array([[1.5, -2, 3], [1.5, 0.25, -7]], np.float32)
+
+
+@pytest.mark.parametrize("half", [np.float16, BFLOAT16])
+@pytest.mark.parametrize(
+    ("op", "arrays", "stated", "expected"),
+    [
+        ("Celu", [X], {"alpha": 2.0}, [np.where(X > 0, X, 2 * np.expm1(X / 2))]),
+        ("Compress", [X, np.array([True, False, True])], {"axis": 1}, [X[:, ::2]]),
+        ("Einsum", [X, X], {"equation": "ij,kj->ik"}, [X @ X.T]),
+        ("OneHot", [np.array([1, -1]), np.int64(3), X[0, :2]], {}, [[[1.5, -2, 1.5], [1.5, 1.5, -2]]]),
+        ("Range", [np.float32(each) for each in (0, 3, 0.5)], {}, [np.arange(0, 3, 0.5)]),
+        ("ReverseSequence", [X.T, np.array([2, 3])], {}, [[[-2, -7], [1.5, 0.25], [3, 1.5]]]),
+        ("Unique", [X], {}, [[-7, -2, 0.25, 1.5, 3], [5, 1, 4, 0, 2], [3, 1, 4, 3, 2, 0], [1, 1, 1, 2, 1]]),
+    ],
+)
+def test_halves_are_computed_in_single_precision(
+    op: str, arrays: list[Any], stated: dict[str, Any], expected: list[Any], half: Any, tmp_path: Path
+) -> None:
+    given = [np.asarray(each).astype(half) if np.asarray(each).dtype == np.float32 else each for each in arrays]
+    found = model(tmp_path / "m.onnx", op, given, results=len(expected), **stated)
+    is_known = half is np.float16 and op not in ("Celu", "Range")
+    kinds = {node.op for node in found.graph}
+    assert op in kinds
+    assert f"onnx.future.{op}" not in kinds
+    assert ("Cast" in kinds) != is_known
+    for one, other in zip(computed(found, given), expected, strict=True):
+        np.testing.assert_array_equal(one, np.asarray(other).astype(one.dtype))
+        assert one.dtype in (half, np.int64)
 
 
 def test_a_range_of_halves_is_computed_in_single_precision_alone(tmp_path: Path) -> None:
