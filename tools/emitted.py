@@ -1,8 +1,12 @@
 """Which operators each rule emits, seen while the tests run: `src/graphport/ops/emitted.json`.
 
-python tools/emitted.py                      run all tests and write what was seen, and nothing else
+python tools/emitted.py                      run all tests but the conformance suites, and write what was seen
 python tools/emitted.py PYTEST ARGUMENTS     run some, and add what was seen to what is known of the rules there are
+python tools/emitted.py -m conformance       so the conformance suites, of which many rules are seen in no other test
 python tools/emitted.py --merge FOLDER       add what runs with `-p tools.emitted` left in FOLDER
+
+Without arguments, what is known of a rule that was seen is forgotten. Of one that was not, it stays while there are the
+rule and the test that showed it: the conformance suites did not run.
 
 As a plugin of pytest (`EMITTED=FOLDER pytest -p tools.emitted`) it wraps the lookup of rules: while a rule runs, what
 its builder makes is written down below the dialect and word that it is the rule of, with the test that was running.
@@ -154,19 +158,22 @@ def pytest_sessionfinish() -> None:
     (folder / f"{os.getpid()}.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
-def merged(folder: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def merged(folder: Path, known: Mapping[str, Any], *, is_whole: bool = False) -> dict[str, Any]:
     """What all processes saw: `{"lower": {dialect: {word: row}}, "lift": {dialect: {operator: row}}}`.
 
-    With `known`, such a document, what that says counts as seen, too; in any case only of rules that there are.
+    What `known`, such a document, says counts as seen, too; if `is_whole`, of rules that the processes did not see, and
+    by tests that there are. In any case only of rules that there are.
 
     A row has `emits`, `always` (those of them that every run emits) and `test`. Words of one function that no test has
     by itself have the row of one that has, with `like`.
     """
-    seen = dict(_rows(known or {}))
+    seen = {} if is_whole else dict(_rows(known))
     for path in sorted(folder.glob("*.json")):
         for kind, dialect, word, some, every, test in json.loads(path.read_text(encoding="utf-8")):
             key, found = (kind, dialect, word), Seen(frozenset(some), frozenset(every), test)
             seen[key] = found.joined(key, seen[key]) if key in seen else found
+    if is_whole:
+        seen = {key: found for key, found in _rows(known) if (ROOT / found.test).is_file()} | seen
     # Rules that are gone, and words of dialects that only a test has.
     seen = {key: found for key, found in seen.items() if _is_there(*key)}
     document: dict[str, Any] = {LOWER: {}, LIFT: {}}
@@ -262,7 +269,7 @@ def main(arguments: list[str]) -> int:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.emitted", "-m", "not conformance"]
         environment = {**os.environ, "EMITTED": folder}
         status = subprocess.run([*command, *(arguments or ["-n", "auto"])], cwd=ROOT, env=environment, check=False)  # noqa: S603  our own interpreter
-        DATA.write_text(text_of(merged(Path(folder), _known() if arguments else None)), encoding="utf-8")
+        DATA.write_text(text_of(merged(Path(folder), _known(), is_whole=not arguments)), encoding="utf-8")
     return status.returncode
 
 

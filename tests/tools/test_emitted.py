@@ -37,8 +37,21 @@ def test_rules_that_are_gone_are_forgotten(tmp_path):
     assert "no_such_dialect" not in found["lift"]
 
 
-def test_all_tests_together_tell_everything(tmp_path):
-    assert merged(tmp_path) == {"lower": {}, "lift": {}}
+def test_all_tests_together_forget_what_they_do_not_show_again(tmp_path):
+    seen = [["lower", "nnef", "relu", ["Max"], ["Max"], "tests/b.py"]]
+    (tmp_path / "1.json").write_text(json.dumps(seen), encoding="utf-8")
+    found = merged(tmp_path, KNOWN, is_whole=True)
+    assert found == {
+        "lower": {"nnef": {"relu": {"emits": ["Max"], "always": ["Max"], "test": "tests/b.py"}}},
+        "lift": {},
+    }
+
+
+def test_all_tests_together_keep_what_tests_show_that_did_not_run(tmp_path):
+    row = {"emits": ["Relu"], "always": ["Relu"], "test": "tests/conformance/test_laws.py"}
+    gone = row | {"test": "tests/conformance/no_such_test.py"}
+    known = {"lower": {"nnef": {"relu": row, "no_such_word": row, "sigmoid": gone}}, "lift": {}}
+    assert merged(tmp_path, known, is_whole=True) == {"lower": {"nnef": {"relu": row}}, "lift": {}}
 
 
 def test_a_part_of_the_tests_keeps_operators_of_onnx_as_they_are(tmp_path):
@@ -49,7 +62,7 @@ def test_a_part_of_the_tests_keeps_operators_of_onnx_as_they_are(tmp_path):
 def test_words_that_only_a_test_has_are_left_out(tmp_path):
     seen = [["lower", "madeup", "double", ["Relu"], ["Relu"], "tests/a.py"]]
     (tmp_path / "1.json").write_text(json.dumps(seen), encoding="utf-8")
-    assert merged(tmp_path) == {"lower": {}, "lift": {}}
+    assert merged(tmp_path, {}) == {"lower": {}, "lift": {}}
 
 
 def test_a_rule_that_a_test_registers_for_a_word_that_there_is_is_not_watched():
