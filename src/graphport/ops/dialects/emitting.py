@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.facts import UNKNOWN, Unknown
 from graphport.ir.graph import Value
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+"""What a lifting makes: a value for each result, or `None` where it has no words for a node."""
 
 
 def emit(b: Builder, word: str, *operands: Value | float | None, **attributes: Attribute) -> Value:

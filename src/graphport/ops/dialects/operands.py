@@ -99,6 +99,11 @@ def vector(b: Builder, numbers: Sequence[int]) -> Value:
     return b.constant(np.array(numbers, np.int64))
 
 
+def index(b: Builder, number: int) -> Value:
+    """A constant of rank 0 of int64: one place, or one axis."""
+    return b.constant(np.array(number, np.int64))
+
+
 def scalar(b: Builder, number: float, dtype: DType) -> Value:
     """A constant of rank 0."""
     with np.errstate(over="ignore"):

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.openvino.arithmetic_reals import REALS
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.binding import ROWS
-from graphport.ops.dialects.openvino.emitting import emitted_reshape, renamed
-from graphport.ops.dialects.operands import cast, dtype_of, integers, real, reshaped, scalar
-from graphport.ops.pages.activation import (
-    Clip,
-    Dropout,
-    Hardmax,
-    HardSigmoid,
-    PRelu,
-    Relu,
-    Sigmoid,
-)
-from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
+from graphport.ops.dialects.openvino.emitting import emitted_extent, emitted_top_k, renamed
+from graphport.ops.dialects.operands import cast, dtype_of, index, integers, reshaped, scalar, vector
+from graphport.ops.pages.activation import Clip, Dropout, Hardmax, PRelu, Relu
+from graphport.ops.pages.arithmetic import Max
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+    from graphport.ops.dialects.emitting import Lifted
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
 
-
-REALS.lower("""
+ROWS.lower("""
 opset1.Sigmoid, opset1.Tanh(x) -> rounded(_(real(x)), x)
 opset1.Elu(x, *, alpha=1.0) -> rounded(Elu(real(x), alpha=alpha), x)
 opset4.HSwish(x) -> rounded(HardSwish(real(x)), x)
@@ -48,7 +38,7 @@ def relu(b: Builder, x: Value) -> Value:
     if dtype in (DType.INT16, DType.INT64):
         # ONNX Runtime has no such kernel.
         wide = cast(b, x, DType.INT64)
-        return cast(b, b(Max, wide, b.constant(np.array(0))), dtype)
+        return cast(b, b(Max, wide, index(b, 0)), dtype)
     return b(Identity, x) if dtype is not None and dtype.kind == "u" else b(Relu, x)
 
 
@@ -89,8 +79,15 @@ ROWS.lower("""
 opset1.Selu(x, alpha: float, scale: float) -> Selu(x, alpha=alpha, gamma=scale)
 # `min(max(x + 3, 0), 6) / 6`
 opset5.HSigmoid(x) -> HardSigmoid(x, alpha=1 / 6, beta=0.5)
+opset1.HardSigmoid(x, alpha, beta)
+    -> known(alpha) is not None and known(beta) is not None: HardSigmoid(x, alpha=known(alpha), beta=known(beta))
+    -> Max(Min(Add(Mul(x, alpha), beta), 1), 0)
 opset2.Gelu, opset7.Gelu(x, *, approximation_mode="erf")
     -> Gelu(x, approximate="tanh" if approximation_mode == "tanh" else "none")
+# Runtimes have no kernel for the word.
+opset4.Swish(x, beta=None)
+    -> beta is None or known(beta) == 1: Mul(x, Sigmoid(x))
+    -> Mul(x, Sigmoid(Mul(x, beta)))
 """)
 ROWS.lift("""
 LeakyRelu -> opset1.PReLU(x, like(x, [alpha]))
@@ -100,6 +97,15 @@ Gelu -> opset7.Gelu(x, approximation_mode="tanh" if approximate == "tanh" else "
 Swish
     -> alpha == 1: opset4.Swish(x)
     -> opset4.Swish(x, alpha)
+# A bound of rank 1 would give a scalar an axis.
+Clip
+    -> min is None and max is None: renamed(input)
+    -> min is None: opset1.Minimum(input, emitted_scalar(max))
+    -> max is None: opset1.Maximum(input, emitted_scalar(min))
+    -> low = known(min); high = known(max);
+       low is not None and high is not None and low <= high and is_floating(input):
+       opset1.Clamp(input, min=low, max=high)
+    -> opset1.Minimum(opset1.Maximum(input, emitted_scalar(min)), emitted_scalar(max))
 # Integers are shrunk as reals, and cut off.
 Shrink
     -> is_floating(input) or (bias % 1 == 0 and lambd % 1 == 0):
@@ -120,71 +126,15 @@ def clamp(b: Builder, x: Value, *, min: float, max: float) -> Value:
     return b(Clip, x, b.constant(low, dtype), b.constant(high, dtype))
 
 
-@Clip.lift("openvino")
-def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
-    match min, max:
-        case None, None:
-            return (renamed(b, input),)
-        case None, high:
-            return b.word("opset1.Minimum", input, _bound(b, high))
-        case low, None:
-            return b.word("opset1.Maximum", input, _bound(b, low))
-        case low, high:
-            pass
-    bounds = real(low), real(high)
-    if bounds[0] is not None and bounds[1] is not None and bounds[0] <= bounds[1] and dtype_of(input).is_floating:
-        return b.word("opset1.Clamp", input, min=bounds[0], max=bounds[1])
-    return b.word("opset1.Minimum", emit(b, "opset1.Maximum", input, _bound(b, low)), _bound(b, high))
-
-
-def _bound(b: Builder, bound: Value) -> Value:
-    """A bound of rank 1 would give a scalar an axis."""
-    if not b.dims(bound):
-        return bound
-    return emitted_reshape(b, bound, ())
-
-
-@lower("openvino", "opset1.HardSigmoid")
-def hard_sigmoid(b: Builder, x: Value, alpha: Value, beta: Value) -> Value:
-    """`alpha * x + beta` clipped to [0, 1]."""
-    slope, offset = real(alpha), real(beta)
-    if slope is not None and offset is not None:
-        return b(HardSigmoid, x, alpha=slope, beta=offset)
-    line = b(Add, b(Mul, x, alpha), beta)
-    return b(Max, b(Min, line, b.like(x, 1)), b.like(x, 0))
-
-
-@lower("openvino", "opset4.Swish")
-def swish(b: Builder, x: Value, beta: Value | None = None) -> Value:
-    """`x * sigmoid(beta * x)`, said with both: runtimes have no kernel for the word."""
-    return b(Mul, x, b(Sigmoid, x if beta is None or real(beta) == 1 else b(Mul, x, beta)))
-
-
 @Hardmax.lift("openvino")
 def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     """The place of the first largest number, spread over the axis again."""
     dims = b.dims(input)
-    if not dims:
+    if not dims or not isinstance(dims[axis], int):
         return None
-    axis %= len(dims)
-    indices = emits(
-        b,
-        "opset11.TopK",
-        2,
-        input,
-        b.constant(np.array(1, np.int64)),
-        axis=axis,
-        mode="max",
-        sort="value",
-        stable=True,
-        index_element_type=DType.INT64,
-    )[1]
-    flat = emit(b, "opset1.Squeeze", indices, b.constant(np.array([axis], np.int64)))
-    length = dims[axis]
-    if not isinstance(length, int):
-        return None
+    places = emit(b, "opset1.Squeeze", emitted_top_k(b, input, 1, axis)[1], vector(b, [axis % len(dims)]))
     ends = b.like(input, 1), b.like(input, 0)
-    return b.word("opset1.OneHot", flat, b.constant(np.array(length, np.int64)), *ends, axis=axis)
+    return b.word("opset1.OneHot", places, emitted_extent(b, input, axis), *ends, axis=axis % len(dims))
 
 
 @Dropout.lift("openvino")

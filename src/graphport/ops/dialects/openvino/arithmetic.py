@@ -2,134 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.binding import ROWS
-from graphport.ops.dialects.openvino.emitting import renamed
+from graphport.ops.dialects.openvino.emitting import emitted_cast, renamed, wrapping
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.folded import Widened
-from graphport.ops.pages.arithmetic import (
-    Abs,
-    Add,
-    BitShift,
-    BitwiseNot,
-    Cast,
-    CastLike,
-    Ceil,
-    Div,
-    Floor,
-    Max,
-    Mean,
-    Min,
-    Mod,
-    Mul,
-    Neg,
-    Pow,
-    Round,
-    Sign,
-    Sub,
-    Sum,
-)
-from graphport.ops.pages.comparison import And, Equal, Less, Not, Where, Xor
+from graphport.ops.pages.arithmetic import Cast, CastLike, Pow
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Attribute, Value
+    from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.dialects.emitting import Lifted
 
 _MOST_SEEN = 64
-Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-def _chained(page: Page, word: str) -> None:
-    """A binary word for a page that takes any number of operands."""
+def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> Value:
+    """A binary word for an operator that takes any number of operands.
 
-    @lower("openvino", word)
-    def lowered(b: Builder, x: Value, y: Value) -> Value:
-        return b(page, x, y)
-
-    @lift("openvino", page.name)
-    def lifted(b: Builder, *data_0: Value) -> tuple[Value, ...]:
-        return _folded(b, word, data_0)
-
-
-def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    Raises:
+        UnsupportedError: there are none.
+    """
     if not operands:
         message = f"{word} of nothing"
         raise UnsupportedError(message)
-    if len(operands) == 1:
-        return (renamed(b, operands[0]),)
-    total = operands[0]
-    for operand in operands[1:]:
-        total = emit(b, word, total, operand)
-    return (total,)
+    return renamed(b, operands[0]) if len(operands) == 1 else reduce(partial(emit, b, word), operands)
 
 
-_chained(Max, "opset1.Maximum")
-_chained(Min, "opset1.Minimum")
-
-
-def wrapped(b: Builder, word: str, *operands: Value, **attributes: Attribute) -> Lifted:
-    """Bytes computed in 32 bits, for OpenVINO 2026.4 saturates what ONNX lets wrap; `None` of other types."""
-    fact = operands[0].fact
-    dtype = fact.dtype if isinstance(fact, TensorFact) else None
-    if dtype not in (DType.INT8, DType.UINT8):
-        return None
-    wide = emit(b, word, *(emitted_cast(b, x, DType.INT32) for x in operands), **attributes)
-    facts = [TensorFact(dtype, wide.fact.shape if isinstance(wide.fact, TensorFact) else None)]
-    return b.word("opset1.Convert", wide, facts=facts, destination_type=dtype)
-
-
-@Add.lift("openvino")
-def lift_add(b: Builder, x: Value, y: Value) -> Lifted:
-    return wrapped(b, "opset1.Add", x, y)
-
-
-@Sub.lift("openvino")
-def lift_sub(b: Builder, x: Value, y: Value) -> Lifted:
-    return wrapped(b, "opset1.Subtract", x, y)
-
-
-@Mul.lift("openvino")
-def lift_mul(b: Builder, x: Value, y: Value) -> Lifted:
-    return wrapped(b, "opset1.Multiply", x, y)
-
-
-@Div.lift("openvino")
-def lift_div(b: Builder, x: Value, y: Value) -> Lifted:
-    """OpenVINO 2026.4 rounds quotients of bytes where extents are open."""
-    if dtype_of(x).is_floating:
-        return b.word("opset1.Divide", x, y)
-    in_bytes = wrapped(b, "opset1.Divide", x, y, m_pythondiv=False)
-    return in_bytes or b.word("opset1.Divide", x, y, m_pythondiv=False)
-
-
-@Neg.lift("openvino")
-def lift_neg(b: Builder, x: Value) -> Lifted:
-    return wrapped(b, "opset1.Negative", x)
-
-
-ROWS.lower("""
-opset1.Abs(x) -> Abs(x)
-opset1.Mod(x, y) -> Mod(x, y, fmod=1)
-opset1.SquaredDifference(x, y) -> Mul(gap := Sub(x, y), gap)
-""")
-
-
-@Abs.lift("openvino")
-def lift_abs(b: Builder, x: Value) -> tuple[Value, ...]:
-    """OpenVINO 2026.4 drops `Abs` of what constants and shapes decide, also where it is negative."""
-    if not _is_decided(x):
-        return wrapped(b, "opset1.Abs", x) or b.word("opset1.Abs", x)
-    return b.word("opset1.Maximum", x, emit(b, "opset1.Negative", x))
-
-
-def _is_decided(x: Value) -> bool:
+def _is_decided(_b: Builder, x: Value) -> bool:
     """Whether constants and shapes alone decide a value, as far as that is seen at once."""
     waiting, seen = [x], {x}
     while waiting:
@@ -145,50 +52,95 @@ def _is_decided(x: Value) -> bool:
     return True
 
 
-@Sum.lift("openvino")
-def lift_sum(b: Builder, *data_0: Value) -> tuple[Value, ...]:
-    return _folded(b, "opset1.Add", data_0)
+def _unsigned(_b: Builder, x: Value) -> DType:
+    """The type without a sign that holds the bits; ONNX Runtime shifts none of sixteen."""
+    bits = dtype_of(x).bits
+    return DType.of(f"uint{32 if bits == 16 else bits}")
 
 
-@Mean.lift("openvino")
-def lift_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
-    (total,) = _folded(b, "opset1.Add", data_0)
-    return (emit(b, "opset1.Divide", total, float(len(data_0))),)
-
-
-ROWS.lift("""
+ROWS.having(unsigned=_unsigned).lower("""
+opset1.Acos, opset1.Asin, opset1.Atan, opset1.Cos, opset1.Cosh, opset1.Erf, opset1.Exp, opset1.Log, opset1.Sin,
+    opset1.Sinh, opset1.Sqrt, opset1.Tan, opset4.Acosh, opset4.Asinh, opset4.Atanh(x) -> rounded(_(real(x)), x)
+opset1.Abs(x) -> Abs(x)
+opset1.Maximum(x, y) -> Max(x, y)
+opset1.Minimum(x, y) -> Min(x, y)
+opset1.SquaredDifference(x, y) -> Mul(gap := Sub(x, y), gap)
+# Of integers rounded down, or toward zero where Python's rule is switched off.
+opset1.Divide(x, y, *, m_pythondiv=True)
+    -> quotient = Div(x, y); not m_pythondiv or kind(x) != "i": quotient
+    -> Sub(quotient, cast(And(Not(Equal(Mul(quotient, y), x)), Xor(Less(x, 0), Less(y, 0))), dtype(x)))
+opset1.Mod(x, y) -> Mod(x, y, fmod=1)
+# The rest of a division that rounds down, which has the sign of `y`.
+opset1.FloorMod(x, y)
+    -> not is_floating(x): Mod(x, y)
+    -> rest = Mod(x, y, fmod=1); Where(And(Xor(Less(rest, 0), Less(y, 0)), Not(Equal(rest, 0))), Add(rest, y), rest)
+# Roundings leave integers alone.
+opset1.Floor(x)
+    -> is_floating(x): Floor(x)
+    -> Identity(x)
+opset1.Ceiling(x)
+    -> is_floating(x): Ceil(x)
+    -> Identity(x)
+opset5.Round(x, *, mode="half_to_even")
+    -> not is_floating(x): Identity(x)
+    -> mode == "half_to_even": Round(x)
+    # Adding a half would round 0.49999997 up: what is left above the floor is exact.
+    -> size = Abs(x); below = Floor(size); Mul(Sign(x), Add(below, cast(Not(Less(Sub(size, below), 0.5)), dtype(x))))
+opset13.BitwiseAnd(x, y)
+    -> dtype(x) is bool: And(x, y)
+    -> BitwiseAnd(x, y)
+opset13.BitwiseOr(x, y)
+    -> dtype(x) is bool: Or(x, y)
+    -> BitwiseOr(x, y)
+opset13.BitwiseXor(x, y)
+    -> dtype(x) is bool: Xor(x, y)
+    -> BitwiseXor(x, y)
+opset13.BitwiseNot(x)
+    -> dtype(x) is bool: Not(x)
+    -> BitwiseNot(x)
+opset15.BitwiseLeftShift(x, y)
+    -> wide = unsigned(x); cast(BitShift(cast(x, wide), cast(y, wide), direction="LEFT"), dtype(x))
+# Of a negative number, ones follow.
+opset15.BitwiseRightShift(x, y)
+    -> wide = unsigned(x); kind(x) == "u": cast(BitShift(cast(x, wide), cast(y, wide), direction="RIGHT"), dtype(x))
+    -> is_negative = Less(x, 0); bits = cast(Where(is_negative, BitwiseNot(x), x), wide);
+       moved = cast(BitShift(bits, cast(y, wide), direction="RIGHT"), dtype(x));
+       Where(is_negative, BitwiseNot(moved), moved)
+""")
+ROWS.having(
+    folded=_folded, length=lambda _b, operands: float(len(operands)), is_decided=_is_decided, wrapping=wrapping
+).lift("""
+Add -> wrapping("opset1.Add", a, b)
+Sub -> wrapping("opset1.Subtract", a, b)
+Mul -> wrapping("opset1.Multiply", a, b)
+Neg -> wrapping("opset1.Negative", x)
+# OpenVINO 2026.4 rounds quotients of bytes where extents are open.
+Div
+    -> is_floating(a): opset1.Divide(a, b)
+    -> wrapping("opset1.Divide", a, b, m_pythondiv=False)
+# It drops `Abs` of what constants and shapes decide, also where it is negative.
+Abs
+    -> is_decided(x): opset1.Maximum(x, opset1.Negative(x))
+    -> wrapping("opset1.Abs", x)
+Max -> folded("opset1.Maximum", data_0)
+Min -> folded("opset1.Minimum", data_0)
+Sum -> folded("opset1.Add", data_0)
+Mean -> opset1.Divide(folded("opset1.Add", data_0), length(data_0))
 Reciprocal -> opset1.Divide(like(x, 1), x)
 Mod
     -> fmod: opset1.Mod(a, b)
     -> opset1.FloorMod(a, b)
+Floor -> opset1.Floor(x)
+Ceil -> opset1.Ceiling(x)
 Round -> opset5.Round(x, mode="half_to_even")
 BitShift
     -> direction == "LEFT": opset15.BitwiseLeftShift(x, y)
     -> opset15.BitwiseRightShift(x, y)
+BitwiseAnd -> opset13.BitwiseAnd(a, b)
+BitwiseOr -> opset13.BitwiseOr(a, b)
+BitwiseXor -> opset13.BitwiseXor(a, b)
+BitwiseNot -> opset13.BitwiseNot(x)
 """)
-
-
-@lower("openvino", "opset1.Divide")
-def divide(b: Builder, x: Value, y: Value, *, m_pythondiv: bool = True) -> Value:
-    """The quotient; of integers rounded down, or toward zero where Python's rule is switched off."""
-    quotient = b(Div, x, y)
-    dtype = dtype_of(x)
-    if not m_pythondiv or dtype.kind != "i":
-        return quotient
-    zero = b.like(x, 0)
-    is_inexact = b(Not, b(Equal, b(Mul, quotient, y), x))
-    is_negative = b(Xor, b(Less, x, zero), b(Less, y, zero))
-    return b(Sub, quotient, b(Cast, b(And, is_inexact, is_negative), to=dtype))
-
-
-@lower("openvino", "opset1.FloorMod")
-def floor_mod(b: Builder, x: Value, y: Value) -> Value:
-    """The rest of a division that rounds down; it has the sign of `y`."""
-    if not dtype_of(x).is_floating:
-        return b(Mod, x, y)
-    rest, zero = b(Mod, x, y, fmod=1), b.like(x, 0)
-    differs = b(Xor, b(Less, rest, zero), b(Less, y, zero))
-    return b(Where, b(And, differs, b(Not, b(Equal, rest, zero))), b(Add, rest, y), rest)
 
 
 @lower("openvino", "opset1.Power")
@@ -211,36 +163,6 @@ def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
     return (emitted_cast(b, emit(b, "opset1.Power", emitted_cast(b, x, exponent), y), base),)
 
 
-def _exact_for_integers(page: Page, word: str) -> None:
-    """A rounding, which leaves integers alone."""
-
-    @lower("openvino", word)
-    def lowered(b: Builder, x: Value) -> Value:
-        return b(page, x) if dtype_of(x).is_floating else b(Identity, x)
-
-    @lift("openvino", page.name)
-    def lifted(b: Builder, x: Value) -> tuple[Value, ...]:
-        return b.word(word, x)
-
-
-_exact_for_integers(Floor, "opset1.Floor")
-_exact_for_integers(Ceil, "opset1.Ceiling")
-
-
-@lower("openvino", "opset5.Round")
-def rounded(b: Builder, x: Value, *, mode: str = "half_to_even") -> Value:
-    """The nearest integer; halves to the even one, or away from zero."""
-    if not dtype_of(x).is_floating:
-        return b(Identity, x)
-    if mode == "half_to_even":
-        return b(Round, x)
-    # Adding a half would round 0.49999997 up: what is left above the floor is exact.
-    size = b(Abs, x)
-    below = b(Floor, size)
-    goes_up = b(Not, b(Less, b(Sub, size, below), b.like(x, 0.5)))
-    return b(Mul, b(Sign, x), b(Add, below, b(Cast, goes_up, to=dtype_of(x))))
-
-
 @lower("openvino", "opset1.Convert")
 def convert(b: Builder, x: Value, *, destination_type: DType | str | None = None) -> Value:
     """`x` in another element type."""
@@ -257,14 +179,7 @@ _UNCONVERTED = frozenset({DType.FLOAT4E2M1, DType.FLOAT8E8M0})
 """Element types of compressed weights that no runtime of ONNX converts."""
 
 _FOREIGN = frozenset(
-    {
-        DType.COMPLEX64,
-        DType.COMPLEX128,
-        DType.STRING,
-        DType.FLOAT8E4M3FNUZ,
-        DType.FLOAT8E5M2FNUZ,
-        DType.INT2,
-    }
+    {DType.COMPLEX64, DType.COMPLEX128, DType.STRING, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2FNUZ, DType.INT2}
 )
 """Element types that OpenVINO has not, or does not convert."""
 
@@ -287,16 +202,6 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
 
 
 _SATURATED = {DType.FLOAT8E4M3FN: 448.0, DType.FLOAT8E5M2: 57344.0}
-
-
-def emitted_cast(b: Builder, x: Value, to: DType) -> Value:
-    """`x` in another element type, said inside a lifting; itself if it has that."""
-    if dtype_of(x) is to:
-        return x
-    fact = x.fact if isinstance(x.fact, TensorFact) else TensorFact(None, None)
-    is_exact = to.is_integer and dtype_of(x).is_integer
-    facts = [TensorFact(to, fact.shape, fact.elements if is_exact else None)]
-    return b.word("opset1.Convert", x, facts=facts, destination_type=to)[0]
 
 
 @lower("openvino", "opset1.ConvertLike")
@@ -368,51 +273,3 @@ def promoted(x: DType, y: DType, u64_target: DType = DType.FLOAT32) -> DType:
     if unsigned.bits >= 64:
         return u64_target
     return DType.of(f"int{max(signed.bits, 2 * unsigned.bits)}")
-
-
-ROWS.lower("""
-opset13.BitwiseAnd(x, y)
-    -> dtype(x) is bool: And(x, y)
-    -> BitwiseAnd(x, y)
-opset13.BitwiseOr(x, y)
-    -> dtype(x) is bool: Or(x, y)
-    -> BitwiseOr(x, y)
-opset13.BitwiseXor(x, y)
-    -> dtype(x) is bool: Xor(x, y)
-    -> BitwiseXor(x, y)
-opset13.BitwiseNot(x)
-    -> dtype(x) is bool: Not(x)
-    -> BitwiseNot(x)
-""")
-ROWS.lift("""
-BitwiseAnd -> opset13.BitwiseAnd(a, b)
-BitwiseOr -> opset13.BitwiseOr(a, b)
-BitwiseXor -> opset13.BitwiseXor(a, b)
-BitwiseNot -> opset13.BitwiseNot(x)
-""")
-
-
-def _unsigned(dtype: DType) -> DType:
-    """The type without a sign that holds the bits; ONNX Runtime shifts none of sixteen."""
-    return DType.of("uint32" if dtype.bits == 16 else f"uint{dtype.bits}")
-
-
-@lower("openvino", "opset15.BitwiseLeftShift")
-def left_shift(b: Builder, x: Value, y: Value) -> Value:
-    """The bits of `x` moved up; what leaves is lost."""
-    dtype = dtype_of(x)
-    wide = _unsigned(dtype)
-    return cast(b, b(BitShift, cast(b, x, wide), cast(b, y, wide), direction="LEFT"), dtype)
-
-
-@lower("openvino", "opset15.BitwiseRightShift")
-def right_shift(b: Builder, x: Value, y: Value) -> Value:
-    """The bits of `x` moved down; of a negative number, ones follow."""
-    dtype = dtype_of(x)
-    wide = _unsigned(dtype)
-    if dtype.kind == "u":
-        return cast(b, b(BitShift, cast(b, x, wide), cast(b, y, wide), direction="RIGHT"), dtype)
-    is_negative = b(Less, x, b.like(x, 0))
-    bits = b(Where, is_negative, b(BitwiseNot, x), x)
-    moved = cast(b, b(BitShift, cast(b, bits, wide), cast(b, y, wide), direction="RIGHT"), dtype)
-    return b(Where, is_negative, b(BitwiseNot, moved), moved)

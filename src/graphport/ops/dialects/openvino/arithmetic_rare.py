@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.openvino.reshape_spaces import Length, lengths, shaped
-from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
+from graphport.ops.dialects.operands import cast, dtype_of, index, scalar, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Log, Mul, Round, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Less, Where
@@ -121,7 +121,7 @@ def _nv12(b: Builder, y: Value, uv: Value | None) -> tuple[Value, Value, Value]:
     pairs = _rows(b, y, height, _times(b, height, 3, 2)) if uv is None else uv
     bright = _rows(b, y, 0, height) if uv is None else y
     pairs = shaped(b, pairs, [n, _times(b, height, 1, 2), _times(b, width, 1, 2), 2])
-    u, v = (b(Gather, pairs, b.constant(np.array([place], np.int64)), axis=3) for place in (0, 1))
+    u, v = (b(Gather, pairs, vector(b, [place]), axis=3) for place in (0, 1))
     return bright, u, v
 
 
@@ -132,7 +132,7 @@ def _i420(b: Builder, y: Value, u: Value | None, v: Value | None) -> tuple[Value
     quarter = _times(b, height, 1, 2), _times(b, width, 1, 2)
     # Behind the brightness stand both chroma, each a quarter of its places.
     both = shaped(b, _rows(b, y, height, _times(b, height, 3, 2)), [n, 2, *quarter, 1])
-    u, v = (b(Gather, both, b.constant(np.array(place, np.int64)), axis=1) for place in (0, 1))
+    u, v = (b(Gather, both, index(b, place), axis=1) for place in (0, 1))
     return _rows(b, y, 0, height), u, v
 
 

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial, reduce
 from math import sqrt
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import reserve
 from graphport.core.dims import Dim, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.arithmetic import emitted_cast
-from graphport.ops.dialects.openvino.emitting import emitted_reshape, emitted_transpose
-from graphport.ops.dialects.operands import cast, dtype_of, real, scalar, sizes, transposed, vector
+from graphport.ops.dialects.extents import counted, entry, extent
+from graphport.ops.dialects.openvino.emitting import (
+    emitted_cast,
+    emitted_extent,
+    emitted_gather,
+    emitted_range,
+    emitted_reshape,
+    emitted_slice,
+    emitted_transpose,
+)
+from graphport.ops.dialects.operands import cast, dtype_of, index, real, scalar, sizes, transposed, vector
 from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.arithmetic import Add, Mul, Reciprocal, Sqrt
 from graphport.ops.pages.attention import Attention
 from graphport.ops.pages.attention.attention import PRECISIONS
 from graphport.ops.pages.comparison import LessOrEqual, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Concat, Expand, Shape, Unsqueeze
 from graphport.ops.views.attention import AttentionView, RotaryEmbeddingView, TensorScatterView
@@ -33,8 +39,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 @lower("openvino", "opset13.ScaledDotProductAttention")
@@ -103,7 +108,7 @@ def _decomposed(
     scores = b(MatMul, b(Mul, q, scale), turned)
     hidden = scalar(b, -np.inf, dtype)
     if causal:
-        rows, columns = (_counted(b, scores, axis) for axis in (-2, -1))
+        rows, columns = (counted(b, extent(b, scores, axis)) for axis in (-2, -1))
         scores = b(Where, b(LessOrEqual, columns, b(Unsqueeze, rows, vector(b, [1]))), scores, hidden)
     elif mask is not None and dtype_of(mask) is DType.BOOL:
         scores = b(Where, mask, scores, hidden)
@@ -114,14 +119,7 @@ def _decomposed(
 
 def _root(b: Builder, q: Value) -> Value:
     """One over the root of the size of a head, which only the run tells."""
-    size = b(Gather, b(Shape, q), b.constant(np.array(-1, np.int64)))
-    return b(Reciprocal, b(Sqrt, cast(b, size, dtype_of(q))))
-
-
-def _counted(b: Builder, x: Value, axis: int) -> Value:
-    zero, one = b.constant(np.array(0, np.int64)), b.constant(np.array(1, np.int64))
-    place = b.constant(np.array(axis, np.int64))
-    return b(Range, zero, b(Gather, b(Shape, x), place), one)
+    return b(Reciprocal, b(Sqrt, cast(b, entry(b, b(Shape, q), -1, 0), dtype_of(q))))
 
 
 # The way to OpenVINO
@@ -217,33 +215,15 @@ def _repeated(b: Builder, x: Value, queries: Dim) -> Value:
     if decide_equal(count, queries) is True:
         return x
     (wanted, own) = sizes([queries, count], "the numbers of heads")
-    every = vector(b, [int(n) for n in np.repeat(np.arange(own), wanted // own)])
-    return emit(b, "opset8.Gather", x, every, b.constant(np.array(1, np.int64)))
-
-
-def _length(b: Builder, x: Value, axis: int) -> Value:
-    """An extent as a number of rank 0."""
-    n = b.dims(x)[axis]
-    if isinstance(n, int):
-        return b.constant(np.array(n, np.int64))
-    zero = b.constant(np.array(0, np.int64))
-    return emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", x), b.constant(np.array(axis, np.int64)), zero)
+    return emitted_gather(b, x, np.repeat(np.arange(own), wanted // own).tolist(), 1)
 
 
 def _offset(b: Builder, q: Value, past_key: Value | None, lengths: Value | None) -> Value | None:
     """How many keys stand before the first query, one number or one a sample; `None` for none."""
     if lengths is not None:
-        behind = emit(b, "opset1.Subtract", lengths, _length(b, q, 2))
+        behind = emit(b, "opset1.Subtract", lengths, emitted_extent(b, q, 2))
         return emitted_reshape(b, behind, (-1, 1, 1, 1))
-    return None if past_key is None else _length(b, past_key, 2)
-
-
-def _range(b: Builder, x: Value, axis: int) -> Value:
-    n = b.dims(x)[axis]
-    if isinstance(n, int):
-        return b.constant(np.arange(reserve(n), dtype=np.int64))
-    zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
-    return emit(b, "opset4.Range", zero, _length(b, x, axis), one, output_type=DType.INT64)
+    return None if past_key is None else emitted_extent(b, past_key, 2)
 
 
 def _seen(
@@ -252,9 +232,9 @@ def _seen(
     """Which keys each query may see, but for the mask; `None` for all."""
     left, right = window
     found: list[Value] = []
-    columns = _range(b, scores, 3)
+    columns = emitted_range(b, scores, 3)
     if left >= 0 or right >= 0:
-        rows = emit(b, "opset1.Unsqueeze", _range(b, scores, 2), vector(b, [1]))
+        rows = emit(b, "opset1.Unsqueeze", emitted_range(b, scores, 2), vector(b, [1]))
         if offset is not None:
             rows = emit(b, "opset1.Add", rows, offset)
         ahead = emit(b, "opset1.Subtract", columns, rows)
@@ -264,10 +244,7 @@ def _seen(
             found.append(emit(b, "opset1.GreaterEqual", ahead, -left))
     if lengths is not None:
         found.append(emit(b, "opset1.Less", columns, emitted_reshape(b, lengths, (-1, 1, 1, 1))))
-    total: Value | None = None
-    for each in found:
-        total = each if total is None else emit(b, "opset1.LogicalAnd", total, each)
-    return total
+    return reduce(partial(emit, b, "opset1.LogicalAnd"), found) if found else None
 
 
 def _biased(b: Builder, scores: Value, mask: Value | None, seen: Value | None) -> tuple[Value, bool]:
@@ -334,9 +311,13 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     heads = _with_heads(b, op.x, op.num_heads or 1) if rank == 3 else op.x
     (size,) = sizes(b.dims(heads)[3:], "the size of a head")
     turned = op.rotary_embedding_dim or size
-    caches = [_angles(b, cache, op.position_ids) for cache in (op.cos_cache, op.sin_cache)]
-    inner, rest = (_columns(b, heads, start, stop) for start, stop in ((0, turned), (turned, size)))
-    y = _rotated(b, inner, caches[0], caches[1], turned, interleaved=bool(op.interleaved))
+    caches = op.cos_cache, op.sin_cache
+    if op.position_ids is not None:
+        caches = tuple(emitted_gather(b, cache, op.position_ids) for cache in caches)
+    # Cosines and sines [batch, 1, length, half].
+    cos, sin = (emit(b, "opset1.Unsqueeze", cache, vector(b, [1])) for cache in caches)
+    inner, rest = (emitted_slice(b, heads, start, stop, 3) for start, stop in ((0, turned), (turned, size)))
+    y = _rotated(b, inner, cos, sin, turned, interleaved=bool(op.interleaved))
     if turned < size:
         y = emit(b, "opset1.Concat", y, rest, axis=3)
     if rank == 4:
@@ -344,23 +325,10 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     return (_joined(b, _Heads(heads, heads, heads, side_by_side=True), y),)
 
 
-def _angles(b: Builder, cache: Value, positions: Value | None) -> Value:
-    """Cosines or sines [batch, 1, length, half]."""
-    zero = b.constant(np.array(0, np.int64))
-    found = cache if positions is None else emit(b, "opset8.Gather", cache, positions, zero)
-    return emit(b, "opset1.Unsqueeze", found, vector(b, [1]))
-
-
-def _columns(b: Builder, x: Value, start: int, stop: int, step: int = 1) -> Value:
-    return emit(b, "opset8.Slice", x, *(vector(b, [n]) for n in (start, stop, step, 3)))
-
-
 def _rotated(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interleaved: bool) -> Value:
     half = size // 2
-    if interleaved:
-        first, second = _columns(b, x, 0, size, 2), _columns(b, x, 1, size, 2)
-    else:
-        first, second = _columns(b, x, 0, half), _columns(b, x, half, size)
+    parts = ((0, size, 3, 2), (1, size, 3, 2)) if interleaved else ((0, half, 3), (half, size, 3))
+    first, second = (emitted_slice(b, x, *part) for part in parts)
     products = [
         (emit(b, "opset1.Multiply", one, cos), emit(b, "opset1.Multiply", other, sin))
         for one, other in ((first, second), (second, first))
@@ -383,14 +351,13 @@ def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     if at == 0:
         message = "a cache along the batch"
         raise UnsupportedError(message)
-    steps = _range(b, op.update, at)
+    steps = emitted_range(b, op.update, at)
     behind = [1] * (rank - at - 1)
     places = emitted_reshape(b, steps, (-1, *behind))
     if op.write_indices is not None:
         start = emitted_reshape(b, emitted_cast(b, op.write_indices, DType.INT64), (-1, *[1] * (rank - 1)))
         places = emit(b, "opset1.Add", places, start)
     if op.mode == "circular":
-        places = emit(b, "opset1.FloorMod", places, _length(b, op.past_cache, at))
+        places = emit(b, "opset1.FloorMod", places, emitted_extent(b, op.past_cache, at))
     every = emit(b, "opset3.Broadcast", places, emit(b, "opset3.ShapeOf", op.update), mode="bidirectional")
-    place = b.constant(np.array(at, np.int64))
-    return b.word("opset3.ScatterElementsUpdate", op.past_cache, every, op.update, place)
+    return b.word("opset3.ScatterElementsUpdate", op.past_cache, every, op.update, index(b, at))

@@ -9,9 +9,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import cast, dtype_of
-from graphport.ops.pages.comparison import (
-    Where,
-)
+from graphport.ops.pages.comparison import Where
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

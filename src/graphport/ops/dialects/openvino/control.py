@@ -17,6 +17,7 @@ from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.captures import copied
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.openvino.control_bodies import Edges, Map
+from graphport.ops.dialects.operands import vector
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop
 
@@ -102,7 +103,7 @@ def _scalar(b: Builder, x: Value, emit_: OpBuilder | None = None) -> Value:
     if isinstance(x.fact, TensorFact) and x.fact.shape == ():
         return x
     op = emit_ or OpBuilder(b)
-    return op("Reshape", x, b.constant(np.array([], np.int64)) if emit_ is None else _nothing(emit_))
+    return op("Reshape", x, vector(b, []) if emit_ is None else _nothing(emit_))
 
 
 def _nothing(op: OpBuilder) -> Value:
@@ -271,12 +272,12 @@ class _Lowering:
         rank = len(fact.shape) - 1
         axis = slice_.axis % rank
         if slice_.is_backward:
-            numbers = (self._b.constant(np.array([n], np.int64)) for n in (-1, _LOWEST, 0, -1))
+            numbers = (vector(self._b, [n]) for n in (-1, _LOWEST, 0, -1))
             stacked = op("Slice", stacked, *numbers)
         order = (*range(1, axis + 1), 0, *range(axis + 1, rank + 1))
         moved = op("Transpose", stacked, perm=order)
         extents = op("Shape", moved)
-        ends = [self._b.constant(np.array([n], np.int64)) for n in (0, axis, axis + 2, rank + 1, -1)]
+        ends = [vector(self._b, [n]) for n in (0, axis, axis + 2, rank + 1, -1)]
         shape = op(
             "Concat",
             op("Slice", extents, ends[0], ends[1]),

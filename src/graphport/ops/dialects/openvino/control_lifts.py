@@ -14,6 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.captures import captured, close, copied, facts_of_results
 from graphport.ops.dialects.openvino.control_bodies import Map
+from graphport.ops.dialects.operands import index, vector
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop, Scan
 
@@ -47,13 +48,13 @@ def lift_loop(
     emit_end = Builder(b.inference, inner, None, origin=b.origin, stem=b.stem)
     outputs = inner.outputs
     stacked = outputs[1 + len(carried) :]
-    axis = emit_end.constant(np.array([0], np.int64))
+    axis = vector(emit_end, [0])
     joined = [emit_end(registry.pages()["Unsqueeze"], value, axis) for value in stacked]
     inner.set_outputs([*outputs[: 1 + len(carried)], *joined])
     for value, dtype in zip(inner.inputs[:2], (DType.INT64, DType.BOOL), strict=True):
         value.fact = TensorFact(dtype, ())
     places = close(inner, outside)
-    trips = b.constant(np.array(-1, np.int64)) if m is None else m
+    trips = index(b, -1) if m is None else m
     condition = b.constant(np.array(True)) if cond is None else cond
     first = 2 + len(carried)
     inputs: Map = (
@@ -112,7 +113,7 @@ def lift_scan(
     end = Builder(b.inference, inner, None, origin=b.origin, stem=b.stem)
     for place, axis in zip(range(states, count), scan_output_axes or (0,) * (count - states), strict=True):
         ends.append(_axis(axis, len(end.dims(outputs[place])) + 1))
-        along = end.constant(np.array([ends[-1]], np.int64))
+        along = vector(end, [ends[-1]])
         outputs[place] = end(registry.pages()["Unsqueeze"], outputs[place], along)
     is_nested = any(_walks(node) for each in walk(inner) for node in each)
     if is_nested:
@@ -172,6 +173,6 @@ def _take_axis_away(b: Builder, body: Graph, value: Value, operand: Value, axis:
     users = list(value.uses)
     value.fact = TensorFact(fact.dtype if isinstance(fact, TensorFact) else None, part)
     front = Builder(b.inference, body, body.first, origin=b.origin, stem=b.stem)
-    entry = front(registry.pages()["Squeeze"], value, front.constant(np.array([axis], np.int64)))
+    entry = front(registry.pages()["Squeeze"], value, vector(front, [axis]))
     for use in users:
         use.read(entry)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.extents import counted, entry, extent, joined
 from graphport.ops.dialects.openvino.convolution_windows import (
     Sliding,
     biased,
@@ -19,7 +20,6 @@ from graphport.ops.dialects.openvino.convolution_windows import (
     convolved,
     window_words,
 )
-from graphport.ops.dialects.openvino.detection_boxes import counted, entry, extent, joined
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 @Sliding.lower("openvino", "opset1.DeformableConvolution")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +12,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.convolution_extents import Vectors, same_padding, spatial
-from graphport.ops.dialects.openvino.emitting import emitted_reshape
+from graphport.ops.dialects.openvino.emitting import emitted_cast, emitted_reshape
 from graphport.ops.dialects.openvino.matmul import requantized, shifted
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
 from graphport.ops.dialects.windows import window_options
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 _AUTO = {"valid": "VALID", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from graphport.ops.views.detection import NonMaxSuppressionView, RoiAlignView
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 def _suppressed(

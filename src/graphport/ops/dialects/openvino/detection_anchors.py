@@ -9,7 +9,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.openvino.detection_boxes import Greedy, Overlap, best, counted, cut, extent, fill, rows_of
+from graphport.ops.dialects.extents import counted, cut, extent, fill
+from graphport.ops.dialects.openvino.detection_boxes import Greedy, Overlap, best, rows_of
 from graphport.ops.dialects.openvino.detection_proposals import are_large, grown, inside, per_cell, ranked
 from graphport.ops.dialects.operands import cast, dtype_of, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub

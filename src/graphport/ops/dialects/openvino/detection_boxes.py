@@ -11,11 +11,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.operands import as_scalar, cast, scalar, vector
+from graphport.ops.dialects.extents import counted, cut, entry, extent, joined
+from graphport.ops.dialects.operands import cast, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Where
 from graphport.ops.pages.control.loops import Scan
-from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Compress, Gather, GatherND, Slice
 from graphport.ops.pages.reduction import ReduceMax, ReduceSum, TopK
 from graphport.ops.pages.reshape import Concat, Expand, Identity, Reshape, Shape, Transpose, Unsqueeze
@@ -25,32 +25,6 @@ if TYPE_CHECKING:
 
 LOWEST = float(np.finfo(np.float32).min)
 """The mark of what is not kept: below every score; OpenVINO takes it for the largest of numbers that are -inf."""
-
-
-def extent(b: Builder, x: Value, axis: int) -> Value:
-    """The length of one axis: int64 [1]."""
-    return b(Shape, x, start=axis, end=axis + 1) if axis != -1 else b(Shape, x, start=axis)
-
-
-def joined(b: Builder, *parts: Value | int) -> Value:
-    """A shape of lengths [1] and numbers."""
-    return b(Concat, *(vector(b, [part]) if isinstance(part, int) else part for part in parts), axis=0)
-
-
-def counted(b: Builder, length: Value) -> Value:
-    """0, 1, 2, … below a length [1]."""
-    zero, one = (scalar(b, n, DType.INT64) for n in (0, 1))
-    return b(Range, zero, as_scalar(b, length), one)
-
-
-def entry(b: Builder, x: Value, place: int, axis: int = -1) -> Value:
-    """One entry along an axis, without the axis."""
-    return b(Gather, x, scalar(b, place, DType.INT64), axis=axis)
-
-
-def cut(b: Builder, x: Value, start: int, stop: int, axis: int) -> Value:
-    """Entries `start` to `stop` along an axis."""
-    return b(Slice, x, *(vector(b, [n]) for n in (start, stop, axis)))
 
 
 def rows_of(b: Builder, table: Value, indices: Value) -> Value:
@@ -199,11 +173,6 @@ def grouped(b: Builder, x: Value, tail: int) -> Value:
     """[N, C, *tail] as [N * C, *tail], of `tail` axes."""
     behind = [extent(b, x, axis) for axis in range(2, 2 + tail)]
     return b(Reshape, x, joined(b, -1, *behind), allowzero=1)
-
-
-def fill(b: Builder, number: float, dtype: DType, *parts: Value | int) -> Value:
-    """A tensor of one number."""
-    return b(Expand, scalar(b, number, dtype), joined(b, *parts))
 
 
 def narrowed(b: Builder, usable: Value, *others: Value) -> list[Value]:

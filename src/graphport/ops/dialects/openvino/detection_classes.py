@@ -9,20 +9,18 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.extents import counted, extent, joined
 from graphport.ops.dialects.openvino.detection_boxes import (
     LOWEST,
     Greedy,
     Overlap,
     best,
-    counted,
-    extent,
     grouped,
     in_order,
-    joined,
     narrowed,
     rows_of,
 )
-from graphport.ops.dialects.operands import as_int64, cast, dtype_of, vector
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, index, vector
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Where
 from graphport.ops.pages.indexing import Compress, Gather, GatherElements, ScatterElements
@@ -151,7 +149,7 @@ class _Table:
         The scores come back as [N, C, M], where boxes of other pictures are the worst of all.
         """
         counts = as_int64(b, counts)
-        ends = b(CumSum, counts, b.constant(np.array(0, np.int64)))
+        ends = b(CumSum, counts, index(b, 0))
         starts = b(Sub, ends, counts)
         every = counted(b, extent(b, scores, 1))
         column = vector(b, [1])
@@ -167,7 +165,7 @@ class _Table:
         nothing = b(Expand, b.like(scores, LOWEST), b(Shape, scores))
         marks = b(ScatterElements, nothing, indices, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
         if background >= 0:
-            is_background = b(Equal, counted(b, extent(b, scores, 1)), b.constant(np.array(background, np.int64)))
+            is_background = b(Equal, counted(b, extent(b, scores, 1)), index(b, background))
             marks = b(Where, b(Unsqueeze, is_background, vector(b, [1])), b.like(marks, LOWEST), marks)
         return b(Reshape, marks, joined(b, extent(b, marks, 0), -1))
 
@@ -205,7 +203,7 @@ class _Table:
     def _classes(self, b: Builder, found: Value, indices: Value, length: Value) -> Value:
         """The class of each place; behind all of them what is not kept."""
         classes = b(Div, indices, length)
-        return b(Where, b(Greater, found, b.like(found, LOWEST)), classes, b.constant(np.array(_MANY, np.int64)))
+        return b(Where, b(Greater, found, b.like(found, LOWEST)), classes, index(b, _MANY))
 
     def _numbers(self, b: Builder, pictures: Value, indices: Value, length: Value) -> Value:
         """Boxes counted through all pictures, or class by class for each."""

@@ -10,16 +10,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.openvino.detection_boxes import (
-    LOWEST,
-    Overlap,
-    counted,
-    cut,
-    extent,
-    grouped,
-    joined,
-    rows_of,
-)
+from graphport.ops.dialects.extents import counted, cut, extent, joined
+from graphport.ops.dialects.openvino.detection_boxes import LOWEST, Overlap, grouped, rows_of
 from graphport.ops.dialects.operands import as_scalar, cast, vector
 from graphport.ops.pages.arithmetic import Add, Exp, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Not, Where

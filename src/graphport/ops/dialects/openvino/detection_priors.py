@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.openvino.detection_boxes import counted, cut, entry, joined
+from graphport.ops.dialects.extents import counted, cut, entry, joined
 from graphport.ops.dialects.operands import as_int64, cast, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sqrt, Sub

@@ -10,19 +10,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.openvino.detection_boxes import (
-    LOWEST,
-    Greedy,
-    Overlap,
-    best,
-    counted,
-    cut,
-    entry,
-    extent,
-    fill,
-    joined,
-    rows_of,
-)
+from graphport.ops.dialects.extents import counted, cut, entry, extent, fill, joined
+from graphport.ops.dialects.openvino.detection_boxes import LOWEST, Greedy, Overlap, best, rows_of
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, Greater, Less, LessOrEqual, Where

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.dialects.openvino.detection_boxes import cut, entry, extent, fill
+from graphport.ops.dialects.extents import cut, entry, extent, fill
 from graphport.ops.dialects.operands import cast, dtype_of, vector
 from graphport.ops.pages.arithmetic import Add, Div, Floor, Log, Max, Min, Mul, Sqrt, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Where

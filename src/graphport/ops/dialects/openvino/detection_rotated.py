@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
+from graphport.ops.dialects.extents import cut, entry, joined
 from graphport.ops.dialects.openvino.detection_boxes import (
     LOWEST,
     Greedy,
     best,
-    cut,
-    entry,
     grouped,
-    joined,
     narrowed,
     rows_of,
     selected_boxes,

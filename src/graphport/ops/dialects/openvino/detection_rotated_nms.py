@@ -9,8 +9,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.extents import counted, entry, extent, joined
 from graphport.ops.dialects.openvino.detection import RegionGrid
-from graphport.ops.dialects.openvino.detection_boxes import counted, entry, extent, joined
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, vector
 from graphport.ops.pages.arithmetic import Add, Ceil, Cos, Div, Max, Mul, Neg, Sin, Sub
 from graphport.ops.pages.comparison import Less, Where

@@ -9,21 +9,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.openvino.detection_boxes import (
-    LOWEST,
-    Greedy,
-    Overlap,
-    best,
-    counted,
-    cut,
-    entry,
-    extent,
-    fill,
-    grouped,
-    joined,
-    narrowed,
-    rows_of,
-)
+from graphport.ops.dialects.extents import counted, cut, entry, extent, fill, joined
+from graphport.ops.dialects.openvino.detection_boxes import LOWEST, Greedy, Overlap, best, grouped, narrowed, rows_of
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Sub

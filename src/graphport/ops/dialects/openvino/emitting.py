@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ir.graph import Attribute, Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import vector
+from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.operands import dtype_of, index, vector
 from graphport.ops.pages.reshape import Reshape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from graphport.ir.graph import Value
 
 _BYTE = 8
 
@@ -29,9 +31,69 @@ def emitted_reshape(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     return b.word("opset1.Reshape", x, wanted, facts=[fact], special_zero=False)[0]
 
 
+def emitted_scalar(b: Builder, x: Value) -> Value:
+    """A tensor of one element with rank 0."""
+    return emitted_reshape(b, x, ()) if b.dims(x) else x
+
+
 def emitted_transpose(b: Builder, x: Value, perm: Sequence[int]) -> Value:
     """`x` with its axes in another order."""
     return x if list(perm) == list(range(len(perm))) else emit(b, "opset1.Transpose", x, vector(b, perm))
+
+
+def emitted_cast(b: Builder, x: Value, to: DType) -> Value:
+    """`x` in another element type; itself if it has that."""
+    if dtype_of(x) is to:
+        return x
+    fact = x.fact if isinstance(x.fact, TensorFact) else TensorFact(None, None)
+    is_exact = to.is_integer and dtype_of(x).is_integer
+    facts = [TensorFact(to, fact.shape, fact.elements if is_exact else None)]
+    return b.word("opset1.Convert", x, facts=facts, destination_type=to)[0]
+
+
+def emitted_gather(b: Builder, x: Value, places: Value | int | Sequence[int], axis: int = 0) -> Value:
+    """Entries of an axis; one that is named by a number, without the axis."""
+    if not isinstance(places, Value):
+        places = index(b, places) if isinstance(places, int) else vector(b, places)
+    return emit(b, "opset8.Gather", x, places, index(b, axis))
+
+
+def emitted_slice(b: Builder, x: Value, start: int, stop: int, axis: int, step: int = 1) -> Value:
+    """Entries `start` to `stop` along an axis, in steps."""
+    return emit(b, "opset8.Slice", x, *(vector(b, [n]) for n in (start, stop, step, axis)))
+
+
+def emitted_extent(b: Builder, x: Value, axis: int) -> Value:
+    """The length of an axis as a number of rank 0."""
+    length = b.dims(x)[axis]
+    return index(b, length) if isinstance(length, int) else emitted_gather(b, emit(b, "opset3.ShapeOf", x), axis)
+
+
+def emitted_range(b: Builder, x: Value, axis: int) -> Value:
+    """0, 1, 2 and so on along an axis of `x`."""
+    length = b.dims(x)[axis]
+    if isinstance(length, int):
+        return b.constant(np.arange(reserve(length), dtype=np.int64))
+    ends = index(b, 0), emitted_extent(b, x, axis), index(b, 1)
+    return b.word("opset4.Range", *ends, facts=[TensorFact(DType.INT64, (length,))], output_type=DType.INT64)[0]
+
+
+def emitted_top_k(b: Builder, x: Value, count: Value | int, axis: int, mode: str = "max") -> tuple[Value, ...]:
+    """The largest or least numbers along an axis, the first of equal ones first, and their places."""
+    k = index(b, count) if isinstance(count, int) else emitted_scalar(b, count)
+    stated: dict[str, Attribute] = {"mode": mode, "sort": "value", "stable": True, "index_element_type": DType.INT64}
+    return emits(b, "opset11.TopK", 2, x, k, axis=axis % len(b.dims(x)), **stated)
+
+
+def wrapping(b: Builder, word: str, *operands: Value, **attributes: Any) -> tuple[Value, ...]:
+    """A word; of bytes computed in 32 bits, for OpenVINO 2026.4 saturates what ONNX lets wrap."""
+    fact = operands[0].fact
+    dtype = fact.dtype if isinstance(fact, TensorFact) else None
+    if dtype not in (DType.INT8, DType.UINT8):
+        return b.word(word, *operands, **attributes)
+    wide = emit(b, word, *(emitted_cast(b, x, DType.INT32) for x in operands), **attributes)
+    facts = [TensorFact(dtype, wide.fact.shape if isinstance(wide.fact, TensorFact) else None)]
+    return b.word("opset1.Convert", wide, facts=facts, destination_type=dtype)
 
 
 def renamed(b: Builder, x: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
 from graphport.ops.declare import lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, dtype_of, integers, vector
+from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, dtype_of, index, integers, vector
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.comparison import Equal
 from graphport.ops.pages.generate import ConstantOfShape, EyeLike, Range
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 _EYES = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.UINT64})
 """Types that ONNX Runtime has a kernel of EyeLike for."""
@@ -53,7 +52,7 @@ def eye(
 
 def _diagonal(b: Builder, rows: Value, columns: Value, diagonal: Value, dtype: DType) -> Value:
     """Ones where a column is as far from its row as a run tells."""
-    zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
+    zero, one = (index(b, n) for n in (0, 1))
     down, across = (b(Range, zero, as_scalar(b, as_int64(b, side)), one) for side in (rows, columns))
     wanted = b(Unsqueeze, b(Add, down, as_vector(b, diagonal)), vector(b, [1]))
     return cast(b, b(Equal, across, wanted), dtype)
@@ -62,16 +61,14 @@ def _diagonal(b: Builder, rows: Value, columns: Value, diagonal: Value, dtype: D
 @EyeLike.lift("openvino")
 def lift_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Lifted:
     shape = emit(b, "opset3.ShapeOf", input)
-    zero = b.constant(np.array(0, np.int64))
+    zero = index(b, 0)
     dims = b.dims(input)
     sizes = [
-        b.constant(np.array(n, np.int64))
-        if isinstance(n, int)
-        else emit(b, "opset8.Gather", shape, b.constant(np.array(axis, np.int64)), zero)
+        index(b, n) if isinstance(n, int) else emit(b, "opset8.Gather", shape, index(b, axis), zero)
         for axis, n in enumerate(dims)
     ]
     wanted = dtype or dtype_of(input)
-    return b.word("opset9.Eye", *sizes, b.constant(np.array(k, np.int64)), output_type=wanted)
+    return b.word("opset9.Eye", *sizes, index(b, k), output_type=wanted)
 
 
 @ConstantOfShape.lift("openvino")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.extents import counted, cut, extent
 from graphport.ops.dialects.openvino.binding import ROWS
-from graphport.ops.dialects.openvino.emitting import emitted_reshape
+from graphport.ops.dialects.openvino.emitting import emitted_cast, emitted_gather, emitted_range, emitted_scalar
 from graphport.ops.dialects.operands import (
     as_index,
     as_int64,
@@ -28,13 +26,10 @@ from graphport.ops.dialects.operands import (
     transposed,
     vector,
 )
-from graphport.ops.pages.arithmetic import Div, Max, Mod, Neg, Sub
+from graphport.ops.pages.arithmetic import Div, Max, Mod, Sub
 from graphport.ops.pages.comparison import Greater, GreaterOrEqual, Less, Where
-from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import (
-    Compress,
     Gather,
-    GatherElements,
     GatherND,
     OneHot,
     ReverseSequence,
@@ -46,13 +41,12 @@ from graphport.ops.pages.indexing import (
 from graphport.ops.pages.reduction import ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Identity, Reshape, Shape, Size, Squeeze, Unsqueeze
 from graphport.ops.shapes import axis_index
-from graphport.ops.views.indexing import ScatterElementsView, SliceView
+from graphport.ops.views.indexing import SliceView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 _LAST = int(np.iinfo(np.int64).max)
 _FIRST = int(np.iinfo(np.int64).min)
@@ -82,25 +76,6 @@ def gather(b: Builder, data: Value, indices: Value, axis: Value, *, batch_dims: 
     return transposed(b, found, [*range(batch), *moved, *range(batch, batch + count), *rest])
 
 
-ROWS.lift("""
-Gather -> opset8.Gather(data, indices, index(axis))
-GatherND -> opset8.GatherND(data, indices, batch_dims=batch_dims)
-ReverseSequence -> opset1.ReverseSequence(input, sequence_lens, batch_axis=batch_axis, seq_axis=time_axis)
-""")
-
-
-ROWS.lower("""
-opset6.GatherElements(data, indices, *, axis) -> GatherElements(data, as_index(indices), axis=axis)
-opset8.GatherND(data, indices, *, batch_dims=0) -> GatherND(data, as_int64(indices), batch_dims=batch_dims)
-""")
-
-
-@GatherElements.lift("openvino")
-def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
-    data = _narrowed(b, data, indices, axis)
-    return b.word("opset6.GatherElements", data, _counted_forward(b, data, indices, axis), axis=axis)
-
-
 def _narrowed(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     """The part of `data` that places reach: OpenVINO wants all other extents the same.
 
@@ -109,8 +84,17 @@ def _narrowed(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     dims = b.dims(data)
     for at, (n, m) in enumerate(zip(dims, b.dims(indices), strict=True)):
         if at != axis % len(dims) and isinstance(n, int) and isinstance(m, int) and m < n:
-            data = emit(b, "opset8.Gather", data, vector(b, range(m)), b.constant(np.array(at, np.int64)))
+            data = emitted_gather(b, data, range(m), at)
     return data
+
+
+def _counted_below(b: Builder, x: Value, bounds: Value, dtype: DType | None, *, inclusive: bool) -> Value:
+    """How many of the bounds are less than a number, or not greater if `inclusive`, in int64 where nothing is said."""
+    common = dtype_of(x) if dtype_of(bounds) is dtype_of(x) else DType.FLOAT64
+    column = b(Unsqueeze, x, vector(b, [-1]))
+    is_below = b(GreaterOrEqual if inclusive else Greater, cast(b, column, common), cast(b, bounds, common))
+    counts = b(ReduceSum, cast(b, is_below, DType.INT64), vector(b, [-1]), keepdims=0)
+    return cast(b, counts, dtype or DType.INT64)
 
 
 def _counted_forward(b: Builder, data: Value, indices: Value, axis: int) -> Value:
@@ -119,23 +103,57 @@ def _counted_forward(b: Builder, data: Value, indices: Value, axis: int) -> Valu
     if known is not None and all(place >= 0 for place in known):
         return indices
     length = b.dims(data)[axis]
-    if isinstance(length, int):
-        count: Value | float = length
-    else:
-        whole = emit(b, "opset3.ShapeOf", data, output_type=dtype_of(indices))
-        count = emit(b, "opset8.Gather", whole, vector(b, [axis]), b.constant(np.array(0)))
+    count: Value | float = length if isinstance(length, int) else 0
+    if not isinstance(length, int):
+        count = emitted_gather(b, emit(b, "opset3.ShapeOf", data, output_type=dtype_of(indices)), [axis])
     is_negative = emit(b, "opset1.Less", indices, 0)
     return emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", indices, count), indices)
 
 
-@lower("openvino", "opset5.GatherND")
-def gather_nd_5(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
-    """Parts of `data` by places along its first axes; several axes of batches become one."""
-    found = b(GatherND, data, as_int64(b, indices), batch_dims=batch_dims)
-    if batch_dims < 2:
-        return found
-    tail = b(Shape, found, start=batch_dims)
-    return b(Reshape, found, b(Concat, vector(b, [-1]), tail, axis=0))
+_INDEXING = ROWS.having(
+    combined=lambda _b, reduction: _REDUCTIONS[reduction],
+    combining=lambda _b, reduction: {ours: theirs for theirs, ours in _REDUCTIONS.items()}[reduction],
+    counted_below=_counted_below,
+    counted_forward=_counted_forward,
+    narrowed=_narrowed,
+)
+_INDEXING.lift("""
+Compress
+    -> marked = opset1.Squeeze(opset3.NonZero(condition), vector([0])); axis is not None:
+       opset8.Gather(input, marked, index(axis))
+    -> opset8.Gather(emitted_reshape(input, [-1]), marked, index(0))
+Gather -> opset8.Gather(data, indices, index(axis))
+GatherElements
+    -> own = narrowed(data, indices, axis); opset6.GatherElements(own, counted_forward(own, indices, axis), axis=axis)
+GatherND -> opset8.GatherND(data, indices, batch_dims=batch_dims)
+ReverseSequence -> opset1.ReverseSequence(input, sequence_lens, batch_axis=batch_axis, seq_axis=time_axis)
+ScatterElements
+    -> opset12.ScatterElementsUpdate(data, indices, updates, index(axis), reduction=combining(reduction))
+ScatterND
+    -> reduction == "none": opset4.ScatterNDUpdate(data, indices, updates)
+    -> opset15.ScatterNDUpdate(data, indices, updates, reduction=combining(reduction))
+""")
+_INDEXING.lower("""
+opset6.GatherElements(data, indices, *, axis) -> GatherElements(data, as_index(indices), axis=axis)
+# Several axes of batches become one.
+opset5.GatherND(data, indices, *, batch_dims=0)
+    -> found = GatherND(data, as_int64(indices), batch_dims=batch_dims); batch_dims < 2: found
+    -> Reshape(found, Concat(vector([-1]), Shape(found, start=batch_dims), axis=0))
+opset8.GatherND(data, indices, *, batch_dims=0) -> GatherND(data, as_int64(indices), batch_dims=batch_dims)
+opset4.ScatterNDUpdate, opset15.ScatterNDUpdate(data, indices, updates, *, reduction="none")
+    -> reduction == "sub": ScatterND(data, as_int64(indices), Neg(updates), reduction="add")
+    -> ScatterND(data, as_int64(indices), updates, reduction=combined(reduction))
+opset8.Slice(data, start, stop, step, axes=None)
+    -> axes is None: Slice(data, as_vector(start), as_vector(stop), None, as_vector(step))
+    -> Slice(data, as_vector(start), as_vector(stop), as_vector(axes), as_vector(step))
+# Between which bounds a number lies: how many of them are less than it, or not greater.
+opset3.Bucketize(x, buckets, *, output_type=None, with_right_bound=True)
+    -> counted_below(x, buckets, output_type, inclusive=not with_right_bound)
+# Where a number would stand in a line that is sorted, before its equals or behind them.
+opset15.SearchSorted(bounds, x, *, right_mode=False, output_type=None)
+    -> rank(bounds) > 1: counted_below(x, Unsqueeze(bounds, [-2]), output_type, inclusive=right_mode)
+    -> counted_below(x, bounds, output_type, inclusive=right_mode)
+""")
 
 
 @lower("openvino", "opset3.ScatterUpdate")
@@ -203,38 +221,6 @@ def _scattered_mean(b: Builder, data: Value, indices: Value, updates: Value, axi
     return b(Div, b(Sub, total, b(Mod, total, count)), count)
 
 
-@ScatterElementsView.lift("openvino")
-def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Lifted:
-    stated = {ours: theirs for theirs, ours in _REDUCTIONS.items()}[op.reduction]
-    at = b.constant(np.array(op.axis, np.int64))
-    return b.word("opset12.ScatterElementsUpdate", op.data, op.indices, op.updates, at, reduction=stated)
-
-
-@lower("openvino", "opset4.ScatterNDUpdate")
-@lower("openvino", "opset15.ScatterNDUpdate")
-def scatter_nd_update(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
-    """Parts replaced by places along the first axes, or combined with what is there."""
-    places = as_int64(b, indices)
-    if reduction == "sub":
-        return b(ScatterND, data, places, b(Neg, updates), reduction="add")
-    return b(ScatterND, data, places, updates, reduction=_REDUCTIONS[reduction])
-
-
-@ScatterND.lift("openvino")
-def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Lifted:
-    stated = {ours: theirs for theirs, ours in _REDUCTIONS.items()}[reduction]
-    if stated == "none":
-        return b.word("opset4.ScatterNDUpdate", data, indices, updates)
-    return b.word("opset15.ScatterNDUpdate", data, indices, updates, reduction=stated)
-
-
-@lower("openvino", "opset8.Slice")
-def slice_8(b: Builder, data: Value, start: Value, stop: Value, step: Value, axes: Value | None = None) -> Value:
-    """From start to stop along each axis, in steps, backwards with a negative one."""
-    ends = [None if end is None else as_vector(b, end) for end in (start, stop, axes, step)]
-    return b(Slice, data, *ends)
-
-
 @SliceView.lift("openvino")
 def lift_slice(b: Builder, op: SliceView) -> Lifted:
     steps = op.steps
@@ -251,8 +237,8 @@ def slice_scatter(
     """`data` with a slice of it replaced: the slice of all places says where."""
     whole = b(Shape, data)
     flat = b(Reshape, data, vector(b, [-1]))
-    count = as_scalar(b, b(Size, data))
-    places = b(Reshape, b(Range, b.constant(np.array(0)), count, b.constant(np.array(1))), whole)
+    count = b(Size, data)
+    places = b(Reshape, counted(b, count), whole)
     ends = [None if end is None else as_vector(b, end) for end in (start, stop, axes, step)]
     taken = b(Reshape, b(Slice, places, *ends), vector(b, [-1, 1]))
     return b(Reshape, b(ScatterND, flat, taken, b(Reshape, updates, vector(b, [-1]))), whole)
@@ -278,9 +264,8 @@ def reverse(b: Builder, x: Value, axes: Value, *, mode: str = "index") -> Value:
     places = [axis for axis, mark in enumerate(found) if mark] if mode == "mask" else list(found)
     if not places:
         return b(Identity, x)
-    ends = ([n] * len(places) for n in (-1, _FIRST))
-    starts, stops = (vector(b, end) for end in ends)
-    return b(Slice, x, starts, stops, vector(b, places), vector(b, [-1] * len(places)))
+    starts, stops, back = (vector(b, [n] * len(places)) for n in (-1, _FIRST, -1))
+    return b(Slice, x, starts, stops, vector(b, places), back)
 
 
 def _hot_in(dtype: DType) -> DType:
@@ -327,12 +312,11 @@ def as_vector_of(b: Builder, value: Value) -> Value:
 @OneHot.lift("openvino")
 def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
     """Negative indices are counted from the front first, for the newest word alone knows them."""
-    count = emitted_cast(b, depth if not b.dims(depth) else emitted_reshape(b, depth, ()), DType.INT64)
+    count = emitted_cast(b, emitted_scalar(b, depth), DType.INT64)
     places = emitted_cast(b, indices, DType.INT64)
     is_negative = emit(b, "opset1.Less", places, 0)
     places = emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", places, count), places)
-    zero = b.constant(np.array(0, np.int64))
-    on, off = (emit(b, "opset8.Gather", values, b.constant(np.array(n, np.int64)), zero) for n in (1, 0))
+    on, off = (emitted_gather(b, values, n) for n in (1, 0))
     return b.word("opset1.OneHot", places, count, on, off, axis=axis)
 
 
@@ -350,13 +334,12 @@ def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
             by = shifts[number if len(shifts) > 1 else 0] % length if length else 0
             x = _rolled(b, x, axis, by)
             continue
-        count = b(Shape, x, start=axis, end=axis + 1)
+        count = extent(b, x, axis)
         ahead = as_vector(b, as_int64(b, shift))
         if b.dims(ahead) != (1,):
             ahead = b(Gather, ahead, vector(b, [number]))
-        steps = b(Range, b.constant(np.array(0)), as_scalar(b, count), b.constant(np.array(1)))
         # Nothing is left of a division by 0, also where there is nothing to divide.
-        x = b(Gather, x, b(Mod, b(Sub, steps, ahead), b(Max, count, vector(b, [1]))), axis=axis)
+        x = b(Gather, x, b(Mod, b(Sub, counted(b, count), ahead), b(Max, count, vector(b, [1]))), axis=axis)
     return x if places else b(Identity, x)
 
 
@@ -369,40 +352,7 @@ def _shift_of_each(b: Builder, rank: int, shift: Value, axes: Value) -> Value:
 
 
 def _rolled(b: Builder, x: Value, axis: int, by: int) -> Value:
-    if not by:
-        return b(Identity, x)
-    ends = vector(b, [-by]), vector(b, [_LAST]), vector(b, [axis])
-    last = b(Slice, x, *ends)
-    first = b(Slice, x, vector(b, [0]), vector(b, [-by]), vector(b, [axis]))
-    return b(Concat, last, first, axis=axis)
-
-
-@lower("openvino", "opset3.Bucketize")
-def bucketize(
-    b: Builder, x: Value, buckets: Value, *, output_type: DType = DType.INT64, with_right_bound: bool = True
-) -> Value:
-    """Between which bounds a number lies: how many of them are less than it, or not greater."""
-    return _counted_below(b, b(Unsqueeze, x, vector(b, [-1])), buckets, output_type, inclusive=not with_right_bound)
-
-
-@lower("openvino", "opset15.SearchSorted")
-def search_sorted(
-    b: Builder, bounds: Value, x: Value, *, right_mode: bool = False, output_type: DType = DType.INT64
-) -> Value:
-    """Where a number would stand in a line that is sorted, before its equals or behind them."""
-    if len(b.dims(bounds)) > 1:
-        bounds = b(Unsqueeze, bounds, vector(b, [-2]))
-    return _counted_below(b, b(Unsqueeze, x, vector(b, [-1])), bounds, output_type, inclusive=right_mode)
-
-
-def _counted_below(b: Builder, x: Value, bounds: Value, dtype: DType, *, inclusive: bool) -> Value:
-    common = dtype_of(x)
-    if dtype_of(bounds) is not common:
-        common = DType.FLOAT64
-    x, bounds = cast(b, x, common), cast(b, bounds, common)
-    is_below = b(GreaterOrEqual if inclusive else Greater, x, bounds)
-    counts = b(ReduceSum, cast(b, is_below, DType.INT64), vector(b, [-1]), keepdims=0)
-    return cast(b, counts, dtype)
+    return b(Concat, cut(b, x, -by, _LAST, axis), cut(b, x, 0, -by, axis), axis=axis) if by else b(Identity, x)
 
 
 @Trilu.lift("openvino")
@@ -410,32 +360,11 @@ def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int =
     """Zeros where a mask of places, which is computed from the last two extents, says so."""
     dims = b.dims(input)
     shift = (0,) if k is None else integers(k)
-    counts = [_counting(b, input, axis) for axis in (len(dims) - 2, len(dims) - 1)]
-    rows, columns = emit(b, "opset1.Unsqueeze", counts[0], vector(b, [1])), counts[1]
+    rows, columns = (emitted_range(b, input, axis) for axis in (len(dims) - 2, len(dims) - 1))
+    rows = emit(b, "opset1.Unsqueeze", rows, vector(b, [1]))
     if k is not None and shift is None:
-        rows = emit(b, "opset1.Add", rows, k if not b.dims(k) else emitted_reshape(b, k, ()))
+        rows = emit(b, "opset1.Add", rows, emitted_scalar(b, k))
     elif shift is not None and shift[0]:
         rows = emit(b, "opset1.Add", rows, shift[0])
     is_kept = emit(b, "opset1.LessEqual" if upper else "opset1.GreaterEqual", rows, columns)
     return b.word("opset1.Select", is_kept, input, b.like(input, 0))
-
-
-def _counting(b: Builder, x: Value, axis: int) -> Value:
-    """0, 1, 2 and so on along an axis of `x`."""
-    length = b.dims(x)[axis]
-    if isinstance(length, int):
-        return b.constant(np.arange(reserve(length), dtype=np.int64))
-    zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
-    count = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", x), b.constant(np.array(axis, np.int64)), zero)
-    fact = TensorFact(DType.INT64, (length,))
-    return b.word("opset4.Range", zero, count, one, facts=[fact], output_type=DType.INT64)[0]
-
-
-@Compress.lift("openvino")
-def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Lifted:
-    """The places that are marked, gathered."""
-    if axis is None:
-        input, axis = emitted_reshape(b, input, (-1,)), 0
-    marked = emit(b, "opset3.NonZero", condition)
-    places = emit(b, "opset1.Squeeze", marked, vector(b, [0]))
-    return b.word("opset8.Gather", input, places, b.constant(np.array(axis, np.int64)))

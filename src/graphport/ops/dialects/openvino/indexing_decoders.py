@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
-from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, dtype_of, sizes, vector
+from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, dtype_of, index, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Less, Not, Where
 from graphport.ops.pages.generate import Range
@@ -28,7 +28,7 @@ def greedy_decoder(b: Builder, scores: Value, mask: Value, *, ctc_merge_repeated
     classes = b(Shape, scores, start=2)
     is_over = b(Equal, cast(b, mask, DType.FLOAT32), b.constant(np.array(0, np.float32)))
     # A step behind the first that the mask leaves out is none, whatever the mask says there.
-    ended = b(CumSum, cast(b, is_over, DType.INT64), b.constant(np.array(0, np.int64)))
+    ended = b(CumSum, cast(b, is_over, DType.INT64), index(b, 0))
     going = b(Transpose, b(Equal, ended, b.like(ended, 0)), perm=(1, 0))
     blank = b(Sub, classes, vector(b, [1]))
     found, _ = _kept(b, best, going, blank, merges=ctc_merge_repeated)
@@ -56,7 +56,7 @@ def greedy_decoder_of_lengths(
 
 
 def _steps(b: Builder, best: Value) -> Value:
-    zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
+    zero, one = (index(b, n) for n in (0, 1))
     return b(Range, zero, as_scalar(b, b(Shape, best, start=1)), one)
 
 
@@ -76,7 +76,7 @@ def _kept(b: Builder, best: Value, going: Value, blank: Value, *, merges: bool) 
     moved = b(GatherElements, best, order, axis=1)
     count = b(ReduceSum, cast(b, kept, DType.INT64), vector(b, [1]), keepdims=0)
     is_there = b(Less, steps, b(Unsqueeze, count, vector(b, [1])))
-    return b(Where, is_there, moved, b.constant(np.array(-1, np.int64))), count
+    return b(Where, is_there, moved, index(b, -1)), count
 
 
 @lower("openvino", "opset1.GatherTree")
@@ -87,13 +87,11 @@ def gather_tree(b: Builder, steps: Value, parents: Value, lengths: Value, end_to
     ids, owners = as_int64(b, steps), as_int64(b, parents)
     token = as_scalar(b, as_int64(b, end_token))
     ends = b(Unsqueeze, as_int64(b, lengths), vector(b, [1]))
-    beams = b(
-        Range, *(b.constant(np.array(0, np.int64)), as_scalar(b, b(Shape, ids, start=2)), b.constant(np.array(1)))
-    )
+    beams = b(Range, *(index(b, 0), as_scalar(b, b(Shape, ids, start=2)), index(b, 1)))
     current = b(Expand, beams, b(Shape, ids, start=1))
     found: list[Value] = []
     for step in reversed(range(count)):
-        place = b.constant(np.array(step, np.int64))
+        place = index(b, step)
         is_inside = b(Less, place, ends)
         own = b(GatherElements, b(Gather, ids, place), current, axis=1)
         found.append(b(Where, is_inside, own, token))
@@ -102,5 +100,5 @@ def gather_tree(b: Builder, steps: Value, parents: Value, lengths: Value, end_to
     whole = b(Concat, *lines, axis=0)
     # Everything behind the first end token is one.
     is_end = cast(b, b(Equal, whole, token), DType.INT64)
-    seen = b(CumSum, is_end, b.constant(np.array(0, np.int64)))
+    seen = b(CumSum, is_end, index(b, 0))
     return cast(b, b(Where, b(Equal, seen, b.like(seen, 0)), whole, token), dtype)

@@ -8,7 +8,17 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.operands import as_index, as_int64, as_scalar, as_vector, cast, dtype_of, integers, vector
+from graphport.ops.dialects.operands import (
+    as_index,
+    as_int64,
+    as_scalar,
+    as_vector,
+    cast,
+    dtype_of,
+    index,
+    integers,
+    vector,
+)
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
 from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Where
 from graphport.ops.pages.generate import Range
@@ -61,7 +71,7 @@ def segments_sum(
 
 
 def _number(b: Builder, n: int) -> Value:
-    return b.constant(np.array(n, np.int64))
+    return index(b, n)
 
 
 def _sum_rows(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
 from graphport.ops.dialects.emitting import emits
 from graphport.ops.dialects.openvino.emitting import emitted_reshape
-from graphport.ops.dialects.operands import cast, dtype_of, needed, vector
+from graphport.ops.dialects.operands import cast, dtype_of, index, needed, vector
 from graphport.ops.pages.indexing import NonZero, Unique
 from graphport.ops.pages.reshape import Reshape
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 _COUNTED = frozenset({DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64, DType.UINT8})
 """What ONNX Runtime looks for zeros in."""
@@ -74,5 +71,5 @@ def unique(
 
 @Unique.lift("openvino")
 def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
-    place = [] if axis is None else [b.constant(np.array(axis, np.int64))]
+    place = [] if axis is None else [index(b, axis)]
     return emits(b, "opset10.Unique", 4, x, *place, sorted=bool(sorted))

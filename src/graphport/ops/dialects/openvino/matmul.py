@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +11,9 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.inverse import determinant, inverted
-from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.binding import ROWS
-from graphport.ops.dialects.openvino.emitting import emitted_reshape
-from graphport.ops.dialects.operands import as_int64, cast, dtype_of, sizes, transposed, vector
+from graphport.ops.dialects.openvino.emitting import emitted_cast, emitted_reshape
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, index, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.matmul import Det, MatMul, MatMulInteger
@@ -24,8 +23,7 @@ from graphport.ops.views.matmul import GemmView, QLinearMatMulView
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 @lower("openvino", "opset1.MatMul", reads_facts_alone=True)
@@ -144,7 +142,7 @@ def grouped_matmul(b: Builder, x: Value, weights: Value, offsets: Value | None =
     parts: list[Value] = []
     for group in range(groups):
         end = b(Slice, ends, vector(b, [group]), vector(b, [group + 1]), axis)
-        own = b(Gather, turned, b.constant(np.array(group, np.int64)), axis=0)
+        own = b(Gather, turned, index(b, group), axis=0)
         parts.append(b(MatMul, b(Slice, x, start, end, axis), own))
         start = end
     left = b(Sub, b(Shape, x, start=0, end=1), start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.emitting import emitted_reshape
-from graphport.ops.dialects.operands import as_scalar, as_vector, integers, needed, real, sizes, vector
+from graphport.ops.dialects.openvino.emitting import emitted_extent, emitted_gather, emitted_scalar
+from graphport.ops.dialects.operands import as_scalar, as_vector, index, integers, needed, real, sizes, vector
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.padding import CenterCropPad, Pad
 from graphport.ops.pages.reshape import Concat, Identity
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 @lower("openvino", "opset1.Pad")
@@ -66,14 +65,12 @@ def _symmetric(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int])
 def lift_pad(b: Builder, op: PadView) -> Lifted:
     rank = len(b.dims(op.data))
     known = integers(op.pads)
+    chosen = range(rank) if op.axes is None else [axis % rank for axis in needed(op.axes, "the axes that are padded")]
     if known is None:
         if op.mode == "wrap":
             return None
-        begins, ends = _computed(b, op.pads, op.axes, rank)
+        begins, ends = _computed(b, op.pads, chosen, rank)
     else:
-        chosen = (
-            range(rank) if op.axes is None else [axis % rank for axis in needed(op.axes, "the axes that are padded")]
-        )
         half = len(known) // 2
         amounts = [[0] * rank, [0] * rank]
         for number, axis in enumerate(chosen):
@@ -84,8 +81,7 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
     if op.mode != "constant":
         return b.word("opset12.Pad", op.data, begins, ends, pad_mode=op.mode)
     fill = b.like(op.data, 0) if op.constant_value is None else op.constant_value
-    if b.dims(fill):
-        fill = emitted_reshape(b, fill, ())
+    fill = emitted_scalar(b, fill)
     if real(fill) is not None:
         return b.word("opset12.Pad", op.data, begins, ends, fill, pad_mode=op.mode)
     # OpenVINO's plugin for processors takes a number that is computed for 0: the padded places are chosen instead.
@@ -97,24 +93,13 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
     return b.word("opset1.Select", emit(b, "opset1.Equal", marks, 1), padded, fill)
 
 
-def _computed(b: Builder, pads: Value, axes: Value | None, rank: int) -> tuple[Value, Value]:
+def _computed(b: Builder, pads: Value, chosen: Sequence[int], rank: int) -> list[Value]:
     """Amounts for all axes, at the begin and at the end, of those that are computed for some."""
-    chosen = range(rank) if axes is None else [axis % rank for axis in needed(axes, "the axes that are padded")]
     # One more entry, which is 0, is what other axes are padded by.
     extended = emit(b, "opset1.Concat", pads, b.like(pads, [0]), axis=0)
-    place = {axis: number for number, axis in enumerate(chosen)}
-    nothing, along = 2 * len(place), b.constant(np.array(0, np.int64))
-    amounts = [
-        emit(
-            b,
-            "opset8.Gather",
-            extended,
-            vector(b, [shift + place[n] if n in place else nothing for n in range(rank)]),
-            along,
-        )
-        for shift in (0, len(place))
-    ]
-    return amounts[0], amounts[1]
+    count, place = len(chosen), {axis: number for number, axis in enumerate(chosen)}
+    sides = [[shift + place[n] if n in place else 2 * count for n in range(rank)] for shift in (0, count)]
+    return [emitted_gather(b, extended, side) for side in sides]
 
 
 def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
@@ -130,21 +115,18 @@ def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -
         reserve(length + max(begin, 0) + max(end, 0), what="places that are padded")
         every = np.arange(length)[max(-begin, 0) : length - max(-end, 0)]
         places = np.pad(every, (max(begin, 0), max(end, 0)), "wrap")
-        x = emit(b, "opset8.Gather", x, vector(b, [int(n) for n in places]), b.constant(np.array(axis, np.int64)))
+        x = emitted_gather(b, x, places.tolist(), axis)
     return x
 
 
 def _wrapped_open(b: Builder, x: Value, axis: int, begin: int, end: int) -> Value:
     """The same over an extent that is not known: its places are counted when it is."""
-    along, zero = b.constant(np.array(axis, np.int64)), b.constant(np.array(0, np.int64))
-    length = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", x), along, zero)
     cut = max(-begin, 0)
-    rest = emit(b, "opset1.Add", length, b.constant(np.array(-cut - max(-end, 0), np.int64)))
-    stop = emit(b, "opset1.Add", rest, b.constant(np.array(max(end, 0), np.int64)))
-    first, step = b.constant(np.array(-max(begin, 0), np.int64)), b.constant(np.array(1, np.int64))
-    counted = emit(b, "opset4.Range", first, stop, step, output_type=DType.INT64)
-    places = emit(b, "opset1.Add", emit(b, "opset1.FloorMod", counted, rest), b.constant(np.array(cut, np.int64)))
-    return emit(b, "opset8.Gather", x, places, along)
+    rest = emit(b, "opset1.Add", emitted_extent(b, x, axis), -cut - max(-end, 0))
+    stop = emit(b, "opset1.Add", rest, max(end, 0))
+    counted = emit(b, "opset4.Range", index(b, -max(begin, 0)), stop, index(b, 1), output_type=DType.INT64)
+    places = emit(b, "opset1.Add", emit(b, "opset1.FloorMod", counted, rest), cut)
+    return emitted_gather(b, x, places, axis)
 
 
 @CenterCropPad.lift("openvino")

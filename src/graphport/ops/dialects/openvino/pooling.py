@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,17 +17,12 @@ from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.openvino.emitting import emitted_reshape
 from graphport.ops.dialects.openvino.pooling_roi import bilinear_roi_pooling
 from graphport.ops.dialects.openvino.reduction_rows import reduced
-from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector
+from graphport.ops.dialects.operands import cast, dtype_of, index, needed, reshaped, sizes, transposed, vector
 from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.convolution.window import Window
 from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.pooling import (
-    GlobalAveragePool,
-    GlobalLpPool,
-    GlobalMaxPool,
-    MaxRoiPool,
-)
+from graphport.ops.pages.pooling import GlobalAveragePool, GlobalLpPool, GlobalMaxPool, MaxRoiPool
 from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMean
 from graphport.ops.pages.reshape import Expand, Shape
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
@@ -38,8 +33,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 def _words(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any], Window]:
@@ -284,7 +278,7 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     dims = [*lead, *((n - 1) * s + k - p - q for n, k, s, p, q in axes)]
     zeros = b.constant(np.zeros(reserve(*dims), dtype_of(op.x).numpy), dtype_of(op.x))
     flat, places = emitted_reshape(b, op.x, (-1,)), emitted_reshape(b, op.i, (-1,))
-    at = b.constant(np.array(0, np.int64))
+    at = index(b, 0)
     written = emitted_reshape(b, emit(b, "opset3.ScatterElementsUpdate", zeros, places, flat, at), dims)
     if op.output_shape is None:
         return (written,)

@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.openvino.detection_boxes import entry
-from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
+from graphport.ops.dialects.extents import entry
+from graphport.ops.dialects.operands import cast, dtype_of, index, reshaped, sizes, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Mul, Sign, Sub
 from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, LessOrEqual, Where
@@ -105,7 +105,7 @@ def _side(
     shape = (1, 1, cells, 1, 1) if place else (1, 1, 1, cells, 1)
     begin = b(Add, b(Unsqueeze, first, behind), b(Mul, b.like(rois, np.arange(cells).reshape(shape)), cell))
     if moves is not None:
-        moved = b(Unsqueeze, b(Gather, moves, b.constant(np.array(place, np.int64)), axis=2), vector(b, [4]))
+        moved = b(Unsqueeze, b(Gather, moves, index(b, place), axis=2), vector(b, [4]))
         begin = b(Add, begin, b(Mul, cast(b, moved, dtype_of(rois)), size))
     step = b(Div, cell, b.like(rois, points))
     at = b(Add, begin, b(Mul, b.like(rois, np.arange(points)), step))

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.openvino.convolution_extents import Numbers, Vectors, same_padding, spatial
-from graphport.ops.dialects.operands import as_scalar, cast, dtype_of, scalar, vector
+from graphport.ops.dialects.operands import as_scalar, cast, dtype_of, index, scalar, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mod, Mul, Sub
 from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, Less, Where
 from graphport.ops.pages.indexing import Gather
@@ -60,7 +60,7 @@ def surroundings(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, 
 def _any(b: Builder, pads: Numbers | Value) -> bool | Value:
     if isinstance(pads, np.ndarray):
         return bool(pads.any())
-    return b(Greater, b(ReduceMax, pads, keepdims=0), b.constant(np.array(0, np.int64)))
+    return b(Greater, b(ReduceMax, pads, keepdims=0), index(b, 0))
 
 
 def _padded(b: Builder, x: Value, around: Surroundings, kernel: Sequence[int], filling: Value) -> Value:
@@ -103,7 +103,7 @@ def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first:
     """Places in padded data as places in the data."""
     v, rank = Vectors(b), len(b.dims(x)) - 2
     lengths = v.add(v.add(around.extents, around.begins), around.ends)
-    zero, total, step = b.constant(np.array(0, np.int64)), None, b.constant(np.array(1, np.int64))
+    zero, total, step = index(b, 0), None, index(b, 1)
     is_inside: Value | None = None
     for axis in reversed(range(rank)):
         length, begin, n = (_entry(b, side, axis) for side in (lengths, around.begins, around.extents))
@@ -123,8 +123,8 @@ def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first:
 
 def _entry(b: Builder, numbers: Numbers | Value, place: int) -> Value:
     if isinstance(numbers, np.ndarray):
-        return b.constant(np.array(numbers[place], np.int64))
-    return b(Gather, numbers, b.constant(np.array(place, np.int64)), axis=0)
+        return index(b, int(numbers[place]))
+    return b(Gather, numbers, index(b, place), axis=0)
 
 
 def padded_average_pool(
@@ -162,5 +162,5 @@ def entries_from(b: Builder, x: Value, first: int) -> Value:
     dims = b.dims(x)[first:]
     known = [n for n in dims if isinstance(n, int)]
     if len(known) == len(dims):
-        return b.constant(np.array(prod(known), np.int64))
+        return index(b, prod(known))
     return b(ReduceProd, cast(b, b(Shape, x, start=first), DType.INT64), keepdims=0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.dialects.openvino.detection_boxes import entry, extent, joined
+from graphport.ops.dialects.extents import entry, extent, joined
 from graphport.ops.dialects.operands import cast, dtype_of, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
 from graphport.ops.pages.comparison import Greater, Less, Or, Where

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, integer_range
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
-Lifted = tuple[Value, ...] | None
+if TYPE_CHECKING:
+    from graphport.ops.dialects.emitting import Lifted
+
 
 LEVELS = 256
 """Levels that are those of a byte, so that its steps can be quantized to integers and back."""

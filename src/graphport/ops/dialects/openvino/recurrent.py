@@ -18,6 +18,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.openvino.recurrent_lengths import over_lengths
+from graphport.ops.dialects.operands import index, vector
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.view import Attributes
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
@@ -212,11 +213,11 @@ def _sequence_first(b: Builder, y: Value) -> Value:
 
 
 def _unsqueezed(b: Builder, x: Value, axis: int) -> Value:
-    return OpBuilder(b)("Unsqueeze", x, b.constant(np.array([axis], np.int64)))
+    return OpBuilder(b)("Unsqueeze", x, vector(b, [axis]))
 
 
 def _squeezed(b: Builder, x: Value, axis: int) -> Value:
-    return OpBuilder(b)("Squeeze", x, b.constant(np.array([axis], np.int64)))
+    return OpBuilder(b)("Squeeze", x, vector(b, [axis]))
 
 
 def _ordered(b: Builder, x: Value, gates: str, *, axis: int, wanted: str = _ONNX_GATES) -> Value:
@@ -239,11 +240,11 @@ def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
     [z, r, h, s] becomes [z, r, h, 0, 0, s].
     """
     emit = OpBuilder(b)
-    cut = b.constant(np.array([3 * hidden], np.int64))
-    end, axis = b.constant(np.array([4 * hidden], np.int64)), b.constant(np.array([1], np.int64))
-    zero = b.constant(np.array([0], np.int64))
+    cut = vector(b, [3 * hidden])
+    end, axis = vector(b, [4 * hidden]), vector(b, [1])
+    zero = vector(b, [0])
     entry, state = emit("Slice", bias, zero, cut, axis), emit("Slice", bias, cut, end, axis)
-    none = emit("Mul", emit("Slice", bias, zero, b.constant(np.array([2 * hidden], np.int64)), axis), b.like(bias, 0))
+    none = emit("Mul", emit("Slice", bias, zero, vector(b, [2 * hidden]), axis), b.like(bias, 0))
     return emit("Concat", entry, none, state, axis=1)
 
 
@@ -351,7 +352,7 @@ class _Layer:
         return self._x if self._is_batch_first else self._exchanged(self._x)
 
     def _exchanged(self, x: Value) -> Value:
-        return emit(self._b, "opset1.Transpose", x, self._b.constant(np.array([1, 0, 2], np.int64)))
+        return emit(self._b, "opset1.Transpose", x, vector(self._b, [1, 0, 2]))
 
     def state(self, given: Value | None) -> Value:
         """An initial state, batch first; zeros where none is given."""
@@ -360,7 +361,7 @@ class _Layer:
         batch = self._extent(0 if self._is_batch_first else 1)
         if isinstance(batch, int):
             return self._b.like(self._x, np.zeros((batch, self._ways, self._hidden)))
-        ends = [self._b.constant(np.array([n], np.int64)) for n in (self._ways, self._hidden)]
+        ends = [vector(self._b, [n]) for n in (self._ways, self._hidden)]
         shape = emit(self._b, "opset1.Concat", batch, *ends, axis=0)
         return emit(self._b, "opset3.Broadcast", self._b.like(self._x, 0.0), shape)
 
@@ -371,7 +372,7 @@ class _Layer:
         if isinstance(dim, int):
             return dim
         shape = emit(self._b, "opset3.ShapeOf", self._x, output_type=DType.INT64)
-        place, first = self._b.constant(np.array([axis], np.int64)), self._b.constant(np.array(0, np.int64))
+        place, first = vector(self._b, [axis]), index(self._b, 0)
         return emit(self._b, "opset8.Gather", shape, place, first)
 
     def lengths(self) -> Value:
@@ -385,7 +386,7 @@ class _Layer:
                 message = f"a sequence of {steps} steps, its length is an int32"
                 raise UnsupportedError(message)
             return self._b.constant(np.full(reserve(batch), steps, np.int32))
-        count, length = (self._b.constant(np.array([n], np.int64)) if isinstance(n, int) else n for n in (batch, steps))
+        count, length = (vector(self._b, [n]) if isinstance(n, int) else n for n in (batch, steps))
         whole = emit(self._b, "opset3.Broadcast", length, count)
         return emit(self._b, "opset1.Convert", whole, destination_type=DType.INT32)
 
@@ -426,9 +427,9 @@ class _Layer:
     def results(self, made: tuple[Value, ...]) -> tuple[Value, ...]:
         """Results in the layout of ONNX."""
         if self._is_batch_first:
-            order = self._b.constant(np.array([0, 2, 1, 3], np.int64))
+            order = vector(self._b, [0, 2, 1, 3])
             return emit(self._b, "opset1.Transpose", made[0], order), *made[1:]
-        order = self._b.constant(np.array([2, 1, 0, 3], np.int64))
+        order = vector(self._b, [2, 1, 0, 3])
         return emit(self._b, "opset1.Transpose", made[0], order), *map(self._exchanged, made[1:])
 
 
@@ -441,11 +442,11 @@ def _known(b: Builder, x: Value, axis: int) -> int:
 
 
 def _halves(b: Builder, x: Value, widths: tuple[int, ...]) -> tuple[Value, ...]:
-    axis, lengths = b.constant(np.array(1, np.int64)), b.constant(np.array(widths, np.int64))
+    axis, lengths = index(b, 1), vector(b, widths)
     return emits(b, "opset1.VariadicSplit", len(widths), x, axis, lengths)
 
 
 def _emitted_gates(b: Builder, x: Value, wanted: str, *, axis: int) -> Value:
     """The blocks of `x`, which are in ONNX's order, in the order of `wanted`."""
-    parts = emits(b, "opset1.Split", len(wanted), x, b.constant(np.array(axis, np.int64)), num_splits=len(wanted))
+    parts = emits(b, "opset1.Split", len(wanted), x, index(b, axis), num_splits=len(wanted))
     return emit(b, "opset1.Concat", *(parts[_ONNX_GATES.index(gate)] for gate in wanted), axis=axis)

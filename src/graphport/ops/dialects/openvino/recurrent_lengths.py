@@ -12,6 +12,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.operands import index, vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +54,7 @@ def over_lengths(
 
 def _parted(b: Builder, x: Value, axis: int) -> tuple[Value, ...]:
     """What each of both directions has of a state, of weights or of a bias."""
-    return emits(b, "opset1.Split", 2, x, b.constant(np.array(axis, np.int64)), num_splits=2)
+    return emits(b, "opset1.Split", 2, x, index(b, axis), num_splits=2)
 
 
 def _backwards(
@@ -78,7 +79,7 @@ def _forwards(
     end = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Convert", lengths, destination_type=DType.INT64), _axes(b, 1))
     # The state of one end is that behind so many steps; before the first it is what was given.
     states = emit(b, "opset1.Concat", emit(b, "opset1.Unsqueeze", initial, _axes(b, 2)), y, axis=2)
-    last = emit(b, "opset8.Gather", states, end, b.constant(np.array(2, np.int64)), batch_dims=1)
+    last = emit(b, "opset8.Gather", states, end, index(b, 2), batch_dims=1)
     is_reached = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Less", _steps(b, y), end), _axes(b, 1, 3))
     kept = emit(b, "opset1.Select", is_reached, y, b.like(y, 0.0))
     return kept, emit(b, "opset1.Squeeze", last, _axes(b, 2)), *cells
@@ -89,10 +90,10 @@ def _steps(b: Builder, y: Value) -> Value:
     steps = b.dims(y)[2]
     if isinstance(steps, int):
         return b.constant(np.arange(reserve(steps), dtype=np.int64))
-    zero, one, place = (b.constant(np.array(number, np.int64)) for number in (0, 1, 2))
+    zero, one, place = (index(b, number) for number in (0, 1, 2))
     count = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", y, output_type=DType.INT64), place, zero)
     return emit(b, "opset4.Range", zero, count, one, output_type=DType.INT64)
 
 
 def _axes(b: Builder, *axes: int) -> Value:
-    return b.constant(np.array(axes, np.int64))
+    return vector(b, axes)

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError, lift, lower
-from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.openvino.arithmetic import wrapped
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.binding import ROWS
-from graphport.ops.dialects.openvino.emitting import emitted_reshape, renamed
+from graphport.ops.dialects.openvino.emitting import emitted_extent, emitted_slice, emitted_top_k, renamed, wrapping
 from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
 from graphport.ops.dialects.openvino.reduction_rows import reduced
-from graphport.ops.dialects.operands import as_vector, cast, dtype_of, integers, sizes, vector
+from graphport.ops.dialects.operands import as_vector, cast, dtype_of, index, integers, sizes, vector
 from graphport.ops.pages.indexing import GatherElements
-from graphport.ops.pages.reduction import (
-    ArgMax,
-    ArgMin,
-    CumProd,
-    CumSum,
-    Einsum,
-    ReduceLogSum,
-    ReduceLogSumExp,
-    ReduceMax,
-    ReduceSumSquare,
-    TopK,
-)
+from graphport.ops.pages.reduction import CumProd, Einsum, ReduceLogSumExp, ReduceMax, TopK
 from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.ir.graph import Value
-    from graphport.ops.declare import Page
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 def _of_nothing(b: Builder, data: Value, axes: Value, largest: bool, *, keepdims: int) -> Value:
@@ -77,15 +63,21 @@ def _without(b: Builder, x: Value, types: frozenset[DType]) -> Value:
     return cast(b, x, DType.INT64) if dtype_of(x) in types else x
 
 
+def _over(b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
+    """A word over the axes that are meant; over none the data itself."""
+    places = _axes(b, data, axes, noop_with_empty_axes)
+    return data if places is None else reduced(b, word, data, places, keepdims)
+
+
 def _emitted(
     b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
 ) -> Value:
-    """A word over the axes that are meant, the second one of truths; over none a norm is the magnitude."""
-    places = _axes(b, data, axes, noop_with_empty_axes)
-    if places is None:
-        return b.word("opset1.Abs", data)[0] if words[0] in _NORMS else renamed(b, data)
+    """As `_over`, the second word of truths; over no axes a norm is the magnitude."""
     word = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
-    return reduced(b, word, data, places, keepdims)
+    y = _over(b, word, data, axes, keepdims, noop_with_empty_axes)
+    if y is not data:
+        return y
+    return b.word("opset1.Abs", data)[0] if word in _NORMS else renamed(b, data)
 
 
 _NORMS = frozenset({"opset4.ReduceL1", "opset4.ReduceL2"})
@@ -104,13 +96,36 @@ def _extreme(
     return y if places is None else with_infinities(b, y, data, places, largest=is_largest, keepdims=keepdims)
 
 
+def _place_of(b: Builder, mode: str, data: Value, axis: int, keepdims: int, select_last_index: int) -> Value:
+    """Where the largest or least number is: a TopK of one finds the first, and the last in an axis turned around."""
+    at = axis % len(b.dims(data))
+    if not select_last_index:
+        places = emitted_top_k(b, data, 1, at, mode)[1]
+        return renamed(b, places) if keepdims else emit(b, "opset1.Squeeze", places, vector(b, [at]))
+    places = emitted_top_k(b, emitted_slice(b, data, -1, np.iinfo(np.int64).min, at, -1), 1, at, mode)[1]
+    length = b.dims(data)[at]
+    is_known = isinstance(length, int)
+    last = index(b, length - 1) if is_known else emit(b, "opset1.Subtract", emitted_extent(b, data, at), 1)
+    places = emit(b, "opset1.Subtract", last, places)
+    return places if keepdims else emit(b, "opset1.Squeeze", places, vector(b, [at]))
+
+
+def _place(b: Builder, axis: Value) -> Value:
+    """An axis as `CumSum` takes it: a number, or a vector of one that a run computes."""
+    (known,) = integers(axis) or (None,)
+    return as_vector(b, axis) if known is None else index(b, known)
+
+
 _REDUCED = ROWS.having(
     names_none=lambda _b, axes: integers(axes) == (),
     vector=as_vector,
     summed=lambda b, x: _without(b, x, _NARROW),
     compared=lambda b, x: _without(b, x, _SHORT),
+    over=_over,
     reduced=_emitted,
     extreme=_extreme,
+    place=_place,
+    place_of=_place_of,
 )
 _REDUCED.lower("""
 # Where no axis is named every number is summed up by itself: a norm is its magnitude, all else leaves it alone.
@@ -126,6 +141,9 @@ opset1.ReduceMax, opset1.ReduceLogicalOr(x, axes, *, keep_dims=False)
 opset1.ReduceMin, opset1.ReduceLogicalAnd(x, axes, *, keep_dims=False)
     -> names_none(axes): Identity(x)
     -> cast(ReduceMin(compared(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+opset3.CumSum(x, axis, *, exclusive=False, reverse=False)
+    -> cast(CumSum(summed(x), place(axis), exclusive=exclusive, reverse=reverse), dtype(x))
+opset7.Einsum(*inputs, equation) -> Einsum(*inputs, equation=equation)
 """)
 _REDUCED.lift("""
 ReduceSum -> reduced(["opset1.ReduceSum"], data, axes, keepdims, noop_with_empty_axes)
@@ -133,29 +151,14 @@ ReduceMean -> reduced(["opset1.ReduceMean"], data, axes, keepdims, noop_with_emp
 ReduceProd -> reduced(["opset1.ReduceProd"], data, axes, keepdims, noop_with_empty_axes)
 ReduceL1 -> reduced(["opset4.ReduceL1"], data, axes, keepdims, noop_with_empty_axes)
 ReduceL2 -> reduced(["opset4.ReduceL2"], data, axes, keepdims, noop_with_empty_axes)
+ReduceSumSquare -> over("opset1.ReduceSum", opset1.Multiply(data, data), axes, keepdims, noop_with_empty_axes)
+ReduceLogSum -> opset1.Log(over("opset1.ReduceSum", data, axes, keepdims, noop_with_empty_axes))
 ReduceMax -> extreme(["opset1.ReduceMax", "opset1.ReduceLogicalOr"], data, axes, keepdims, noop_with_empty_axes)
 ReduceMin -> extreme(["opset1.ReduceMin", "opset1.ReduceLogicalAnd"], data, axes, keepdims, noop_with_empty_axes)
+ArgMax -> place_of("max", data, axis, keepdims, select_last_index)
+ArgMin -> place_of("min", data, axis, keepdims, select_last_index)
+CumSum -> opset3.CumSum(x, emitted_scalar(axis), exclusive=exclusive == 1, reverse=reverse == 1)
 """)
-
-
-@ReduceSumSquare.lift("openvino")
-def lift_sum_square(
-    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Lifted:
-    squares = emit(b, "opset1.Multiply", data, data)
-    places = _axes(b, data, axes, noop_with_empty_axes)
-    if places is None:
-        return (squares,)
-    return (reduced(b, "opset1.ReduceSum", squares, places, keepdims),)
-
-
-@ReduceLogSum.lift("openvino")
-def lift_log_sum(
-    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Lifted:
-    places = _axes(b, data, axes, noop_with_empty_axes)
-    total = data if places is None else reduced(b, "opset1.ReduceSum", data, places, keepdims)
-    return b.word("opset1.Log", total)
 
 
 @ReduceLogSumExp.lift("openvino")
@@ -175,22 +178,6 @@ def lift_log_sum_exp(
     total = emit(b, "opset1.Log", reduced(b, "opset1.ReduceSum", powers, places, keepdims))
     kept = safe if keepdims else emit(b, "opset1.ReduceMax", safe, places, keep_dims=False)
     return b.word("opset1.Add", total, kept)
-
-
-@lower("openvino", "opset3.CumSum")
-def cum_sum(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
-    """Running sums along an axis."""
-    dtype = dtype_of(x)
-    wide = cast(b, x, DType.INT64) if dtype in _NARROW else x
-    (place,) = integers(axis) or (None,)
-    at = as_vector(b, axis) if place is None else b.constant(np.array(place, np.int64))
-    return cast(b, b(CumSum, wide, at, exclusive=int(exclusive), reverse=int(reverse)), dtype)
-
-
-@CumSum.lift("openvino")
-def lift_cum_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
-    place = emitted_reshape(b, axis, ()) if b.dims(axis) else axis
-    return b.word("opset3.CumSum", x, place, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 @CumProd.lift("openvino")
@@ -238,76 +225,11 @@ def top_k(
     return values, cast(b, indices, index_element_type)
 
 
-@TopKView.lift("openvino")
-def lift_top_k(b: Builder, op: TopKView) -> Lifted:
-    count = emitted_reshape(b, op.k, ()) if b.dims(op.k) else op.k
-    rank = len(b.dims(op.x))
-    return emits(
-        b,
-        "opset11.TopK",
-        2,
-        op.x,
-        count,
-        axis=op.axis % rank,
-        mode="max" if op.largest else "min",
-        sort="value",
-        index_element_type=DType.INT64,
-        stable=True,
-    )
-
-
-def _finds(page: Page, mode: str) -> None:
-    """Where the largest or least number is: the first place of a TopK of one."""
-
-    @lift("openvino", page.name)
-    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
-        at = axis % len(b.dims(data))
-        if select_last_index:
-            ends = (vector(b, [n]) for n in (-1, np.iinfo(np.int64).min, -1, at))
-            data = emit(b, "opset8.Slice", data, *ends)
-        one = b.constant(np.array(1, np.int64))
-        indices = emits(
-            b,
-            "opset11.TopK",
-            2,
-            data,
-            one,
-            axis=at,
-            mode=mode,
-            sort="value",
-            index_element_type=DType.INT64,
-            stable=True,
-        )[1]
-        if select_last_index:
-            indices = _counted_back(b, data, at, indices)
-        if keepdims:
-            return (renamed(b, indices),) if not select_last_index else (indices,)
-        return b.word("opset1.Squeeze", indices, vector(b, [at]))
-
-
-def _counted_back(b: Builder, data: Value, at: int, indices: Value) -> Value:
-    """Places in an axis that was turned around, as places in the axis itself."""
-    length = b.dims(data)[at]
-    if isinstance(length, int):
-        last = b.constant(np.array(length - 1, np.int64))
-    else:
-        whole = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", data), vector(b, [at]), b.constant(np.array(0)))
-        last = emit(b, "opset1.Subtract", whole, 1)
-    fact = indices.fact if isinstance(indices.fact, TensorFact) else TensorFact(DType.INT64, None)
-    return b.word("opset1.Subtract", last, indices, facts=[fact])[0]
-
-
-_finds(ArgMax, "max")
-_finds(ArgMin, "min")
-
-
-@lower("openvino", "opset7.Einsum")
-def einsum(b: Builder, *inputs: Value, equation: str) -> Value:
-    """A sum over products of elements, with axes named by letters."""
-    return b(Einsum, *inputs, equation=equation)
-
-
 @Einsum.lift("openvino")
 def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Lifted:
-    said = equation.replace(" ", "")
-    return wrapped(b, "opset7.Einsum", *inputs, equation=said) or b.word("opset7.Einsum", *inputs, equation=said)
+    return wrapping(b, "opset7.Einsum", *inputs, equation=equation.replace(" ", ""))
+
+
+@TopKView.lift("openvino")
+def lift_top_k(b: Builder, op: TopKView) -> Lifted:
+    return emitted_top_k(b, op.x, op.k, op.axis, "max" if op.largest else "min")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from graphport.ops.dialects.operands import (
     as_int64,
     as_vector,
     cast,
+    index,
     integers,
     needed,
     reshaped,
@@ -50,8 +51,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 @lower("openvino", "opset16.Identity")
@@ -182,7 +182,7 @@ def lift_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> Lifted:
     dims = b.dims(input)
-    place = b.constant(np.array(axis_index(axis, len(dims)), np.int64))
+    place = index(b, axis_index(axis, len(dims)))
     del num_outputs
     facts = [UNKNOWN] * b.count
     if split is not None:

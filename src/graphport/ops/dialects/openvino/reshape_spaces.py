@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.ops.declare import lower
-from graphport.ops.dialects.openvino.detection_boxes import extent, joined
+from graphport.ops.dialects.extents import extent, joined
 from graphport.ops.dialects.operands import as_int64, dtype_of, integers, needed, reshaped, transposed, vector
 from graphport.ops.pages.arithmetic import Div, Mul, Sub
 from graphport.ops.pages.indexing import Slice
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+    from graphport.ops.dialects.emitting import Lifted
 
 Length: TypeAlias = "int | Value"
-Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
 def lengths(b: Builder, x: Value) -> list[Length]:

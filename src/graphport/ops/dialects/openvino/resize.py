@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.emitting import emitted_transpose
-from graphport.ops.dialects.operands import as_vector, cast, dtype_of, needed, reals, sizes, transposed, vector
+from graphport.ops.dialects.operands import as_vector, cast, dtype_of, index, needed, reals, sizes, transposed, vector
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.padding import Pad
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 _MODES = {
     "nearest": "nearest",
@@ -367,7 +366,7 @@ def _changing(
     elif len(lengths) == len(kept):
         wanted = vector(b, lengths)
     elif wanted is not None:
-        wanted = emit(b, "opset8.Gather", wanted, vector(b, kept), b.constant(np.array(0, np.int64)))
+        wanted = emit(b, "opset8.Gather", wanted, vector(b, kept), index(b, 0))
     return tuple(axes[place] for place in kept), scales, wanted
 
 
@@ -458,7 +457,7 @@ def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, An
         alone = replace(plan, axis=0)
         if how["mode"] == "nearest":
             entries = resampled(np.arange(reserve(plan.length)), [alone], **how, extrapolation=0)
-            x = emit(b, "opset8.Gather", x, b.constant(entries), b.constant(np.array(plan.axis, np.int64)))
+            x = emit(b, "opset8.Gather", x, b.constant(entries), index(b, plan.axis))
         else:
             reserve(plan.length, max(plan.length, plan.out))
             shares = resampled(np.eye(plan.length, dtype=np.float64), [alone], **how, extrapolation=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 _SAMPLED = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,19 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.binding import ROWS
-from graphport.ops.dialects.openvino.emitting import emitted_reshape
-from graphport.ops.dialects.operands import as_int64, as_scalar, dtype_of, integers, needed, sizes, transposed, vector
+from graphport.ops.dialects.openvino.emitting import emitted_cast, emitted_reshape
+from graphport.ops.dialects.operands import (
+    as_int64,
+    as_scalar,
+    dtype_of,
+    index,
+    integers,
+    needed,
+    sizes,
+    transposed,
+    vector,
+)
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.indexing import Gather, Slice
@@ -29,8 +38,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+    from graphport.ops.dialects.emitting import Lifted
 
 
 def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | Value | None]]:
@@ -46,16 +54,16 @@ def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -
 
 def _length(b: Builder, x: Value, axis: int, lengths: Value, number: int) -> Value:
     """A length that comes at run time; -1 is that of the axis."""
-    wanted = b(Gather, as_int64(b, lengths), b.constant(np.array(number, np.int64)))
+    wanted = b(Gather, as_int64(b, lengths), index(b, number))
     own = as_scalar(b, b(Shape, x, start=axis, end=axis + 1))
-    return b(Where, b(Equal, wanted, b.constant(np.array(-1, np.int64))), own, wanted)
+    return b(Where, b(Equal, wanted, index(b, -1)), own, wanted)
 
 
 def _transformed(
     b: Builder, x: Value, axis: int, length: int | Value | None, *, inverse: int, onesided: int = 0
 ) -> Value:
-    count = b.constant(np.array(length, np.int64)) if isinstance(length, int) else length
-    place = b.constant(np.array(axis, np.int64))
+    count = index(b, length) if isinstance(length, int) else length
+    place = index(b, axis)
     return b(DFT, x, count, place, inverse=inverse, onesided=onesided)
 
 
@@ -103,7 +111,7 @@ def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Va
     mirrored = _conjugated(b, _range(b, x, axis, first, 0, -1))
     full = b(Concat, x, mirrored, axis=axis) if whole is None or whole > 2 else x
     numbers = _transformed(b, full, axis, whole, inverse=1)
-    return b(Gather, numbers, b.constant(np.array(0, np.int64)), axis=-1)
+    return b(Gather, numbers, index(b, 0), axis=-1)
 
 
 def _fitted(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
@@ -138,7 +146,7 @@ def stft(
         before = (length - own) // 2
         window = b(Pad, window, vector(b, [before, length - own - before]))
     step = as_scalar(b, as_int64(b, frame_step))
-    found = b(STFT, x, step, window, b.constant(np.array(length, np.int64)), onesided=1)
+    found = b(STFT, x, step, window, index(b, length), onesided=1)
     if transpose_frames:
         found = transposed(b, found, [0, 2, 1, 3])
     return b(Squeeze, found, vector(b, [0])) if is_single else found
@@ -209,7 +217,7 @@ def lift_stft(b: Builder, op: STFTView) -> Lifted:
     count = (whole - length) // step + 1
     reserve(count, length)
     places = np.arange(count)[:, None] * step + np.arange(length)
-    frames = emit(b, "opset8.Gather", op.signal, b.constant(places), b.constant(np.array(1, np.int64)))
+    frames = emit(b, "opset8.Gather", op.signal, b.constant(places), index(b, 1))
     if op.window is not None:
         weights = emit(b, "opset1.Unsqueeze", emitted_cast(b, op.window, dtype), vector(b, [1]))
         frames = emit(b, "opset1.Multiply", frames, weights)
@@ -231,7 +239,7 @@ def _by_own_word(b: Builder, signal: Value, step: int, window: Value | None, fra
     dtype = dtype_of(signal)
     weights = b.constant(np.ones(length, dtype.numpy)) if window is None else emitted_cast(b, window, dtype)
     x = emit(b, "opset1.Squeeze", signal, vector(b, [2]))
-    counts = (b.constant(np.array(n, np.int64)) for n in (length, step))
+    counts = (index(b, n) for n in (length, step))
     return b.word("opset15.STFT", x, weights, *counts, transpose_frames=False)
 
 
