@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 import graphport as gp
@@ -91,3 +93,16 @@ def snr(expected, found):
     """Signal to noise in dB."""
     x, y = np.asarray(expected, np.float64), np.asarray(found, np.float64)
     return 10 * np.log10(np.sum(x**2) / max(np.sum((x - y) ** 2), 1e-30))
+
+
+def denoiser(seed=0, width=16, depth=4):
+    """Convolutions from one channel to one, whose first is quicker real, and the sums of whose last stay real."""
+    r = np.random.default_rng(seed)
+    widths = [1, *[width] * depth, 1]
+    constants, nodes, last = {}, [], "x"
+    for number, (before, after) in enumerate(itertools.pairwise(widths)):
+        constants[f"w{number}"] = _weight(r, after, before, 3, 3)
+        nodes.append(node("Conv", [last, f"w{number}"], [f"a{number}"], pads=[1] * 4, name=f"conv{number}"))
+        nodes.append(node("Relu" if after > 1 else "Sigmoid", [f"a{number}"], [last := f"r{number}"]))
+    nodes[-1] = node("Sigmoid", [f"a{depth}"], ["y"])
+    return gp.from_onnx(model(nodes, [("x", ["N", 1, 24, 24])], [("y", ["N", 1, 24, 24])], constants))

@@ -231,7 +231,7 @@ def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch)
         found.quantization.all_qparams = all_qparams
         return found
 
-    monkeypatch.setattr(session.QuantizationSession, "_cheaper", worse)
+    monkeypatch.setattr(session.QuantizationSession, "cheaper", worse)
     report = gp.quantize(_narrow_first(), _samples(), equalize=False).report
     assert report.snr_db >= next(step.snr_db for step in report.steps if step.name == "calibrate")
     assert "first" not in {layer.name for layer in report.floating}

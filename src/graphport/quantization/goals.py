@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _LATENCY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(x|ms|)")
 _WORTH = 6.0
 """What noise counts at the knee beside time: as large as the signal it is so many times the source's time."""
-_CLOSE = 1.05
-"""How much more a point may cost than the knee that may be it when it is timed again."""
+_LATE = 4.0
+"""What time counts besides that is beyond half of what can be saved: else noisy integers would hardly be used."""
+_CLOSE = 1.06
+"""How many times the least cost is as good: times differ so much from run to run."""
+_ALIKE = 1.0
+"""dB that are no difference between points."""
+_OFF, _ROUNDS = 0.05, 4
+"""What a time may be off that was measured once, as a part of it; how often two more are taken at most."""
 _DECIBELS, _PART = 3.0, 0.05
 """What a goal is missed by that counts as much: so many dB, such a part of time, bytes or the user's measure."""
 
@@ -131,36 +137,80 @@ def _not_slower(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
 
 
 def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
-    """The point that costs the least, time and noise together; by size that furthest above the line from end to end.
+    """The nearest of the points that cost about the least, time and noise together; by size see `_above_the_line`.
 
-    Time is a part of the source's, noise one of the signal (its root): neither depends on which other points there are,
-    so that a point which is timed a little differently, or is not there, does not move the knee. It saves at least half
-    of the time that the fastest point saves.
+    About the least, costs are alike, and times that are a little off would move the least of them back and forth: the
+    nearest one that costs as little is where costs begin to rise. Of those about as near the one that costs the least
+    is taken, so that nothing is both nearer and faster.
     """
     if by_size:
         return _above_the_line(points)
-    known = _fast_enough(points)
-    return min(known, key=_cost) if known else max(points, key=lambda x: x.snr_db)
+    known = _in_time(points)
+    if not known:
+        return max(points, key=lambda x: x.snr_db)
+    half = _half_saved(known)
+    bound = _CLOSE * min(_cost(each, half) for each in known)
+    close = [each for each in known if _cost(each, half) <= bound]
+    near = max(each.snr_db for each in close) - _ALIKE
+    return min((each for each in close if each.snr_db >= near), key=lambda x: _cost(x, half))
 
 
-def close_to_the_knee(points: Sequence[FrontPoint]) -> list[FrontPoint]:
-    """Whoever might be the knee if it were timed again; none where only one is."""
-    known = _fast_enough(points)
-    least = min(map(_cost, known), default=0.0)
-    found = [each for each in known if _cost(each) <= _CLOSE * least]
-    return found if len(found) > 1 else []
+def timed_until_sure(points: Sequence[FrontPoint], timed: Callable[[int], float]) -> dict[int, float]:
+    """Times of the points, by their places, that had to be timed again for the knee to be sure: medians of all timings.
+
+    Args:
+        points: all, each timed once.
+        timed: times the point of a place once more.
+    """
+    found, timings = list(points), [[each.latency or 0.0] for each in points]
+    for _ in range(_ROUNDS):
+        again = _unsure(found, [len(each) for each in timings])
+        for place in (*again, *again):
+            timings[place].append(timed(place))
+        for place in again:
+            found[place] = replace(found[place], latency=sorted(timings[place])[len(timings[place]) // 2])
+    return {place: found[place].latency or 0.0 for place, each in enumerate(timings) if len(each) > 1}
 
 
-def _fast_enough(points: Sequence[FrontPoint]) -> list[FrontPoint]:
-    """Those that save at least half of the time that the fastest saves; that one alone where it saves nothing."""
-    known = [(each.latency, each) for each in points if each.latency is not None]
-    least = min((latency for latency, _ in known), default=1.0)
-    most = least + max(1 - least, 0.0) / 2
-    return [each for latency, each in known if latency <= most]
+def _unsure(points: Sequence[FrontPoint], timings: Sequence[int]) -> list[int]:
+    """Places of points by whose time the knee would be another, of that one, and of the knee.
+
+    Args:
+        points: all.
+        timings: how often each was timed: its time is off the less.
+    """
+    chosen = _knee_of(points)
+    found: set[int] = set()
+    for place, (each, count) in enumerate(zip(points, timings, strict=True)):
+        for off in (-_OFF, _OFF) if each.latency is not None else ():
+            moved = replace(each, latency=(each.latency or 0.0) * (1 + off / count**0.5))
+            other = _knee_of([*points[:place], moved, *points[place + 1 :]])
+            if abs(points[other].snr_db - points[chosen].snr_db) > _ALIKE:
+                found |= {place, chosen, other}
+    return sorted(found)
 
 
-def _cost(of: FrontPoint) -> float:
-    return (of.latency or 0.0) + _WORTH * 10 ** (-of.snr_db / 20)
+def _knee_of(points: Sequence[FrontPoint]) -> int:
+    found = knee(points)
+    return next(place for place, each in enumerate(points) if each is found)
+
+
+def _in_time(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
+    """Those whose time is known and not longer than the source's; the quickest alone where all are slower."""
+    known = [each for each in points if each.latency is not None]
+    return _not_slower(known) if known else known
+
+
+def _half_saved(points: Sequence[FrontPoint]) -> float:
+    """The time that saves half of what the fastest of them saves."""
+    least = min(each.latency or 0.0 for each in points)
+    return least + max(1 - least, 0.0) / 2
+
+
+def _cost(of: FrontPoint, half: float) -> float:
+    """Time as a part of the source's, more of it beyond `half`, and noise as a part of the signal (its root)."""
+    time = of.latency or 0.0
+    return time + _LATE * max(time - half, 0.0) + _WORTH * 10 ** (-of.snr_db / 20)
 
 
 def _above_the_line(points: Sequence[FrontPoint]) -> FrontPoint:

@@ -125,7 +125,8 @@ def quantize(
     if is_half:
         return _in_half_precision(session, graph, settings, is_random=is_random)
     best = _rounded(session, graph, distributed if settings.weights_only else None, is_streamed=is_streamed)
-    optimum = session.timed("points", optimised, session, best, goals, metric) if is_planned else None
+    asked = Choices.of(replace(settings, min_snr=None))
+    optimum = session.timed("points", optimised, session, best, goals, metric, asked) if is_planned else None
     if optimum is not None:
         best = session.followed_again(optimum.candidate, best)
     elif settings.min_snr is not None and not is_streamed:

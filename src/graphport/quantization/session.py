@@ -317,20 +317,20 @@ class QuantizationSession:
         self.given = graph
         if self.choices.settings.weights_only:
             start = self._calibrated(graph)
-            return self._finished(self._unscaled(start), start)
+            return self.finished(self._unscaled(start), start)
         if not self.followed:
-            return self._finished(self._calibrated(graph))
+            return self.finished(self._calibrated(graph))
         if not self.choices.equalizes:
             is_free = self.choices.settings.equalize is None and self.choices.settings.smooth is None
             twin = self.timed("equalize", balanced_early, self, graph) if is_free else None
             if twin is not None:
-                return self._finished(self._calibrated(twin))
+                return self.finished(self._calibrated(twin))
             best = self._calibrated(graph)
-            return self._finished(self._balanced(best) if is_free and self.snr(best) < RUINED else best)
+            return self.finished(self._balanced(best) if is_free and self.snr(best) < RUINED else best)
         if self.choices.settings.preset == "best":
-            return self._finished(self._best_of_all(graph))
+            return self.finished(self._best_of_all(graph))
         start = self._calibrated(graph)
-        return self._finished(self._balanced(start), start)
+        return self.finished(self._balanced(start), start)
 
     def timed(self, name: str, function: Callable[..., Result], *arguments: object) -> Result:
         """Call, and remember how long it took."""
@@ -351,14 +351,14 @@ class QuantizationSession:
         self.steps.append(Step("calibrate", self.measure(start).snr, is_kept=True))
         return start
 
-    def _finished(self, best: Candidate, nearest: Candidate | None = None) -> Candidate:
+    def finished(self, best: Candidate, nearest: Candidate | None = None) -> Candidate:
         """`best`, adjusted where that helps, with what is known of its layers.
 
         Where it does not help, `nearest` is tried, too: which of two gets better need not be the one that was better.
         """
         whole = best
         if best.follower is None and self.followed:
-            best = self._cheaper(best)
+            best = self.cheaper(best)
         if best.follower is None and self.followed and (self.choices.rounds or self.choices.corrects):
             before = best
             best = self.timed("round", self._adjusted, best, "round")
@@ -407,7 +407,7 @@ class QuantizationSession:
             self.steps.append(Step("equalize", self.snr(new), is_kept=False))
         return is_hopeless
 
-    def _cheaper(self, best: Candidate) -> Candidate:
+    def cheaper(self, best: Candidate) -> Candidate:
         """`best`, or what leaves cheap layers real where that helps.
 
         Where weights are rounded anew after it they are judged real: what rounding to the nearest does to them hides
@@ -469,8 +469,9 @@ class QuantizationSession:
 
     def followed_again(self, best: Candidate, before: Candidate) -> Candidate:
         """`best`, with the noise that its layers have now that more of them are real than in `before`."""
-        known = before.follower
-        if best is before or known is None:
+        known, own = before.follower, best.follower
+        is_known = own is not None and own.quantization is best.quantization
+        if best is before or known is None or is_known:
             return best
         self.timed("analyse", self._analysed, best)
         if best.follower is not None:

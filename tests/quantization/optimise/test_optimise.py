@@ -46,10 +46,26 @@ def _timed(monkeypatch, times):
     class Beside:
         milliseconds = 2.0
 
-        def part(self, graph, *, is_close=False):
+        def part(self, graph):
             return times(graph)
 
     monkeypatch.setattr(optimise, "_beside", lambda session, base: Beside())
+
+
+@pytest.mark.parametrize("name", ["depthwise", "denoiser"])
+@pytest.mark.parametrize("preset", ["fast", "balanced"])
+def test_no_preset_makes_what_the_front_does_not_know(monkeypatch, name, preset):
+    """A plan with as many layers on integers that is as near."""
+    found = getattr(nets, name)()
+    x = nets.samples(found, 96)
+    alone = gp.quantize(found, x, preset=preset).report
+    known = []
+    monkeypatch.setattr(optimise, "front", lambda points, wanted=None: known.extend(points) or [wanted])
+    _timed(monkeypatch, _share)
+    gp.quantize(found, x, preset=preset, front=True)
+    rounded = sum(layer.is_quantized for layer in alone.layers)
+    as_many = [each for each in known if sum(n for name, n in each.layers.items() if name != "float32") == rounded]
+    assert max(each.snr_db for each in as_many) >= alone.snr_db - 0.05
 
 
 def _share(graph):

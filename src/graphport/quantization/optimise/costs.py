@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
 _TURNS, _LEAST_TURNS = 7, 3
-_MANY_TURNS = 21
-"""Of models between which little decides."""
 _SECONDS, _RUNS = 0.012, 200
 """How many turns are taken at most, and at least; and what a turn of one model takes, or how many runs that has."""
 _WHOLE = 12.0
@@ -48,9 +46,7 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
             return None
 
 
-def parts_of(
-    sessions: Sequence[Session], inputs: Mapping[str, Any], turns: int | None = None
-) -> tuple[float, list[float]]:
+def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[float, list[float]]:
     """Milliseconds of processor time of the first of `sessions`, and what part of that each takes: medians of turns."""
     runs: list[int] = []
     whole = 0.0
@@ -62,7 +58,7 @@ def parts_of(
         runs.append(min(max(int(_SECONDS / once), 1), _RUNS))
         whole += runs[-1] * once
     table: list[list[float]] = []
-    for _ in range(min(turns or _TURNS, max(int(_WHOLE / whole), _LEAST_TURNS))):
+    for _ in range(min(_TURNS, max(int(_WHOLE / whole), _LEAST_TURNS))):
         row: list[float] = []
         for made, count in zip(sessions, runs, strict=True):
             started = time.process_time()
@@ -98,10 +94,10 @@ class Beside:
         """Of processor time that the source takes."""
         return _median(self._spent)
 
-    def part(self, graph: Graph, *, is_close: bool = False) -> float:
-        """What part of the source's time a model takes; with `is_close` more turns are taken."""
+    def part(self, graph: Graph) -> float:
+        """What part of the source's time a model takes."""
         sessions = (self._source, self._prepare(graph))
-        spent, (_, part) = parts_of(sessions, self._inputs, _MANY_TURNS if is_close else None)
+        spent, (_, part) = parts_of(sessions, self._inputs)
         self._spent.append(spent)
         return part
 

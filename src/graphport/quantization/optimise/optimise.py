@@ -14,11 +14,12 @@ from graphport.core.packages import install
 from graphport.quantization import engine
 from graphport.quantization.estimate import conversion_time, elements, kernel_time
 from graphport.quantization.float_fallback import floated
-from graphport.quantization.goals import FrontPoint, Goals, close_to_the_knee, front
+from graphport.quantization.goals import FrontPoint, Goals, front, timed_until_sure
 from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.nbits import has_products
 from graphport.quantization.optimise.costs import Beside, Times, preparer, steadied, times_of
 from graphport.quantization.optimise.plans import cost_of, plans
+from graphport.quantization.optimise.presets import of_preset
 from graphport.quantization.optimise.storing import Storing
 from graphport.quantization.optimise.table import read_table, unknown_to
 from graphport.quantization.precision import all_widened, sensitivities
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph, Node
     from graphport.quantization.candidate import Candidate
+    from graphport.quantization.choices import Choices
     from graphport.quantization.samples import Run
     from graphport.quantization.session import QuantizationSession
     from graphport.quantization.settings import Settings
@@ -77,7 +79,9 @@ def refuse_goals(goals: Goals, settings: Settings) -> None:
         raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy or "leave --max-latency out"))
 
 
-def optimised(session: QuantizationSession, base: Candidate, goals: Goals, metric: Any = None) -> Optimum:
+def optimised(
+    session: QuantizationSession, base: Candidate, goals: Goals, metric: Any = None, asked: Choices | None = None
+) -> Optimum:
     """The best plan for `goals` of those on the front.
 
     Args:
@@ -85,11 +89,13 @@ def optimised(session: QuantizationSession, base: Candidate, goals: Goals, metri
         base: everything on integers that can be.
         goals: what is asked for; without any the knee of the front is taken.
         metric: takes what runs a model, a function from inputs to outputs, and gives a number that should be large.
+        asked: what decides without a front: what that would give is a candidate, too.
     """
     table = _table(session, base)
     noises = _noises(session, base)
     planned = session.timed("plans", _planned, session, base, table, noises)
-    candidates = [base, *([] if table else _variants(session, base)), *planned]
+    presets = [] if asked is None else session.timed("preset", of_preset, session, base, asked)
+    candidates = [base, *([] if table else _variants(session, base)), *planned, *presets]
     points = _measured(session, base, candidates, metric, table)
     storing = Storing(session, base, _timed_run(session, base, goals))
     while table is None and session.choices.target.stored and base.quantization.placement.layers:
@@ -323,7 +329,7 @@ def _timed_again(
     """`points`, of which those that are chosen for their time have been timed once more.
 
     The quickest of many is partly so by chance: the time of one that a goal in time asks for is the longer one of both.
-    Between those that are close to the knee more turns decide.
+    What might be the knee is timed until that is sure, each time in a session of its own, whose memory counts, too.
     """
     found = list(points)
     if goals.point is not None or (goals.latency is None and (goals.are_any or goals.is_small)):
@@ -332,21 +338,23 @@ def _timed_again(
     if beside is None:
         return found
 
-    def timed(place: int, *, is_close: bool = False) -> None:
+    def timed(place: int) -> float:
         each = candidates[place]
-        graph = as_written(insert_qdq(each.graph, each.quantization), session.choices.settings)
-        part = beside.part(graph, is_close=is_close)
-        if is_close or part > (found[place].latency or 0.0):
-            found[place] = replace(found[place], latency=part, latency_ms=beside.milliseconds * part)
+        return beside.part(as_written(insert_qdq(each.graph, each.quantization), session.choices.settings))
+
+    def set_time(place: int, part: float) -> None:
+        found[place] = replace(found[place], latency=part, latency_ms=beside.milliseconds * part)
 
     if goals.latency is None:
-        for each in close_to_the_knee(points):
-            timed(found.index(each), is_close=True)
+        for place, part in timed_until_sure(points, timed).items():
+            set_time(place, part)
         return found
     seen: set[int] = set()
     while (place := found.index(goals.chosen(found))) not in seen:
         seen.add(place)
-        timed(place)
+        part = timed(place)
+        if part > (found[place].latency or 0.0):
+            set_time(place, part)
     return found
 
 
