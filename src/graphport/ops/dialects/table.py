@@ -39,6 +39,8 @@ class Rows:
     """`(*words, **options)` gives what registers a rule of these words, where `lower` does not."""
     register_alias: Callable[..., Any] | None = None
     """The same for words that are read as another one, with all that they are given."""
+    register_lift: Callable[[str], Callable[..., Any]] | None = None
+    """`(operator)` gives what registers a rule that writes it, where `lift` does not."""
     by_name: bool = False
     """Whether words take all that they are given by name, on the way back of rows that are read in both directions."""
 
@@ -93,7 +95,8 @@ class Rows:
             for name in row.words:
                 page = self._page(row, name, row.text.find(name))
                 rule = Lifting(row, page, self.functions, self._emitted, has_pages=self.has_pages)
-                lift(self.dialect, name, until=until)(rule)
+                register = self.register_lift
+                (lift(self.dialect, name, until=until) if register is None else register(name))(rule)
 
     def read(self, word: str, b: Builder, *operands: Any, **attributes: Any) -> Any:
         """The first result of a word, for functions that are made of others; raises `RowError` where there is none."""

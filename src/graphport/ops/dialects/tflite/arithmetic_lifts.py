@@ -13,17 +13,16 @@ from graphport.ops.dialects.tflite.emitting import (
     array_of,
     cast_to,
     computed_in,
-    in_single,
     is_known,
-    is_other_real,
+    lift_reals,
     shaped,
     transposed_constant,
     zeros,
 )
-from graphport.ops.dialects.tflite.rows import ROWS
+from graphport.ops.dialects.tflite.rows import REALS, ROWS
 from graphport.ops.pages import activation, arithmetic, comparison
 from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.matmul import MatMul
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
@@ -178,43 +177,29 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
 
 
 ROWS.lift("""
-IsNaN
-    -> is_other_real(x): in_single("IsNaN", x)
-    -> NOT_EQUAL(x, x)
 Swish
     -> alpha == 1: MUL(x, LOGISTIC(x))
     -> MUL(x, LOGISTIC(MUL(x, alpha)))
-LeakyRelu
-    -> is_other_real(x): in_single("LeakyRelu", x, alpha=alpha)
-    -> LEAKY_RELU(x, alpha=alpha)
+""")
+REALS.lift("""
+IsNaN -> NOT_EQUAL(x, x)
+LeakyRelu -> LEAKY_RELU(x, alpha=alpha)
 Elu
-    -> is_other_real(x): in_single("Elu", x, alpha=alpha)
     -> alpha == 1: ELU(x)
     -> ADD(RELU(x), MUL(ELU(MINIMUM(x, 0.0)), alpha))
-Celu
-    -> is_other_real(x): in_single("Celu", x, alpha=alpha)
-    -> ADD(RELU(x), MUL(ELU(MINIMUM(MUL(x, 1 / alpha), 0.0)), alpha))
-ThresholdedRelu
-    -> is_other_real(x): in_single("ThresholdedRelu", x, alpha=alpha)
-    -> SELECT_V2(GREATER(x, alpha), x, like(x, 0))
+Celu -> ADD(RELU(x), MUL(ELU(MINIMUM(MUL(x, 1 / alpha), 0.0)), alpha))
+ThresholdedRelu -> SELECT_V2(GREATER(x, alpha), x, like(x, 0))
 Shrink
-    -> is_other_real(input): in_single("Shrink", input, bias=bias, lambd=lambd)
     -> dtype(input) is float32:
        SELECT_V2(LESS(input, -lambd), ADD(input, bias),
                  SELECT_V2(GREATER(input, lambd), SUB(input, bias), like(input, 0)))
-HardSigmoid
-    -> is_other_real(x): in_single("HardSigmoid", x, alpha=alpha, beta=beta)
-    -> MINIMUM(RELU(ADD(MUL(x, alpha), beta)), 1.0)
-Gelu
-    -> is_other_real(x): in_single("Gelu", x, approximate=approximate)
-    -> GELU(x, approximate=approximate == "tanh")
+HardSigmoid -> MINIMUM(RELU(ADD(MUL(x, alpha), beta)), 1.0)
+Gelu -> GELU(x, approximate=approximate == "tanh")
 """)
 
 
-@comparison.IsInf.lift("tflite")
+@lift_reals(comparison.IsInf)
 def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, comparison.IsInf, x, detect_negative=detect_negative, detect_positive=detect_positive),)
     if not detect_negative:
         return (emit(b, "EQUAL", x, float("inf" if detect_positive else "nan")),)
     if not detect_positive:
@@ -222,10 +207,8 @@ def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positi
     return (emit(b, "EQUAL", b(arithmetic.Abs, x), float("inf")),)
 
 
-@arithmetic.Reciprocal.lift("tflite")
+@lift_reals(arithmetic.Reciprocal)
 def lift_reciprocal(b: Builder, x: Value) -> Lifted:
-    if is_other_real(x):
-        return (in_single(b, arithmetic.Reciprocal, x),)
     b.looks_around = True
     root = x.producer
     if root is not None and root.word == "SQRT" and dtype_of(x) is DType.FLOAT32 and root.inputs[0] is not None:
@@ -258,46 +241,20 @@ def _softplus(b: Builder, x: Value) -> Value:
     return emit(b, "ADD", emit(b, "RELU", x), emit(b, "LOG", emit(b, "ADD", small, 1.0)))
 
 
-ROWS.having(erf=_erf, leg=_leg, softplus=_softplus).lift("""
-Erf
-    -> is_other_real(input): in_single("Erf", input)
-    -> dtype(input) is float32: erf(input)
-Tan
-    -> is_other_real(input): in_single("Tan", input)
-    -> dtype(input) is float32: DIV(SIN(input), COS(input))
-Atan
-    -> is_other_real(input): in_single("Atan", input)
-    -> dtype(input) is float32: ATAN2(input, ADD(MUL(input, 0.0), 1.0))
-Asin
-    -> is_other_real(input): in_single("Asin", input)
-    -> dtype(input) is float32: ATAN2(input, leg(input))
-Acos
-    -> is_other_real(input): in_single("Acos", input)
-    -> dtype(input) is float32: ATAN2(leg(input), input)
-Acosh
-    -> is_other_real(input): in_single("Acosh", input)
-    -> dtype(input) is float32: LOG(ADD(input, SQRT(ADD(MUL(input, input), -1.0))))
-Asinh
-    -> is_other_real(input): in_single("Asinh", input)
-    -> dtype(input) is float32: MUL(SIGN(input), LOG(ADD(ABS(input), SQRT(ADD(MUL(input, input), 1.0)))))
-Atanh
-    -> is_other_real(input): in_single("Atanh", input)
-    -> dtype(input) is float32: MUL(LOG(DIV(ADD(input, 1.0), SUB(like(input, 1), input))), 0.5)
-Sinh
-    -> is_other_real(input): in_single("Sinh", input)
-    -> dtype(input) is float32: MUL(SUB(EXP(input), EXP(NEG(input))), 0.5)
-Cosh
-    -> is_other_real(input): in_single("Cosh", input)
-    -> dtype(input) is float32: MUL(ADD(EXP(input), EXP(NEG(input))), 0.5)
-Softplus
-    -> is_other_real(x): in_single("Softplus", x)
-    -> dtype(x) is float32: softplus(x)
-Softsign
-    -> is_other_real(input): in_single("Softsign", input)
-    -> dtype(input) is float32: DIV(input, ADD(ABS(input), 1.0))
-Mish
-    -> is_other_real(x): in_single("Mish", x)
-    -> dtype(x) is float32: MUL(x, TANH(softplus(x)))
+REALS.having(erf=_erf, leg=_leg, softplus=_softplus).lift("""
+Erf -> dtype(input) is float32: erf(input)
+Tan -> dtype(input) is float32: DIV(SIN(input), COS(input))
+Atan -> dtype(input) is float32: ATAN2(input, ADD(MUL(input, 0.0), 1.0))
+Asin -> dtype(input) is float32: ATAN2(input, leg(input))
+Acos -> dtype(input) is float32: ATAN2(leg(input), input)
+Acosh -> dtype(input) is float32: LOG(ADD(input, SQRT(ADD(MUL(input, input), -1.0))))
+Asinh -> dtype(input) is float32: MUL(SIGN(input), LOG(ADD(ABS(input), SQRT(ADD(MUL(input, input), 1.0)))))
+Atanh -> dtype(input) is float32: MUL(LOG(DIV(ADD(input, 1.0), SUB(like(input, 1), input))), 0.5)
+Sinh -> dtype(input) is float32: MUL(SUB(EXP(input), EXP(NEG(input))), 0.5)
+Cosh -> dtype(input) is float32: MUL(ADD(EXP(input), EXP(NEG(input))), 0.5)
+Softplus -> dtype(x) is float32: softplus(x)
+Softsign -> dtype(input) is float32: DIV(input, ADD(ABS(input), 1.0))
+Mish -> dtype(x) is float32: MUL(x, TANH(softplus(x)))
 """)
 
 
@@ -345,11 +302,9 @@ def _is_stored(value: Value) -> bool:
     return node is not None and node.word == "DEQUANTIZE" and is_known(node.operand(0))
 
 
-@MatMul.lift("tflite")
+@lift_reals(MatMul)
 def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     b.looks_around = True
-    if is_other_real(a):
-        return (in_single(b, MatMul, a, other),)
     if dtype_of(a) is not DType.FLOAT32:
         return None
     ranks = len(b.dims(a)), len(b.dims(other))
@@ -367,11 +322,9 @@ def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     return (shaped(b, y, dims),)
 
 
-@GemmView.lift("tflite")
+@lift_reals(GemmView)
 def lift_gemm(b: Builder, op: GemmView) -> Lifted:
     a = op.a
-    if is_other_real(a):
-        return (in_single(b, Gemm, a, op.b, op.c, **op.stated()),)
     if dtype_of(a) is not DType.FLOAT32:
         return None
     a = transposed_constant(b, a, (1, 0)) if op.transA else a

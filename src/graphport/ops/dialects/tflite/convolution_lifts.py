@@ -12,19 +12,17 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes, vector
 from graphport.ops.dialects.tflite.emitting import (
-    in_single,
     ints,
-    is_other_real,
     lengths_of,
+    lift_reals,
     shaped,
     transposed_constant,
     zeros,
 )
 from graphport.ops.dialects.windows import transposed_window_of, window_options
-from graphport.ops.pages.convolution import Conv, ConvTranspose
+from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.normalization import LRN
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.pages.reshape.pieces import Concat
 from graphport.ops.views.convolution import ConvTransposeView, ConvView
@@ -119,11 +117,9 @@ def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]
     return emit(b, "PAD", x, table), 1
 
 
-@ConvView.lift("tflite")
+@lift_reals(ConvView)
 def lift_conv(b: Builder, op: ConvView) -> Lifted:
     x, w, bias, pads = op.x, op.w, op.b, op.pads
-    if is_other_real(x):
-        return (in_single(b, Conv, x, w, bias, **op.stated()),)
     if dtype_of(x) is not DType.FLOAT32:
         return None
     if len(b.dims(x)) == _VOLUME and op.group == 1:
@@ -163,12 +159,10 @@ def _in_volumes(b: Builder, x: Value, w: Value, bias: Value | None, stated: dict
     return (first(b, emit(b, "CONV_3D", image, transposed_constant(b, w, (2, 3, 4, 1, 0)), bias, **options)),)
 
 
-@ConvTransposeView.lift("tflite")
+@lift_reals(ConvTransposeView)
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     """The whole result, of which the padding is cut off."""
     x, w, bias = op.x, op.w, op.b
-    if is_other_real(x):
-        return (in_single(b, ConvTranspose, x, w, bias, **op.stated()),)
     if op.group != 1:
         return (_in_groups(b, (x, w, bias), op.group, window_options(op)),)
     if any(d != 1 for d in op.dilations or ()):
@@ -255,10 +249,8 @@ def _with_gaps(b: Builder, w: Value, gaps: Sequence[int]) -> Value:
     return emit(b, "SLICE", w, ints(b, [0] * len(dims)), ints(b, lengths))
 
 
-@DepthToSpace.lift("tflite")
+@lift_reals(DepthToSpace)
 def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
-    if is_other_real(input):
-        return (in_single(b, DepthToSpace, input, blocksize=blocksize, mode=mode),)
     if mode != "DCR":
         batch, channels, height, width = sizes(b.dims(input), "the image")
         c = channels // blocksize**2
@@ -268,18 +260,14 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
     return (first(b, emit(b, "DEPTH_TO_SPACE", last(b, input), block_size=blocksize)),)
 
 
-@SpaceToDepth.lift("tflite")
+@lift_reals(SpaceToDepth)
 def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
-    if is_other_real(input):
-        return (in_single(b, SpaceToDepth, input, blocksize=blocksize),)
     return (first(b, emit(b, "SPACE_TO_DEPTH", last(b, input), block_size=blocksize)),)
 
 
-@LRNView.lift("tflite")
+@lift_reals(LRNView)
 def lift_lrn(b: Builder, op: LRNView) -> Lifted:
     if op.size % 2 == 0 or len(b.dims(op.x)) != _IMAGE:
         return None
-    if is_other_real(op.x):
-        return (in_single(b, LRN, op.x, **op.stated()),)
     stated = {"radius": op.size // 2, "alpha": op.alpha / op.size, "beta": op.beta, "bias": op.bias}
     return (first(b, emit(b, "LOCAL_RESPONSE_NORMALIZATION", last(b, op.x), **stated)),)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -11,20 +11,21 @@ from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.spill import kept
-from graphport.ops.declare import UnsupportedError
+from graphport.ops import registry
+from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, integers
 from graphport.ops.folded import Computed
 from graphport.ops.pages.arithmetic.cast import Cast
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from graphport.core.dims import Dim
     from graphport.core.storage import Storage
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.view import View
 
 _LARGEST = (1 << 31) - 1
 _MOST_TURNED = 1 << 20
@@ -282,6 +283,28 @@ def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
     places_ = in_int32(b, indices)
     is_negative = emit(b, "LESS", places_, ints(b, 0))
     return emit(b, "SELECT_V2", is_negative, emit(b, "ADD", places_, ints(b, n) if isinstance(n, int) else n), places_)
+
+
+def lift_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register how an operator, by its page or view, is lifted that is computed in float32 for other reals.
+
+    The rule does not see these, but where more than one result is wanted.
+    """
+    page, view = (of, None) if isinstance(of, Page) else (registry.pages()[of.operator], cast("Any", of))
+
+    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+        @page.lift("tflite")
+        @wraps(rule)
+        def lifted(b: Builder, first: Value, *others: Value | None, **attributes: Any) -> Any:
+            if b.count == 1 and is_other_real(first):
+                return in_single(b, page, first, *others, **attributes)
+            given = (first, *others)
+            return rule(b, *given, **attributes) if view is None else rule(b, view(*given, **attributes))
+
+        del lifted
+        return rule
+
+    return register
 
 
 def in_single(b: Builder, page: Page, first: Value, *others: Value | None, **attributes: Any) -> Value:

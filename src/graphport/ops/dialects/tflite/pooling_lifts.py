@@ -14,14 +14,15 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, reshaped, sizes, vector
 from graphport.ops.dialects.tflite.convolution_lifts import as_before, as_image, bordered, first, last, pair_of
-from graphport.ops.dialects.tflite.emitting import cast_to, in_single, ints, is_other_real, needed_array
+from graphport.ops.dialects.tflite.emitting import cast_to, ints, lift_reals, needed_array
+from graphport.ops.dialects.tflite.rows import REALS
 from graphport.ops.dialects.windows import window_of, window_options
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.indexing.scattering import ScatterElements
 from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, LpPool, MaxPool
+from graphport.ops.pages.pooling import GlobalLpPool
 from graphport.ops.pages.reduction.reduce import ReduceSum
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
@@ -152,11 +153,9 @@ def _pool_window(
     return x, count, pair_of(kernel_shape, count), stated | {"pads": pads, "strides": steps, "dilations": None}
 
 
-@MaxPoolView.lift("tflite")
+@lift_reals(MaxPoolView)
 def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
     x = op.x
-    if is_other_real(x) and b.count == 1:
-        return (in_single(b, MaxPool, x, **op.stated()),)
     stated = window_options(op)
     if b.count > 1 or dtype_of(x) is not DType.FLOAT32 or not _has_word(b, x, stated):
         return _largest(b, x, window(b.dims(x)[2:], op.kernel_shape, **stated), op.storage_order)
@@ -165,12 +164,10 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
     return (as_before(b, first(b, y), count),)
 
 
-@AveragePoolView.lift("tflite")
+@lift_reals(AveragePoolView)
 def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     """Where padding does not count and there is no word for it, divided by the share of the window that is inside."""
     x = op.x
-    if is_other_real(x):
-        return (in_single(b, AveragePool, x, **op.stated()),)
     if dtype_of(x) is not DType.FLOAT32:
         return None
     stated = window_options(op)
@@ -193,18 +190,10 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     return (as_before(b, first(b, y), count),)
 
 
-def _over_space(b: Builder, word: str, x: Value) -> Lifted:
-    return (emit(b, word, x, ints(b, list(range(2, len(b.dims(x))))), keep_dims=True),)
-
-
-@GlobalAveragePool.lift("tflite")
-def lift_global_average_pool(b: Builder, x: Value) -> Lifted:
-    return (in_single(b, GlobalAveragePool, x),) if is_other_real(x) else _over_space(b, "MEAN", x)
-
-
-@GlobalMaxPool.lift("tflite")
-def lift_global_max_pool(b: Builder, x: Value) -> Lifted:
-    return (in_single(b, GlobalMaxPool, x),) if is_other_real(x) else _over_space(b, "REDUCE_MAX", x)
+REALS.having(space=lambda b, x: ints(b, list(range(2, len(b.dims(x)))))).lift("""
+GlobalAveragePool -> MEAN(x, space(x), keep_dims=True)
+GlobalMaxPool -> REDUCE_MAX(x, space(x), keep_dims=True)
+""")
 
 
 def _powered(b: Builder, x: Value, p: float) -> Value:
@@ -216,10 +205,8 @@ def _root(b: Builder, x: Value, p: float) -> Value:
     return x if p == 1 else b(arithmetic.Sqrt, x) if p == 2 else b(arithmetic.Pow, x, b.like(x, 1 / p))
 
 
-@LpPoolView.lift("tflite")
+@lift_reals(LpPoolView)
 def lift_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
-    if is_other_real(op.x):
-        return (in_single(b, LpPool, op.x, **op.stated()),)
     if dtype_of(op.x) is not DType.FLOAT32:
         return None
     return (_root(b, _sum(b, _powered(b, op.x, op.p), window_of(op)), op.p),)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.ops import registry
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.tflite.binding import word
-from graphport.ops.dialects.tflite.emitting import in_single, is_other_real
+from graphport.ops.dialects.tflite.emitting import lift_reals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,14 +42,6 @@ def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], att
     return emit(b, word, *operands, **attributes)
 
 
-def _in_single(b: Builder, operator: str, *operands: Value, **attributes: Any) -> Value:
-    """`in_single` with the name of the operator."""
-    return in_single(b, registry.pages()[operator], *operands, **attributes)
-
-
-ROWS = Rows(
-    "tflite",
-    {"in_single": _in_single, "is_other_real": lambda _b, x: is_other_real(x)},
-    emit=_emitted,
-    register=_register,
-)
+ROWS = Rows("tflite", emit=_emitted, register=_register)
+REALS = replace(ROWS, register_lift=lambda operator: lift_reals(registry.pages()[operator]))
+"""Rows of operators that are computed in float32 for other reals."""
