@@ -12,21 +12,26 @@ from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.dialects.tflite import activation_softmax, tables
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.dialects.tflite.rows import ROWS
-from graphport.ops.pages.activation import (
-    Clip,
-    Gelu,
-    LeakyRelu,
-    Sigmoid,
-    Softmax,
-    Tanh,
-)
-from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.special import erf
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.dialects.tflite.tables import Numbers
+
+
+def _gelu(op: Operator) -> Value | None:
+    return tables.interpolated(op, _by_tanh if op.option("approximate", default=False) else _by_erf)
+
+
+def _by_erf(x: Numbers) -> Numbers:
+    return np.float32(0.5) * x * (1 + erf(x.astype(np.float64) * math.sqrt(0.5)))
+
+
+def _by_tanh(x: Numbers) -> Numbers:
+    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
+    return np.float32(0.5) * x * (1 + np.tanh(inner))
 
 
 ROWS.lower(
@@ -42,59 +47,21 @@ PRELU(x, slope) -> PRelu(x, slope)
 """,
     layout="any",
 )
+ROWS.lower("LOGISTIC(x) -> Sigmoid(x)", first=tables.logistic, layout="any")
+ROWS.lower("TANH(x) -> Tanh(x)", first=tables.tanh, layout="any")
+ROWS.lower("LEAKY_RELU(x, *, alpha=0.0) -> LeakyRelu(x, alpha=alpha)", first=tables.leaky, layout="any")
+ROWS.lower(
+    """
+GELU(x, *, approximate=False)
+    -> approximate: Gelu(x, approximate="tanh")
+    -> Gelu(x)
+""",
+    first=_gelu,
+    layout="any",
+)
+# Both along the last axis.
 ROWS.lower("LOG_SOFTMAX(x) -> LogSoftmax(x)")
-
-
-@word("LOGISTIC", layout="any")
-def logistic(op: Operator) -> Value:
-    """Between 0 and 1."""
-    found = tables.logistic(op)
-    return op.b(Sigmoid, op[0]) if found is None else found
-
-
-@word("TANH", layout="any")
-def tanh(op: Operator) -> Value:
-    """Between -1 and 1."""
-    found = tables.tanh(op)
-    return op.b(Tanh, op[0]) if found is None else found
-
-
-@word("LEAKY_RELU", layout="any")
-def leaky_relu(op: Operator) -> Value:
-    """`alpha * x` below zero."""
-    alpha = float(op.option("alpha", 0.0))
-    found = tables.leaky(op, float(np.float32(alpha)))
-    return op.b(LeakyRelu, op[0], alpha=alpha) if found is None else found
-
-
-@word("GELU", layout="any")
-def gelu(op: Operator) -> Value:
-    """With the error function, or close to it with the hyperbolic tangent."""
-    is_close = bool(op.option("approximate", default=False))
-    found = tables.interpolated(op, _gelu_by_tanh if is_close else _gelu)
-    return op.b(Gelu, op[0], approximate="tanh" if is_close else None) if found is None else found
-
-
-def _gelu(x: Numbers) -> Numbers:
-    return np.float32(0.5) * x * (1 + erf(x.astype(np.float64) * math.sqrt(0.5)))
-
-
-def _gelu_by_tanh(x: Numbers) -> Numbers:
-    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
-    return np.float32(0.5) * x * (1 + np.tanh(inner))
-
-
-@word("SOFTMAX")
-def softmax(op: Operator) -> Value:
-    """Along the last axis, of `beta * x`; beta is 0 where the file does not say it."""
-    beta = float(op.option("beta", 0.0))
-    found = activation_softmax.softmax(op, beta)
-    if found is not None:
-        return found
-    x = op[0]
-    if beta != 1:
-        x = op.b(Mul, x, op.b.like(x, beta))
-    return op.b(Softmax, x)
+ROWS.lower("SOFTMAX(x, *, beta=0.0) -> Softmax(x if beta == 1 else Mul(x, beta))", first=activation_softmax.softmax)
 
 
 @word("FAKE_QUANT")

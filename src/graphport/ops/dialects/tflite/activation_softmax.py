@@ -42,9 +42,9 @@ def _reciprocals() -> Numbers:
     return interpolation(lambda x: 1 / (1 + x), np.float32(1 / 65535), -_MOST - 1, _STEP).astype(np.int32)
 
 
-def softmax(op: Operator, beta: float) -> Value | None:
+def softmax(op: Operator) -> Value | None:
     """Softmax of symmetric int16 along the last axis; `None` of anything else."""
-    told, wanted = op.quantization(0), op.results[0] if op.results else None
+    told, wanted, beta = op.quantization(0), op.result, float(op.option("beta", 0.0))
     if told is None or wanted is None or (told[0], wanted[0]) != (DType.INT16, DType.INT16) or told[1] >= 0:
         return None
     b, x = op.b, cast(op.b, op.raw(0), DType.INT32)

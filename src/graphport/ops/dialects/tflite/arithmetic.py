@@ -11,27 +11,20 @@ from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
 from graphport.ops.dialects.tflite import tables
-from graphport.ops.dialects.tflite.binding import Operator, in_type, word
+from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import (
     Add,
-    Atan,
     BitShift,
     BitwiseAnd,
-    BitwiseXor,
     Cast,
     Div,
-    Exp,
     Floor,
-    Log,
     Max,
     Min,
-    Mod,
     Mul,
-    Neg,
     Pow,
     Reciprocal,
-    Sqrt,
     Sub,
     Sum,
 )
@@ -48,19 +41,20 @@ if TYPE_CHECKING:
 _NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
 
 
-def computed(b: Builder, page: Page, *operands: Value) -> Value:
+def _computed(b: Builder, operator: str, *operands: Value) -> Value:
     """An operation, on short integers in int32, for runtimes have none of their own."""
-    if dtype_of(operands[0]) in _NARROW:
-        return in_type(b, DType.INT32, page, *operands)
-    return b(page, *operands)
+    page, own = registry.pages()[operator], dtype_of(operands[0])
+    if own not in _NARROW:
+        return b(page, *operands)
+    return cast(b, b(page, *(cast(b, x, DType.INT32) for x in operands)), own)
 
 
-def _named(b: Builder, operator: str, *operands: Value) -> Value:
-    """`computed` with the name of the operator."""
-    return computed(b, registry.pages()[operator], *operands)
+def _is_negative_zero(b: Builder, x: Value) -> Value:
+    return b(And, b(Equal, x, b.like(x, 0)), b(Less, b(Reciprocal, x), b.like(x, 0)))
 
 
-ROWS.having(computed=_named).lower(
+_ROWS = ROWS.having(computed=_computed, is_negative_zero=_is_negative_zero)
+_ROWS.lower(
     """
 ABS(x) -> computed("Abs", x)
 CEIL(x) -> computed("Ceil", x)
@@ -77,14 +71,29 @@ MUL(x, y) -> computed("Mul", x, y)
 DIV, STABLEHLO_DIVIDE(x, y) -> computed("Div", x, y)
 POW(x, y) -> computed("Pow", x, y)
 SQUARED_DIFFERENCE(x, y) -> computed("Mul", gap := computed("Sub", x, y), gap)
+# What is left of a quotient that is rounded down has the sign of the divisor.
+FLOOR_MOD(x, y)
+    -> not is_floating(x): computed("Mod", x, y)
+    -> rest = Mod(x, y, fmod=1); zero = like(x, 0);
+       Where(And(Not(Equal(rest, zero)), Xor(Less(rest, zero), Less(y, zero))), Add(rest, y), rest)
+# The angle of the point (x, y), from -pi to pi.
+ATAN2(y, x)
+    -> zero = like(x, 0); is_left = Or(Less(x, zero), is_negative_zero(x));
+       turned = Where(Or(Less(y, zero), is_negative_zero(y)), like(x, -math.pi), like(x, math.pi));
+       Where(And(Equal(x, zero), Equal(y, zero)), Where(is_left, turned, y),
+             Add(Atan(Div(y, x)), Where(is_left, turned, zero)))
 """,
     layout="any",
 )
 
 
-ROWS.having(computed=_named).lower(
+_ROWS.lower(
     """
 # These kernels compute on integers as they are, whatever they stand for.
+NEG(x) -> computed("Neg", x)
+BITWISE_XOR(x, y)
+    -> dtype(x) is bool: Xor(x, y)
+    -> BitwiseXor(x, y)
 STABLEHLO_ADD(x, y)
     -> dtype(x) is bool: computed("Or", x, y)
     -> computed("Add", x, y)
@@ -103,48 +112,40 @@ STABLEHLO_MINIMUM(x, y)
 )
 
 
-@word("EXP", layout="any")
-def exp(op: Operator) -> Value:
-    """e to the power of x."""
-    found = tables.interpolated(op, np.exp)
-    return computed(op.b, Exp, op[0]) if found is None else found
+_ROWS.lower(
+    """
+STABLEHLO_AND(x, y)
+    -> dtype(x) is bool: And(x, y)
+    -> BitwiseAnd(x, y)
+# Bits that leave are lost.
+STABLEHLO_SHIFT_LEFT(x, y) -> cast(BitShift(cast(x, uint32), cast(y, uint32), direction="LEFT"), dtype(x))
+""",
+    is_raw=True,
+)
+# Of int16 that stands for zero or less, the least number, or the largest.
+_ROWS.lower('EXP(x) -> computed("Exp", x)', first=lambda op: tables.interpolated(op, np.exp), layout="any")
+_ROWS.lower('LOG(x) -> computed("Log", x)', first=lambda op: tables.interpolated(op, np.log, -32768), layout="any")
+_ROWS.lower(
+    "RSQRT(x) -> Reciprocal(Sqrt(x))",
+    first=lambda op: tables.interpolated(op, lambda x: 1 / np.sqrt(x), 32767),
+    layout="any",
+)
 
 
-@word("LOG", layout="any")
-def log(op: Operator) -> Value:
-    """The natural logarithm; of int16 that stands for zero or less, the least number."""
-    found = tables.interpolated(op, np.log, -32768)
-    return computed(op.b, Log, op[0]) if found is None else found
-
-
-def _chosen(name: str, page: Page, relation: Page) -> None:
+def _chosen(name: str, operator: str, relation: Page) -> None:
     @word(name, is_even=True, layout="any")
     def rule(op: Operator) -> Value:
         """The first where it is beyond the second: where the first is no number, that is the second."""
         b, x, y = op.b, op[0], op[1]
         if not dtype_of(x).is_floating or op.quantization(0) is not None:
-            return computed(b, page, x, y)
+            return _computed(b, operator, x, y)
         return b(Where, b(relation, x, y), x, y)
 
     del rule
 
 
-_chosen("MAXIMUM", Max, Greater)
-_chosen("MINIMUM", Min, Less)
-
-
-@word("NEG", is_raw=True, layout="any")
-def neg(op: Operator) -> Value:
-    """The opposite number; of quantized numbers, that of the integer, whatever it stands for."""
-    b, x = op.b, op.raw(0)
-    return in_type(b, DType.INT32, Neg, x) if dtype_of(x) in _NARROW else b(Neg, x)
-
-
-@word("RSQRT", layout="any")
-def rsqrt(op: Operator) -> Value:
-    """1 by the root; of int16 that stands for zero or less, the largest number."""
-    found = tables.interpolated(op, lambda x: 1 / np.sqrt(x), 32767)
-    return op.b(Reciprocal, op.b(Sqrt, op[0])) if found is None else found
+_chosen("MAXIMUM", "Max", Greater)
+_chosen("MINIMUM", "Min", Less)
 
 
 @word("FLOOR_DIV", layout="any")
@@ -162,36 +163,6 @@ def floor_div(op: Operator) -> Value:
     is_negative = b(Xor, b(Less, x, zero), b(Less, y, zero))
     lower = cast(b, b(And, is_inexact, is_negative), dtype_of(x))
     return cast(b, b(Sub, quotient, lower), own)
-
-
-@word("FLOOR_MOD", layout="any")
-def floor_mod(op: Operator) -> Value:
-    """What is left of a quotient that is rounded down: it has the sign of the divisor."""
-    b, x, y = op.b, op[0], op[1]
-    if not dtype_of(x).is_floating:
-        return computed(b, Mod, x, y)
-    rest = b(Mod, x, y, fmod=1)
-    zero = b.like(x, 0)
-    is_other = b(And, b(Not, b(Equal, rest, zero)), b(Xor, b(Less, rest, zero), b(Less, y, zero)))
-    return b(Where, is_other, b(Add, rest, y), rest)
-
-
-@word("ATAN2", layout="any")
-def atan2(op: Operator) -> Value:
-    """The angle of the point (x, y), from -pi to pi; operands y, x."""
-    b, y, x = op.b, op[0], op[1]
-    zero = b.like(x, 0)
-    is_left, is_below = b(Less, x, zero), b(Or, b(Less, y, zero), _is_negative_zero(b, y))
-    turned = b(Where, is_below, b.like(x, -np.pi), b.like(x, np.pi))
-    angle = b(Atan, b(Div, y, x))
-    angle = b(Add, angle, b(Where, b(Or, is_left, _is_negative_zero(b, x)), turned, zero))
-    is_origin = b(And, b(Equal, x, zero), b(Equal, y, zero))
-    beside = b(Where, b(Or, is_left, _is_negative_zero(b, x)), turned, y)
-    return b(Where, is_origin, beside, angle)
-
-
-def _is_negative_zero(b: Builder, x: Value) -> Value:
-    return b(And, b(Equal, x, b.like(x, 0)), b(Less, b(Reciprocal, x), b.like(x, 0)))
 
 
 @word("ADD_N", layout="any")
@@ -265,20 +236,6 @@ _BYTE = 8
 _UNSIGNED = {each.bits: each for each in (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)}
 
 
-@word("BITWISE_XOR", is_raw=True, layout="any")
-def bitwise_xor(op: Operator) -> Value:
-    """Bits that are in one of both."""
-    if dtype_of(op.raw(0)) is DType.BOOL:
-        return op.b(Xor, op.raw(0), op.raw(1))
-    return op.b(BitwiseXor, op.raw(0), op.raw(1))
-
-
-@word("STABLEHLO_AND", is_raw=True)
-def stablehlo_and(op: Operator) -> Value:
-    """Bits that are in both."""
-    return op.b(And if dtype_of(op.raw(0)) is DType.BOOL else BitwiseAnd, op.raw(0), op.raw(1))
-
-
 @word("RIGHT_SHIFT", is_raw=True, layout="any")
 def right_shift(op: Operator) -> Value:
     """Bits moved to the right, as many as are there but one at most; the sign fills what becomes free."""
@@ -291,9 +248,3 @@ def right_shift(op: Operator) -> Value:
         return cast(b, b(BitShift, cast(b, x, wide), cast(b, most, wide), direction="RIGHT"), own)
     by = b(Pow, scalar(b, 2, DType.FLOAT64), cast(b, y, DType.FLOAT64))
     return cast(b, b(Floor, b(Div, cast(b, x, DType.FLOAT64), by)), own)
-
-
-@word("STABLEHLO_SHIFT_LEFT", is_raw=True)
-def stablehlo_shift_left(op: Operator) -> Value:
-    """Bits moved to the left; those that leave are lost."""
-    return in_type(op.b, DType.UINT32, BitShift, op.raw(0), op.raw(1), direction="LEFT")

@@ -19,7 +19,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.operands import as_int64, cast, dtype_of, scalar, transposed, vector
+from graphport.ops.dialects.operands import cast, dtype_of, scalar, transposed
 from graphport.ops.pages.activation import Clip, Relu
 from graphport.ops.pages.arithmetic import Add, Max, Mul, Round, Sub
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
@@ -28,16 +28,11 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 DIALECT = "tflite"
 Quantization: TypeAlias = "tuple[DType, int, tuple[float, ...], tuple[int, ...]]"
 Rule: TypeAlias = "Callable[[Operator], Any]"
 
-FIRST = (0, 3, 1, 2)
-"""Channels last to channels first."""
-LAST = (0, 2, 3, 1)
-"""Channels first to channels last."""
 RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
 LAYOUTS: dict[str, str] = {}
 """Operators that compute the same in any order of axes, filled while the families are imported: see `word`."""
@@ -72,6 +67,11 @@ class Operator:
     def count(self) -> int:
         """How many operands there are."""
         return len(self.operands)
+
+    @property
+    def result(self) -> Quantization | None:
+        """How the first result is quantized."""
+        return self.results[0] if self.results else None
 
     def has(self, index: int) -> bool:
         """Whether operand `index` is given."""
@@ -159,7 +159,7 @@ class Operator:
 
     def _multiplied(self, scales: tuple[float, ...]) -> tuple[float, ...]:
         """Scales of weights as kernels of int16 multiply sums of 64 bits: by 15 bits of the quotient of all scales."""
-        x, y = self._short(), self.results[0] if self.results else None
+        x, y = self._short(), self.result
         if x is None or y is None or y[0] is not DType.INT16 or self.has_long_factor or self._has_short_bias():
             return scales
         return tuple(in_fifteen_bits(x * w / y[2][0]) * y[2][0] / x for w in scales)
@@ -209,8 +209,7 @@ def in_fifteen_bits(real: float) -> float:
 
 
 def word(
-    name: str,
-    *,
+    *names: str,
     moves: bool | Sequence[int] = False,
     is_raw: bool = False,
     has_states: bool = False,
@@ -220,7 +219,7 @@ def word(
     """Register how a builtin operator is said canonically.
 
     Args:
-        name: the operator.
+        names: the operator, or several that are read alike.
         moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
             numbers, or are stored in one type, integers are moved as they are. Kernels look at no scales.
         is_raw: the rule is given what is stored, and gives that.
@@ -232,10 +231,9 @@ def word(
         has_states: it activates itself what it gives, and behind the results gives the next states of operands.
     """
     if layout:
-        LAYOUTS[name] = layout
+        LAYOUTS.update(dict.fromkeys(names, layout))
 
     def register(rule: Rule) -> Rule:
-        @lower(DIALECT, name)
         @wraps(rule)
         def lowered(
             b: Builder,
@@ -263,7 +261,8 @@ def word(
                 for index, value in enumerate(results)
             ]
 
-        del lowered
+        for name in names:
+            lower(DIALECT, name)(lowered)
         return rule
 
     return register
@@ -407,32 +406,3 @@ def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[in
         "strides": tuple(strides) if any(s != 1 for s in strides) else None,
         "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
     }
-
-
-def known_dims(dims: Sequence[Dim], what: str) -> tuple[int, ...]:
-    """`dims` as plain numbers.
-
-    Raises:
-        UnsupportedError: one is open.
-    """
-    found = tuple(n for n in dims if isinstance(n, int))
-    if len(found) != len(dims):
-        message = f"{what} must be known"
-        raise UnsupportedError(message)
-    return found
-
-
-def in_type(b: Builder, dtype: DType, page: Page, *operands: Value, **attributes: Any) -> Value:
-    """An operation computed in another element type than its first operand's, to which its result is converted back."""
-    own = dtype_of(operands[0])
-    return cast(b, b(page, *[cast(b, x, dtype) for x in operands], **attributes), own)
-
-
-def int64(b: Builder, value: Value) -> Value:
-    """A tensor of indices or extents in int64."""
-    return as_int64(b, value)
-
-
-def flat(b: Builder, numbers: Sequence[int]) -> Value:
-    """A vector of int64."""
-    return vector(b, numbers)

@@ -69,7 +69,4 @@ def chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     return b(Where, condition, x, y)
 
 
-@word("SELECT_V2", moves=(1, 2), layout="any")
-def select_v2(op: Operator) -> Value:
-    """Elements of x where the condition holds, else of y."""
-    return chosen(op.b, op.raw(0), op[1], op[2])
+ROWS.having(chosen=chosen).lower("SELECT_V2(condition, x, y) -> chosen(condition, x, y)", moves=(1, 2), layout="any")

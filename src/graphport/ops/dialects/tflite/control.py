@@ -108,22 +108,12 @@ def _branch(b: Builder, body: Graph, operands: Sequence[Value]) -> Graph:
     return branch
 
 
-@word("WHILE", is_raw=True)
+@word("WHILE", "STABLEHLO_WHILE", is_raw=True)
 def while_(op: Operator) -> tuple[Value, ...]:
     """A subgraph again and again while another, which is given the same, holds."""
-    return _looped(op, "cond_subgraph", "body_subgraph")
-
-
-@word("STABLEHLO_WHILE", is_raw=True)
-def stablehlo_while(op: Operator) -> tuple[Value, ...]:
-    """The same in the words of StableHLO."""
-    return _looped(op, "cond_subgraph", "body_subgraph")
-
-
-def _looped(op: Operator, condition_name: str, body_name: str) -> tuple[Value, ...]:
     b, operands = op.b, [op.raw(index) for index in range(op.count)]
-    condition = _body(op, condition_name, len(operands), 1)
-    twin = copied(b, _body(op, body_name, len(operands), len(operands)))
+    condition = _body(op, "cond_subgraph", len(operands), 1)
+    twin = copied(b, _body(op, "body_subgraph", len(operands), len(operands)))
     old, returned = twin.inputs, twin.outputs
     twin.add_input("round", TensorFact(DType.INT64, ()))
     twin.add_input("goes_on", TensorFact(DType.BOOL, ()))

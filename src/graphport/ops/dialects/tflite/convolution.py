@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.ops.declare import ShapeError
-from graphport.ops.dialects.operands import as_int64, reshaped, vector
-from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, pads_of, window, word
+from graphport.ops.dialects.operands import as_int64, reshaped, sizes, vector
+from graphport.ops.dialects.tflite.binding import Operator, first, last, pads_of, window, word
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
 from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.pages.indexing.slicing import Slice
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def _convolved(op: Operator, w: Value, group: int, strides: Sequence[int], dilations: Sequence[int]) -> Value:
     """A convolution of operand 0 with filters in ONNX's order."""
-    b, kernel = op.b, known_dims(op.b.dims(w)[2:], "the window")
+    b, kernel = op.b, sizes(op.b.dims(w)[2:], "the window")
     stated = window(kernel, strides, dilations) | pads_of(op, op.dims(0)[1:-1], kernel, strides, dilations)
     y = b(Conv, first(b, op[0]), w, op.bias(2), group=group if group > 1 else None, **stated)
     return last(b, y)
@@ -59,7 +59,7 @@ def _groups(channels: Dim, own: Dim) -> int:
 @word("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(op: Operator) -> Value:
     """Filters [1, height, width, channels * multiplier]; the multiplier among the options is not looked at."""
-    (channels,) = known_dims(op.dims(0)[3:], "the channels")
+    (channels,) = sizes(op.dims(0)[3:], "the channels")
     maps = op.dims(1)[-1]
     if len(op.dims(1)) != 4 or op.dims(1)[0] != 1 or not isinstance(maps, int) or maps % max(channels, 1):
         message = f"filters {list(op.dims(1))} for {channels} channels"
@@ -93,10 +93,10 @@ def conv_3d_transpose(op: Operator) -> Value:
 def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Value:
     """The full result, cut in front by half of what is too much, behind to the shape; zeros beyond it."""
     b, w = op.b, op.weight(1, perm)
-    kernel = known_dims(b.dims(w)[2:], "the window")
+    kernel = sizes(b.dims(w)[2:], "the window")
     stated: dict[str, Any] = window(kernel, strides, dilations)
-    sizes = known_dims(op.dims(2)[1:-1], "what a transposed convolution reads")
-    full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)]
+    extents = sizes(op.dims(2)[1:-1], "what a transposed convolution reads")
+    full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(extents, strides, kernel, dilations, strict=True)]
     x, bias = first(b, op[2]), op.bias(3, 2)
     wanted = _wanted(op)
     if wanted is None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import cast, reshaped, transposed, vector
-from graphport.ops.dialects.tflite.binding import Operator, activated, first, known_dims, last, window, word
+from graphport.ops.dialects.operands import cast, reshaped, sizes, transposed, vector
+from graphport.ops.dialects.tflite.binding import Operator, activated, first, last, window, word
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.comparison import Equal
 from graphport.ops.pages.convolution import ConvTranspose
@@ -52,10 +52,10 @@ def convolution_2d_transpose_bias(op: Operator) -> Value:
     """Operands x, filters [maps, height, width, channels], bias; where it is SAME, as much is cut as overlaps."""
     b, (padding, across, down) = op.b, _fields(op, 3)
     strides = (down, across)
-    kernel = known_dims(op.dims(1)[1:3], "the filters")
-    sizes = known_dims(op.dims(0)[1:3], "what a transposed convolution reads")
+    kernel = sizes(op.dims(1)[1:3], "the filters")
+    extents = sizes(op.dims(0)[1:3], "what a transposed convolution reads")
     is_same = padding == _SAME
-    cut = [max(0, k - (n - 1) % s - 1) if is_same else 0 for n, k, s in zip(sizes, kernel, strides, strict=True)]
+    cut = [max(0, k - (n - 1) % s - 1) if is_same else 0 for n, k, s in zip(extents, kernel, strides, strict=True)]
     pads = (*(n // 2 for n in cut), *(n - n // 2 for n in cut))
     stated = window(kernel, strides, (1, 1)) | ({"pads": pads} if any(pads) else {})
     return last(b, b(ConvTranspose, first(b, op[0]), op.weight(1, (3, 0, 1, 2)), op[2], **stated))
@@ -71,12 +71,12 @@ def _pool(op: Operator) -> tuple[tuple[int, int], tuple[int, int], list[int], in
 def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
     """The largest elements, and which of the window they are, row by row."""
     b, (kernel, strides, (padding,), activation) = op.b, _pool(op)
-    x, sizes = op[0], known_dims(op.dims(0)[1:3], "what is pooled")
+    x, extents = op[0], sizes(op.dims(0)[1:3], "what is pooled")
     pads = [0, 0]
-    counts = [(n - k + s) // s for n, k, s in zip(sizes, kernel, strides, strict=True)]
+    counts = [(n - k + s) // s for n, k, s in zip(extents, kernel, strides, strict=True)]
     if padding == _SAME:
-        counts = [-(-n // s) for n, s in zip(sizes, strides, strict=True)]
-        reach = zip(sizes, kernel, strides, counts, strict=True)
+        counts = [-(-n // s) for n, s in zip(extents, strides, strict=True)]
+        reach = zip(extents, kernel, strides, counts, strict=True)
         pads = [max(0, (count - 1) * s + k - n) for n, k, s, count in reach]
     if any(pads):
         begins = [n // 2 for n in pads]
@@ -114,7 +114,7 @@ def max_unpooling_2d(op: Operator) -> Value:
     if kernel != strides:
         message = f"windows {list(kernel)} with steps {list(strides)}"
         raise UnsupportedError(message)
-    n, height, width, channels = known_dims(op.dims(0), "what is spread")
+    n, height, width, channels = sizes(op.dims(0), "what is spread")
     place = b(Unsqueeze, cast(b, op[1], DType.INT32), vector(b, [4]))
     count = kernel[0] * kernel[1]
     is_there = b(Equal, place, b.constant(np.arange(count, dtype=np.int32)))

@@ -10,8 +10,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.flexbuffers import FlexBufferError, numbers
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import cast, reshaped, transposed, vector
-from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.dialects.operands import cast, reshaped, sizes, transposed, vector
+from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Min, Mul, Sub
 from graphport.ops.pages.detection.suppression import NonMaxSuppression
 from graphport.ops.pages.indexing.gathering import Gather, GatherND
@@ -48,8 +48,8 @@ def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
     behind that of the background if there is one more, anchors [n, 4].
     """
     b, options = op.b, _options(op)
-    _, n, columns = known_dims(op.dims(1), "the scores")
-    if columns not in (options.classes, options.classes + 1) or known_dims(op.dims(0), "the boxes") != (1, n, 4):
+    _, n, columns = sizes(op.dims(1), "the scores")
+    if columns not in (options.classes, options.classes + 1) or sizes(op.dims(0), "the boxes") != (1, n, 4):
         message = f"boxes {list(op.dims(0))} and scores {list(op.dims(1))} of {options.classes} classes"
         raise ShapeError(message, "boxes are [1, n, 4], scores [1, n, classes] or one more")
     corners = _corners(b, reshaped(b, op[0], (n, 4)), reshaped(b, op[2], (n, 4)), options.scales)

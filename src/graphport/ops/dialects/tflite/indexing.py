@@ -18,11 +18,13 @@ from graphport.ops.dialects.operands import (
     dtype_of,
     reshaped,
     scalar,
+    sizes,
     transposed,
     vector,
 )
-from graphport.ops.dialects.tflite.binding import Operator, dequantized, known_dims, word
+from graphport.ops.dialects.tflite.binding import Operator, dequantized, word
 from graphport.ops.dialects.tflite.comparison import chosen
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
 from graphport.ops.pages.comparison import Equal, GreaterOrEqual, Less, Where
 from graphport.ops.pages.indexing.gathering import Gather, GatherND
@@ -67,10 +69,7 @@ def gather(op: Operator) -> Value:
     return transposed(b, found, order)
 
 
-@word("GATHER_ND", moves=True)
-def gather_nd(op: Operator) -> Value:
-    """Slices at places along the leading axes."""
-    return op.b(GatherND, op[0], as_int64(op.b, op.raw(1)))
+ROWS.lower("GATHER_ND(x, places) -> GatherND(x, int64(places))", moves=True)
 
 
 @word("SCATTER_ND", moves=(1,))
@@ -134,7 +133,7 @@ def reverse_sequence(op: Operator) -> Value:
 def dynamic_update_slice(op: Operator) -> Value:
     """x with another tensor in it, which begins where it still fits."""
     b, x, update = op.b, op[0], op[1]
-    dims, own = known_dims(b.dims(x), "what is updated"), known_dims(b.dims(update), "the update")
+    dims, own = sizes(b.dims(x), "what is updated"), sizes(b.dims(update), "the update")
     starts = as_vector(b, op.raw(2))
     if len(dims) != len(own) or any(n < k for n, k in zip(dims, own, strict=True)):
         message = f"an update {list(own)} of {list(dims)}"
@@ -158,7 +157,7 @@ def dynamic_update_slice(op: Operator) -> Value:
 def matrix_diag(op: Operator) -> Value:
     """Vectors as diagonals of matrices that are zero elsewhere."""
     b, x = op.b, op[0]
-    (n,) = known_dims(b.dims(x)[-1:], "the diagonal")
+    (n,) = sizes(b.dims(x)[-1:], "the diagonal")
     return _diagonal(b, b(Unsqueeze, x, vector(b, [-2])), b.like(x, 0), n, n)
 
 
@@ -166,7 +165,7 @@ def matrix_diag(op: Operator) -> Value:
 def matrix_set_diag(op: Operator) -> Value:
     """Matrices with other diagonals."""
     b, x, diagonal = op.b, op[0], op[1]
-    rows, columns = known_dims(b.dims(x)[-2:], "the matrices")
+    rows, columns = sizes(b.dims(x)[-2:], "the matrices")
     # Along the shorter side, for that is as long as the diagonal.
     axis = -2 if columns <= rows else -1
     return _diagonal(b, b(Unsqueeze, diagonal, vector(b, [axis])), x, rows, columns)
@@ -193,29 +192,6 @@ def sparse_to_dense(op: Operator) -> Value:
     return b(ScatterND, b(Expand, default, shape), places, values)
 
 
-def _segments(name: str, reduction: str) -> None:
-    @word(name)
-    def rule(op: Operator) -> Value:
-        count = as_scalar(op.b, as_int64(op.b, op.raw(2)))
-        return _gathered_up(op.b, op[0], as_int64(op.b, op.raw(1)), count, reduction)
-
-    del rule
-
-
-_segments("UNSORTED_SEGMENT_SUM", "add")
-_segments("UNSORTED_SEGMENT_PROD", "mul")
-_segments("UNSORTED_SEGMENT_MAX", "max")
-_segments("UNSORTED_SEGMENT_MIN", "min")
-
-
-@word("SEGMENT_SUM")
-def segment_sum(op: Operator) -> Value:
-    """Sums of the rows of each number; there are as many as the largest number says."""
-    b, numbers = op.b, as_int64(op.b, op.raw(1))
-    count = b(Add, b(ReduceMax, numbers, keepdims=0), scalar(b, 1, DType.INT64))
-    return _gathered_up(b, op[0], numbers, count, "add")
-
-
 def _start(dtype: DType, reduction: str) -> object:
     if reduction in ("add", "mul"):
         return 0 if reduction == "add" else 1
@@ -228,7 +204,7 @@ def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: 
     rank = len(b.dims(numbers))
     rest = b.dims(x)[rank:]
     if rank != 1:
-        known = known_dims(rest, "a row")
+        known = sizes(rest, "a row")
         x, numbers = reshaped(b, x, (-1, *known)), reshaped(b, numbers, (-1,))
     numbers = b(Where, b(Less, numbers, scalar(b, 0, DType.INT64)), count, numbers)
     rows = reshaped(b, b(Add, count, scalar(b, 1, DType.INT64)), (1,))
@@ -237,6 +213,16 @@ def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: 
     start = b(Expand, b.constant(np.asarray(_start(own, reduction)).astype(own.numpy), own), shape)
     found = b(ScatterND, start, b(Unsqueeze, numbers, vector(b, [-1])), x, reduction=reduction)
     return b(Slice, found, vector(b, [0]), reshaped(b, count, (1,)), vector(b, [0]))
+
+
+ROWS.having(gathered_up=_gathered_up).lower("""
+UNSORTED_SEGMENT_SUM(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "add")
+UNSORTED_SEGMENT_PROD(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "mul")
+UNSORTED_SEGMENT_MAX(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "max")
+UNSORTED_SEGMENT_MIN(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "min")
+# There are as many as the largest number says.
+SEGMENT_SUM(x, numbers) -> gathered_up(x, int64(numbers), Add(ReduceMax(int64(numbers), keepdims=0), 1), "add")
+""")
 
 
 @word("EMBEDDING_LOOKUP")
@@ -269,8 +255,8 @@ def embedding_lookup_sparse(op: Operator) -> Value:
     """
     b, combiner = op.b, int(op.option("combiner"))
     rows, places, extents, weights, table = (op.raw(index) for index in range(5))
-    depth = known_dims(b.dims(places)[1:], "a place")[0]
-    width = known_dims(b.dims(table)[1:], "a row")
+    depth = sizes(b.dims(places)[1:], "a place")[0]
+    width = sizes(b.dims(table)[1:], "a row")
     lengths = b(Slice, as_int64(b, extents), vector(b, [0]), vector(b, [depth - 1]))
     shape = b(Concat, lengths, vector(b, width), axis=0) if width else lengths
     spread = b(Unsqueeze, weights, vector(b, list(range(1, 1 + len(width)))))

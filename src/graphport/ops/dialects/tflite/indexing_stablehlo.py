@@ -11,8 +11,8 @@ import numpy as np
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import as_int64, cast, dtype_of, reshaped, scalar, transposed, vector
-from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, reshaped, scalar, sizes, transposed, vector
+from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.dialects.tflite.reduction_bodies import reduction_of
 from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
 from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
@@ -65,7 +65,7 @@ def _windows(
     op: Operator, extents: Sequence[int], placed: Sequence[int], left_out: Sequence[int], axes_of: str
 ) -> _Windows:
     b = op.b
-    dims, places = known_dims(op.dims(0), "what is sliced"), known_dims(op.dims(1), "the places")
+    dims, places = sizes(op.dims(0), "what is sliced"), sizes(op.dims(1), "the places")
     axes, last = tuple(op.option(axes_of, ())), int(op.option("index_vector_dim"))
     starts = as_int64(b, op.raw(1))
     if last == len(places):
@@ -124,13 +124,13 @@ def stablehlo_scatter(op: Operator) -> Value:
     if reduction is None:
         message = "what combines numbers with updates is no sum, product, largest or least"
         raise UnsupportedError(message)
-    dims, updates = known_dims(op.dims(0), "what is updated"), known_dims(op.dims(2), "the updates")
+    dims, updates = sizes(op.dims(0), "what is updated"), sizes(op.dims(2), "the updates")
     placed, left_out = (tuple(op.option(name, ())) for name in ("update_window_dims", "inserted_window_dims"))
     if any(not 0 <= axis < len(updates) for axis in placed) or len(placed) + len(left_out) != len(dims):
         message = f"updates {list(updates)} of {list(dims)}"
         raise ShapeError(message)
-    sizes = iter(updates[axis] for axis in placed)
-    extents = [1 if axis in left_out else next(sizes) for axis in range(len(dims))]
+    lengths = iter(updates[axis] for axis in placed)
+    extents = [1 if axis in left_out else next(lengths) for axis in range(len(dims))]
     windows = _windows(op, extents, placed, left_out, "scatter_dims_to_operand_dims")
     order = windows.order()
     if tuple(windows.shape()[axis] for axis in order) != updates:

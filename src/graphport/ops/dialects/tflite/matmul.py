@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.inverse import determinant
-from graphport.ops.dialects.operands import dtype_of, reshaped, transposed
-from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.dialects.operands import dtype_of, reshaped, sizes, transposed
+from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger
 
@@ -34,7 +34,7 @@ def fully_connected(op: Operator) -> Value:
         y = b(MatMul, x, op.weight(1, (1, 0), is_symmetric=is_hybrid))
         return y if bias is None else b(Add, y, bias)
     if rank != 2 or op.dims(0)[1] != op.dims(1)[1]:
-        (columns,) = known_dims(op.dims(1)[1:], "the columns of the filters")
+        (columns,) = sizes(op.dims(1)[1:], "the columns of the filters")
         x = reshaped(b, x, (-1, columns)) if columns else x
     return b(Gemm, x, op.weight(1, (0, 1), is_symmetric=is_hybrid), bias, transB=1)
 

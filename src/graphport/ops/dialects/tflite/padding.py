@@ -10,7 +10,7 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, needed, scalar, sizes, vector
-from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
 from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.pages.indexing.slicing import Slice
@@ -51,7 +51,7 @@ def _padded(op: Operator, number: Value | None) -> Value:
 @word("PAD", moves=True, layout="rows")
 def pad(op: Operator) -> Value:
     """Zeros around; where integers are moved, those that stand for zero in the result."""
-    told = (op.results[0] if op.results else None) or op.quantization(0)
+    told = op.result or op.quantization(0)
     if op.is_raw and told is not None and any(told[3]):
         return _padded(op, scalar(op.b, told[3][0], told[0]))
     return _padded(op, None)
@@ -116,7 +116,7 @@ def dilate(op: Operator) -> Value:
 
 def spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
     """So many times a number between elements of each axis."""
-    dims = list(known_dims(b.dims(x), "what is spread"))
+    dims = list(sizes(b.dims(x), "what is spread"))
     for axis, gap in enumerate(gaps):
         if not gap or dims[axis] < 2:
             continue

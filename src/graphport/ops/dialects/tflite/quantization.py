@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.ops.dialects.operands import cast
 from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, requantized, rounded_twice
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -27,13 +26,7 @@ def quantize(op: Operator) -> Value:
     return op[0] if twice is None else twice
 
 
-@word("DEQUANTIZE", layout="any")
-def dequantize(op: Operator) -> Value:
-    """The real numbers that integers stand for, or halves."""
-    return cast(op.b, op[0], DType.FLOAT32)
-
-
-@word("DENSIFY", moves=True)
-def densify(op: Operator) -> Value:
-    """A sparse constant as a dense one, which it is as soon as it is read."""
-    return op.b(Identity, op[0])
+# The real numbers that integers stand for, or halves.
+ROWS.lower("DEQUANTIZE(x) -> cast(x, float32)", layout="any")
+# A sparse constant as a dense one, which it is as soon as it is read.
+ROWS.lower("DENSIFY(x) -> Identity(x)", moves=True)

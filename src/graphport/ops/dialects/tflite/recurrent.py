@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.operands import reshaped, transposed, vector
-from graphport.ops.dialects.tflite.binding import RELU, TANH, Operator, activated, known_dims, word
+from graphport.ops.dialects.operands import reshaped, sizes, transposed, vector
+from graphport.ops.dialects.tflite.binding import RELU, TANH, Operator, activated, word
 from graphport.ops.pages.activation import Clip, Sigmoid, Tanh
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sqrt, Sub
 from graphport.ops.pages.indexing.slicing import Slice
@@ -67,7 +67,7 @@ def _rnn_sequence(op: Operator, x: Value, at: int, *, is_time_major: bool, is_re
         y, (last_h,) = _unrolled(b, x, [h], step, is_time_major=is_time_major, is_reverse=is_reverse)
         return y, last_h
     first = vector(b, [0])
-    (units,) = known_dims(op.dims(at + 2), "the units")
+    (units,) = sizes(op.dims(at + 2), "the units")
     weights = [b(Unsqueeze, op[at + k], first) for k in range(2)]
     bias = b(Unsqueeze, b(Concat, op[at + 2], b.like(op[at + 2], [0.0] * units), axis=0), first)
     steps = x if is_time_major else transposed(b, x, (1, 0, 2))
@@ -126,7 +126,7 @@ def _unrolled(
 ) -> tuple[Value, list[Value]]:
     """Every step in turn; the first state is the result of one."""
     axis = 0 if is_time_major else 1
-    (count,) = known_dims(b.dims(x)[axis : axis + 1], "the number of steps")
+    (count,) = sizes(b.dims(x)[axis : axis + 1], "the number of steps")
     if not 0 < count <= _MOST_STEPS:
         message = f"{count} steps are not written one by one"
         raise UnsupportedError(message)
@@ -248,7 +248,7 @@ def _lstm_sequence(
         y, held = _unrolled(b, x, [h, c], step, is_time_major=is_time_major, is_reverse=is_reverse)
         return [y, *held]
     first = vector(b, [0])
-    (units,) = known_dims(op.dims(cell.recurrent[1])[:1], "the units")
+    (units,) = sizes(op.dims(cell.recurrent[1])[:1], "the units")
     activation = _NAMES[int(op.option("fused_activation_function"))]
     bias = None
     if all(_has(op, index) for index in cell.biases):
@@ -339,8 +339,8 @@ def svdf(op: Operator) -> tuple[Value, ...]:
     Operands: x, weights of features [units * rank, inputs] and of time [units * rank, time], bias, the memory.
     """
     b, rank = op.b, max(1, int(op.option("rank", 1)))
-    filters, time = known_dims(op.dims(2), "the weights of time")
-    (batch,) = known_dims(op.dims(4)[:1], "the batch")
+    filters, time = sizes(op.dims(2), "the weights of time")
+    (batch,) = sizes(op.dims(4)[:1], "the batch")
     feature = b(Unsqueeze, _linear(b, op[0], op[1]), vector(b, [2]))
     memory = reshaped(b, op[4], (batch, filters, time))
     memory = b(Slice, memory, vector(b, [1]), vector(b, [time]), vector(b, [2])) if time > 1 else None

@@ -3,88 +3,95 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
+from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.dialects.tflite.reduction_product import product
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, rounded_twice
 from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
-from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
 from graphport.ops.pages.reduction.running import CumSum
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
 _NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.BOOL))
 
 
-def _axes(op: Operator) -> Value | None:
+def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
     """The axes, each once; `None` where there are none."""
-    told = integers(op.raw(1))
+    told = integers(axes)
     if told is None:
-        return as_vector(op.b, op.raw(1))
-    rank = len(op.dims(0))
+        return as_vector(b, axes)
+    rank = len(b.dims(x))
     if any(not -rank <= axis < rank for axis in told):
         message = f"axes {list(told)} of {rank}"
         raise ShapeError(message)
-    return vector(op.b, list(dict.fromkeys(axis % rank for axis in told))) if told else None
+    return vector(b, list(dict.fromkeys(axis % rank for axis in told))) if told else None
 
 
-def _reduced(op: Operator, page: Page, x: Value) -> Value:
-    b, axes = op.b, _axes(op)
-    if axes is None:
+def _reduced(b: Builder, operator: str, x: Value, axes: Value, keep_dims: Any) -> Value:
+    places, own = _axes(b, x, axes), dtype_of(x)
+    if places is None:
         return b(Identity, x)
-    stated = {"keepdims": int(op.option("keep_dims", default=False)), "noop_with_empty_axes": 1}
-    own = dtype_of(x)
-    if own in _NARROW:
-        return cast(b, b(page, cast(b, x, DType.INT32), axes, **stated), own)
-    return b(page, x, axes, **stated)
+    page, wide = registry.pages()[operator], DType.INT32 if own in _NARROW else own
+    return cast(b, b(page, cast(b, x, wide), places, keepdims=int(keep_dims), noop_with_empty_axes=1), own)
 
 
-def _reduction(name: str, page: Page, *, moves: bool = False) -> None:
-    @word(name, moves=moves, layout="axes")
-    def rule(op: Operator) -> Value:
-        return _reduced(op, page, op[0])
+_ROWS = ROWS.having(reduced=_reduced)
+_ROWS.lower(
+    """
+SUM(x, axes, *, keep_dims=False) -> reduced("ReduceSum", x, axes, keep_dims)
+REDUCE_ANY(x, axes, *, keep_dims=False) -> reduced("ReduceMax", x, axes, keep_dims)
+REDUCE_ALL(x, axes, *, keep_dims=False) -> reduced("ReduceMin", x, axes, keep_dims)
+""",
+    layout="axes",
+)
+_ROWS.lower(
+    """
+REDUCE_MAX(x, axes, *, keep_dims=False) -> reduced("ReduceMax", x, axes, keep_dims)
+REDUCE_MIN(x, axes, *, keep_dims=False) -> reduced("ReduceMin", x, axes, keep_dims)
+""",
+    moves=True,
+    layout="axes",
+)
+# Of integers as kernels round it, after each factor.
+_ROWS.lower(
+    'REDUCE_PROD(x, axes, *, keep_dims=False) -> reduced("ReduceProd", x, axes, keep_dims)',
+    first=product,
+    layout="axes",
+)
 
-    del rule
 
-
-_reduction("SUM", ReduceSum)
-_reduction("REDUCE_MAX", ReduceMax, moves=True)
-_reduction("REDUCE_MIN", ReduceMin, moves=True)
-_reduction("REDUCE_ANY", ReduceMax)
-_reduction("REDUCE_ALL", ReduceMin)
-
-
-@word("REDUCE_PROD", layout="axes")
-def reduce_prod(op: Operator) -> Value:
-    """The product over axes; of integers as kernels round it, after each factor."""
-    return product(op) or _reduced(op, ReduceProd, op[0])
-
-
-@word("MEAN", layout="axes")
-def mean(op: Operator) -> Value:
-    """The mean over axes; of int16 as kernels round it, twice.
+def _short_mean(op: Operator) -> Value | None:
+    """The mean over axes of int16 as kernels round it, twice; `None` of other types.
 
     LiteRT computes those of bytes by XNNPACK, which rounds once, unless it is kept from it.
     """
-    told = integers(op.raw(1))
-    dims = op.dims(0)
-    lengths = [dims[axis] for axis in dict.fromkeys(axis % len(dims) for axis in told or ()) if -1 < axis < len(dims)]
-    count = prod(n for n in lengths if isinstance(n, int)) if all(isinstance(n, int) for n in lengths) else 0
+    told, entry, dims = integers(op.raw(1)), op.quantization(0), op.dims(0)
+    if not told or entry is None or entry[0] is not DType.INT16:
+        return None
+    lengths = [dims[axis] for axis in dict.fromkeys(axis % len(dims) for axis in told) if axis < len(dims)]
+    known = [n for n in lengths if isinstance(n, int)]
+    count = prod(known) if len(known) == len(lengths) else 0
     shift = halvings(quotient_of(op), count) if count else 0
-    entry = op.quantization(0)
-    whole = integers_of(op) if told and shift >= 1 and entry is not None and entry[0] is DType.INT16 else None
-    if whole is not None:
-        twice = rounded_twice(op, _reduced(op, ReduceMean, whole), quotient_of(op), shift)
-        if twice is not None:
-            return twice
-    return _reduced(op, ReduceMean, op[0])
+    whole = integers_of(op) if shift >= 1 else None
+    if whole is None:
+        return None
+    mean = _reduced(op.b, "ReduceMean", whole, op.raw(1), op.option("keep_dims", default=False))
+    return rounded_twice(op, mean, quotient_of(op), shift)
+
+
+_ROWS.lower(
+    'MEAN(x, axes, *, keep_dims=False) -> reduced("ReduceMean", x, axes, keep_dims)', first=_short_mean, layout="axes"
+)
 
 
 def _place(name: str, page: Page) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Graph
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, vector
-from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, vector
+from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.dialects.tflite.padding import around, spread
 from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
 from graphport.ops.pages.comparison import And, Or
@@ -91,7 +91,7 @@ def _reduced(
         raise ShapeError(message, "they are 1 or more")
     own = dtype_of(x)
     wide = own if own in _WIDE else DType.FLOAT32 if own.is_floating else DType.INT32
-    dims = known_dims(b.dims(x), "what a window slides over")
+    dims = sizes(b.dims(x), "what a window slides over")
     x = cast(b, x, wide)
     for axis, (n, k, s, d) in enumerate(zip(dims, extents, strides, gaps, strict=True)):
         if n < (k - 1) * d + 1:
@@ -121,8 +121,8 @@ def _along(b: Builder, x: Value, page: Page, axis: int, n: int, k: int, d: int) 
 
 def _joined(b: Builder, left: Value, right: Value, page: Page, axis: int, by: int) -> Value:
     """The first, combined with what the second has so many places on, as long as that has."""
-    behind = known_dims(b.dims(right), "what a window slides over")[axis]
-    length = min(known_dims(b.dims(left), "what a window slides over")[axis], behind - by)
+    behind = sizes(b.dims(right), "what a window slides over")[axis]
+    length = min(sizes(b.dims(left), "what a window slides over")[axis], behind - by)
     first = b(Slice, left, vector(b, [0]), vector(b, [length]), vector(b, [axis]))
     second = b(Slice, right, vector(b, [by]), vector(b, [by + length]), vector(b, [axis]))
     return b(page, first, second)

@@ -27,12 +27,7 @@ def product(op: Operator) -> Value | None:
 
     After each of n factors, kernels multiply by 15 bits of the n-th root of what all scales come to, and round.
     """
-    told, wanted, axes, dims = (
-        op.quantization(0),
-        op.results[0] if op.results else None,
-        integers(op.raw(1)),
-        op.dims(0),
-    )
+    told, wanted, axes, dims = op.quantization(0), op.result, integers(op.raw(1)), op.dims(0)
     if told is None or wanted is None or told[0] not in _SIGNED or wanted[0] is not told[0] or not axes or told[1] >= 0:
         return None
     extents = [n for n in dims if isinstance(n, int)]

@@ -20,10 +20,12 @@ from graphport.ops.dialects.operands import (
     needed,
     reshaped,
     scalar,
+    sizes,
     transposed,
     vector,
 )
-from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, stands_the_same, word
+from graphport.ops.dialects.tflite.binding import Operator, first, last, stands_the_same, word
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.comparison import Equal, Less, Where
 from graphport.ops.pages.generate import Range
@@ -32,7 +34,7 @@ from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
-from graphport.ops.pages.reshape.pieces import Concat, Expand, Split, Tile
+from graphport.ops.pages.reshape.pieces import Concat, Split, Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,10 +74,13 @@ def squeeze(op: Operator) -> Value:
     return op.b(Squeeze, op[0], vector(op.b, axes) if axes else None)
 
 
-@word("EXPAND_DIMS", moves=True)
-def expand_dims(op: Operator) -> Value:
-    """With another axis of extent 1."""
-    return op.b(Unsqueeze, op[0], vector(op.b, needed(op.raw(1), "the axis")))
+ROWS.having(places=lambda b, axes: vector(b, needed(axes, "the axis"))).lower(
+    """
+EXPAND_DIMS(x, axis) -> Unsqueeze(x, places(axis))
+BROADCAST_TO(x, shape) -> Expand(x, vector(shape))
+""",
+    moves=True,
+)
 
 
 @word("TRANSPOSE", moves=True)
@@ -88,7 +93,7 @@ def transpose(op: Operator) -> Value:
 def _transposed_at_run_time(op: Operator) -> Value:
     """With its axes in an order that only a run tells: elements are picked where the order says that they stand."""
     b, x = op.b, op[0]
-    dims, order = known_dims(b.dims(x), "what is turned by an order that only a run tells"), as_int64(b, op.raw(1))
+    dims, order = sizes(b.dims(x), "what is turned by an order that only a run tells"), as_int64(b, op.raw(1))
     reserve(*dims)
     lengths = b(Gather, vector(b, dims), order, axis=0)
     strides = b(Gather, vector(b, [prod(dims[axis + 1 :]) for axis in range(len(dims))]), order, axis=0)
@@ -148,11 +153,11 @@ def split(op: Operator) -> tuple[Value, ...]:
 def split_v(op: Operator) -> tuple[Value, ...]:
     """Pieces of given sizes along an axis, one of which may be what is left."""
     (axis,) = needed(op.raw(2), "the axis")
-    sizes, x = list(needed(op.raw(1), "the sizes")), op[0]
-    if sizes.count(-1) == 1:
-        (n,) = known_dims([op.b.dims(x)[axis]], "what is split")
-        sizes[sizes.index(-1)] = n - sum(sizes) - 1
-    return op.b.results(Split, len(sizes), x, vector(op.b, sizes), axis=axis)
+    lengths, x = list(needed(op.raw(1), "the sizes")), op[0]
+    if lengths.count(-1) == 1:
+        (n,) = sizes([op.b.dims(x)[axis]], "what is split")
+        lengths[lengths.index(-1)] = n - sum(lengths) - 1
+    return op.b.results(Split, len(lengths), x, vector(op.b, lengths), axis=axis)
 
 
 @word("TILE", moves=True, layout="rows")
@@ -177,20 +182,20 @@ def reverse_v2(op: Operator) -> Value:
 def slice_(op: Operator) -> Value:
     """A piece that begins somewhere and has a size; -1 is all the rest."""
     b, rank = op.b, len(op.dims(0))
-    begins, sizes = integers(op.raw(1)), integers(op.raw(2))
-    if begins is not None and sizes is not None:
-        if len(begins) != rank or len(sizes) != rank:
-            message = f"begins {list(begins)} and sizes {list(sizes)} of {rank} axes"
+    begins, lengths = integers(op.raw(1)), integers(op.raw(2))
+    if begins is not None and lengths is not None:
+        if len(begins) != rank or len(lengths) != rank:
+            message = f"begins {list(begins)} and lengths {list(lengths)} of {rank} axes"
             raise ShapeError(message)
-        for begin, size, n in zip(begins, sizes, op.dims(0), strict=True):
+        for begin, size, n in zip(begins, lengths, op.dims(0), strict=True):
             if isinstance(n, int) and (begin < 0 or begin > n or (size >= 0 and begin + size > n) or size < -1):
                 message = f"{size} elements from {begin} on, of {n}"
                 raise ShapeError(message)
-        ends = [_REST if size < 0 else begin + size for begin, size in zip(begins, sizes, strict=True)]
+        ends = [_REST if size < 0 else begin + size for begin, size in zip(begins, lengths, strict=True)]
         return _sliced(b, op[0], begins, ends, [1] * rank)
     begin, size = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
     end = b(Add, begin, size)
-    if sizes is None or min(sizes, default=0) < 0:
+    if lengths is None or min(lengths, default=0) < 0:
         end = b(Where, b(Less, size, vector(b, [0])), vector(b, [_REST]), end)
     return b(Slice, op[0], begin, end, vector(b, range(rank)))
 
@@ -345,18 +350,12 @@ def rank(op: Operator) -> Value:
     return op.b.constant(np.int32(len(op.dims(0))))
 
 
-@word("BROADCAST_TO", moves=True)
-def broadcast_to(op: Operator) -> Value:
-    """Repeated until it has a shape."""
-    return op.b(Expand, op[0], as_vector(op.b, op.raw(1)))
-
-
 @word("BROADCAST_ARGS", is_raw=True)
 def broadcast_args(op: Operator) -> Value:
     """The shape that two shapes broadcast to."""
     b = op.b
     shapes = [as_vector(b, op.raw(index)) for index in (0, 1)]
-    lengths = [known_dims(b.dims(each), "the rank")[0] for each in shapes]
+    lengths = [sizes(b.dims(each), "the rank")[0] for each in shapes]
     most = max(lengths)
     one, two = (
         b(Concat, vector(b, [1] * (most - n)), each, axis=0) if n < most else each
@@ -404,8 +403,8 @@ def space_to_batch_nd(op: Operator) -> Value:
         zero = cast(b, zero, DType.INT32) if zero is not None and wide else zero
         x = cast(b, b(Pad, padded, vector(b, [0, *pads[::2], *behind, 0, *pads[1::2], *behind]), zero), dtype_of(x))
     batch, *extents = b.dims(x)
-    space = known_dims(extents[:count], "the image")
-    rest = known_dims(extents[count:], "the channels")
+    space = sizes(extents[:count], "the image")
+    rest = sizes(extents[count:], "the channels")
     if any(n % block for n, block in zip(space, blocks, strict=True)):
         message = f"{list(space)} are no blocks of {list(blocks)}"
         raise ShapeError(message)
@@ -430,8 +429,8 @@ def batch_to_space_nd(op: Operator) -> Value:
     blocks, crops = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the crops")
     count = len(blocks)
     batch, *extents = b.dims(x)
-    space = known_dims(extents[:count], "the image")
-    rest = known_dims(extents[count:], "the channels")
+    space = sizes(extents[:count], "the image")
+    rest = sizes(extents[count:], "the channels")
     whole = int(np.prod(blocks))
     if isinstance(batch, int) and batch % whole:
         message = f"a batch of {batch} is none of blocks {list(blocks)}"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.ops import registry
 from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector
 from graphport.ops.dialects.table import Rows
-from graphport.ops.dialects.tflite.binding import word
+from graphport.ops.dialects.tflite.binding import first, last, word
 from graphport.ops.dialects.tflite.emitting import lift_reals
 
 if TYPE_CHECKING:
@@ -17,20 +18,27 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.dialects.tflite.binding import Operator
+    from graphport.ops.dialects.tflite.binding import Operator, Rule
     from graphport.ops.rows.rule import Lowering
 
 
-def _register(*names: str, **options: Any) -> Callable[[Lowering], None]:
+def _register(*names: str, first: Rule | None = None, **options: Any) -> Callable[[Lowering], None]:
+    """Register a row of words, with what `word` takes.
+
+    `first` is asked before, and gives `None` where the row holds: kernels compute some types in their own way.
+    """
+
     def register(row: Lowering) -> None:
         def rule(op: Operator) -> Any:
+            found = None if first is None else first(op)
+            if found is not None:
+                return found
             parameters = inspect.signature(row).parameters.values()
             stated = {each.name: op.option(each.name, each.default) for each in parameters if each.kind is _OPTION}
             return row(op.b, *(op[index] for index in range(op.count)), **stated)
 
         vars(rule)["__wrapped__"] = row
-        for name in names:
-            word(name, **options)(rule)
+        word(*names, **options)(rule)
 
     return register
 
@@ -42,6 +50,11 @@ def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], att
     return emit(b, word, *operands, **attributes)
 
 
-ROWS = Rows("tflite", emit=_emitted, register=_register)
+ROWS = Rows(
+    "tflite",
+    {"first": first, "int64": as_int64, "last": last, "scalar": as_scalar, "vector": as_vector},
+    emit=_emitted,
+    register=_register,
+)
 REALS = replace(ROWS, register_lift=lambda operator: lift_reals(registry.pages()[operator]))
 """Rows of operators that are computed in float32 for other reals."""

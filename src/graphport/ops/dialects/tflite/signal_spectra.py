@@ -9,8 +9,9 @@ import numpy as np
 from graphport.core.budget import bounded
 from graphport.core.flexbuffers import FlexBufferError, numbers
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import needed, transposed, vector
-from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.dialects.operands import needed, sizes, transposed, vector
+from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import Add, Log, Max, Mul, Sqrt, Sub
 from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.pages.indexing.slicing import Slice
@@ -69,7 +70,7 @@ def rfft2d(op: Operator) -> Value:
 
 
 def _fitted(b: Builder, x: Value, lengths: tuple[int, int]) -> Value:
-    dims = known_dims(b.dims(x)[-2:], "what is transformed")
+    dims = sizes(b.dims(x)[-2:], "what is transformed")
     rank = len(b.dims(x))
     kept = [min(n, m) for n, m in zip(dims, lengths, strict=True)]
     if tuple(kept) != dims:
@@ -90,7 +91,7 @@ def _options(op: Operator) -> dict[str, Number]:
 def audio_spectrogram(op: Operator) -> Value:
     """Sizes of the spectra of windows of samples [n, channels], each times the bell of Hann: [channels, m, bins]."""
     b, told = op.b, _options(op)
-    count, _ = known_dims(op.dims(0), "samples")
+    count, _ = sizes(op.dims(0), "samples")
     window, stride = int(told.get("window_size", 0)), int(told.get("stride", 0))
     if window < 2 or stride < 1 or window > count:
         message = f"windows of {window}, {stride} apart, of {count} samples"
@@ -110,7 +111,7 @@ def audio_spectrogram(op: Operator) -> Value:
 def mfcc(op: Operator) -> Value:
     """Cosine transforms of logarithms of what spectra [channels, m, bins] have in bands; operand 1 is the rate."""
     b, told = op.b, _options(op)
-    (bins,) = known_dims(op.dims(0)[-1:], "the frequencies")
+    (bins,) = sizes(op.dims(0)[-1:], "the frequencies")
     (rate,) = needed(op.raw(1), "the rate of samples")
     count, kept = int(told.get("filterbank_channel_count", 40)), int(told.get("dct_coefficient_count", 13))
     low, high = (float(told.get(f"{name}_frequency_limit", limit)) for name, limit in (("lower", 20), ("upper", 4000)))
@@ -145,7 +146,5 @@ def _mel(hertz: float) -> float:
     return float(1127 * np.log1p(hertz / 700))
 
 
-@word("custom.NumericVerify")
-def numeric_verify(op: Operator) -> Value:
-    """By how much operand 0 is above what it should be, operand 1."""
-    return op.b(Sub, op[0], op[1])
+# By how much the first is above what it should be.
+ROWS.lower("custom.NumericVerify(x, expected) -> Sub(x, expected)")

@@ -52,7 +52,7 @@ def looked_up(op: Operator, table: Numbers) -> Value:
 def _short(op: Operator) -> tuple[float, float] | None:
     """The scales of an operator that takes and gives symmetric int16, for which kernels have tables."""
     found: list[float] = []
-    for told in (op.quantization(0), op.results[0] if op.results else None):
+    for told in (op.quantization(0), op.result):
         if told is None or told[0] is not DType.INT16 or told[1] >= 0 or any(told[3]):
             return None
         found.append(told[2][0])
@@ -159,7 +159,7 @@ def _in_table(scale: float) -> Numbers:
 
 def requantized(op: Operator) -> Value | None:
     """Integers that stand for what others of fewer bits stand for; `None` where plain rounding gives the same."""
-    told, wanted = op.quantization(0), op.results[0] if op.results else None
+    told, wanted = op.quantization(0), op.result
     if told is None or wanted is None or told[1] >= 0 or wanted[1] >= 0:
         return None
     if not (wanted[0] in _REQUANTIZED and (told[0] in _BYTES or (told[0] is DType.INT16 and wanted[0] is DType.INT32))):
@@ -176,11 +176,11 @@ def requantized(op: Operator) -> Value | None:
     return looked_up(op, exact.astype(wanted[0].numpy))
 
 
-def leaky(op: Operator, alpha: float) -> Value | None:
+def leaky(op: Operator) -> Value | None:
     """A leaky rectifier of int16, both sides of which its kernel rounds twice; `None` of other types."""
-    scales = _short(op)
-    if scales is None:
+    if _short(op) is None:
         return None
+    alpha = float(np.float32(op.option("alpha", 0.0)))
     x, quotient = np.arange(-(1 << 15), 1 << 15, dtype=np.int64), quotient_of(op)
     y = np.where(x >= 0, scaled(x, quotient), scaled(x, quotient * alpha))
     return looked_up(op, np.clip(y, -(1 << 15), (1 << 15) - 1).astype(np.int16))
@@ -198,7 +198,7 @@ def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | No
 
     Rounded are 2**-shift of a step, then steps, halves away from zero: there they are nudged, and the operator rounds.
     """
-    step = op.results[0] if op.results else None
+    step = op.result
     if step is None or not 1 <= shift <= _MOST_HALVINGS:
         return None
     b = op.b
@@ -208,7 +208,7 @@ def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | No
 
 def integers_of(op: Operator) -> Value | None:
     """The stored numbers of operand 0 above their zero point, in float32; `None` of other types than signed."""
-    told, wanted = op.quantization(0), op.results[0] if op.results else None
+    told, wanted = op.quantization(0), op.result
     if told is None or wanted is None or told[1] >= 0 or wanted[1] >= 0 or op.is_raw:
         return None
     if told[0] not in _SIGNED or wanted[0] is not told[0]:
@@ -219,7 +219,7 @@ def integers_of(op: Operator) -> Value | None:
 
 def quotient_of(op: Operator) -> float:
     """The scale of operand 0 over that of the result."""
-    told, wanted = op.quantization(0), op.results[0] if op.results else None
+    told, wanted = op.quantization(0), op.result
     if told is None or wanted is None:
         return 1.0
     return float(np.float32(told[2][0])) / float(np.float32(wanted[2][0]))
