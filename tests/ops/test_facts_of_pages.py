@@ -67,3 +67,99 @@ def test_what_quantizes_are_the_operators_of_integers_that_stand_for_reals():
         *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
         *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
     }
+
+
+INDICES = np.array([[2, 0], [1, 1]])
+PICKED = {
+    "Reshape": ((X, np.array([4, -1])), {}),
+    "Squeeze": ((X[:1], np.array([0])), {}),
+    "Unsqueeze": ((X, np.array([0, 3])), {}),
+    "Transpose": ((X,), {"perm": (3, 1, 0, 2)}),
+    "Concat": ((X, -X), {"axis": 1}),
+    "Split": ((X, np.array([1, 3])), {"axis": 2}),
+    "Expand": ((X[:, :1], np.array([2, 3, 4, 5])), {}),
+    "Tile": ((X, np.array([1, 2, 1, 3])), {}),
+    "DepthToSpace": ((np.concatenate([X, X[:, :1]], 1),), {"blocksize": 2}),
+    "SpaceToDepth": ((X[..., :4],), {"blocksize": 2}),
+    "Gather": ((X, INDICES), {"axis": 1}),
+    "GatherElements": ((MATRIX[:3], INDICES), {"axis": 0}),
+    "GatherND": ((X, INDICES[1:]), {}),
+    "Compress": ((X, np.array([True, False, True])), {"axis": 1}),
+    "ReverseSequence": ((MATRIX, np.array([3, 24, 1, 2, 5])), {"batch_axis": 1, "time_axis": 0}),
+    "Slice": ((X, np.array([3]), np.array([0]), np.array([2]), np.array([-2])), {}),
+}
+"""Operands and attributes, of those that need more than one operand."""
+
+
+@pytest.mark.parametrize("name", registry.stating("picks"))
+def test_what_is_picked_is_an_entry_of_the_operand(name):
+    operands, attributes = PICKED.get(name, ((X,), {}))
+    page = PAGES[name]
+    given = operands[:1] if page.signature.variadic is None else operands
+    results = page(*operands, **attributes)
+    for result in results if isinstance(results, (tuple, list)) else [results]:
+        assert result.size
+        assert np.isin(result, np.concatenate([each.reshape(-1) for each in given])).all()
+
+
+@pytest.mark.parametrize("name", registry.stating("reshapes"))
+def test_what_reshapes_keeps_the_order(name):
+    operands, attributes = PICKED.get(name, ((X,), {}))
+    result = PAGES[name](*operands, **attributes)
+    assert PAGES[name].picks
+    assert result.shape != operands[0].shape
+    np.testing.assert_array_equal(result.reshape(-1), operands[0].reshape(-1))
+
+
+@pytest.mark.parametrize("name", ["Transpose", "Gather", "Slice", "Expand"])
+def test_what_changes_order_or_count_does_not_reshape(name):
+    assert not PAGES[name].reshapes
+
+
+@pytest.mark.parametrize(("name", "number"), registry.stating("neutral").items())
+def test_a_neutral_number_changes_nothing(name, number):
+    np.testing.assert_array_equal(PAGES[name](X, np.float32(number)), X)
+
+
+@pytest.mark.parametrize(("name", "inverse"), registry.stating("inverse").items())
+def test_an_inverse_takes_away_what_was_done(name, inverse):
+    np.testing.assert_allclose(PAGES[inverse](PAGES[name](X, np.float32(3)), np.float32(3)), X, rtol=1e-5, atol=1e-6)
+    assert PAGES[inverse].inverse == name
+
+
+@pytest.mark.parametrize(("name", "negation"), registry.stating("negation").items())
+def test_a_negation_holds_where_the_operator_does_not(name, negation):
+    a, b = np.arange(5), np.array([2, 2, 2, 2, 2])
+    np.testing.assert_array_equal(PAGES[negation](a, b), ~PAGES[name](a, b))
+
+
+@pytest.mark.parametrize(("name", "states"), registry.stating("states").items())
+def test_states_that_are_absent_are_zeros(name, states):
+    page, gates = PAGES[name], {"LSTM": 4, "GRU": 3, "RNN": 1}[name]
+    operands = [X[0], *(np.ones((1, 2 * gates, k), np.float32) / 9 for k in (5, 2)), None, None]
+    zeros = [np.zeros((1, 4, 2), np.float32)] * len(states)
+    assert [each.name for each in page.signature.operands][5 : 5 + len(states)] == list(states)
+    ones = page(*operands, *(each + 1 for each in zeros), hidden_size=2)
+    for one, other, third in zip(
+        page(*operands, hidden_size=2), page(*operands, *zeros, hidden_size=2), ones, strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+        assert np.abs(one - third).max() > 1e-3
+
+
+FINDS = {
+    "MaxPool": ((np.ones((1, 1, 2, 2), np.float32),), {"kernel_shape": (2, 2)}),
+    "TopK": ((np.ones(4, np.float32), np.array([2])), {}),
+    "NonMaxSuppression": (
+        (np.ones((1, 3, 4), np.float32), np.ones((1, 1, 3), np.float32), np.int64(1)),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "result"), registry.stating("finds").items())
+def test_of_equal_numbers_it_finds_places(name, result):
+    operands, attributes = FINDS.get(name, ((np.ones(4, np.float32),), {}))
+    found = PAGES[name](*operands, **attributes)
+    place = PAGES[name].outputs.index(result)
+    assert (found[place] if isinstance(found, tuple) else found).dtype == np.int64

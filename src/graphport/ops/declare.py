@@ -151,6 +151,13 @@ class Page:
     turns: Turns = ""
     homogeneous: bool = False
     bias: str = ""
+    picks: bool = False
+    reshapes: bool = False
+    neutral: int | None = None
+    inverse: str = ""
+    negation: str = ""
+    states: tuple[str, ...] = ()
+    finds: str = ""
     decomposes: str = ""
     spellings: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
@@ -266,6 +273,13 @@ def op(
     turns: Turns = "",
     homogeneous: bool = False,
     bias: str = "",
+    picks: bool = False,
+    reshapes: bool = False,
+    neutral: int | None = None,
+    inverse: str = "",
+    negation: str = "",
+    states: Sequence[str] = (),
+    finds: str = "",
     decomposes: str = "",
     **spellings: str | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Page]:
@@ -288,6 +302,13 @@ def op(
         turns: how else than by their order it tells axes of its first operands apart.
         homogeneous: a positive factor of a channel of its first operand is one of that channel of its result.
         bias: the operand with a number for each channel that is added to what it computes.
+        picks: entries of its results are entries of its first operand, of all where it takes any number, and no others.
+        reshapes: the entries of its result are those of its first operand, in the same order, in another shape.
+        neutral: the number that its first operand comes out with as it is, as its second one.
+        inverse: the operator that takes the same second operand away again.
+        negation: of integers, the operator that holds where it does not.
+        states: operands that it begins with, zeros where they are absent.
+        finds: the result that says where its operand holds what it looks for: of equal numbers, any of their places.
         decomposes: the operator in others, as a row says it behind its arrow, for dialects that have no word for it.
         is_random: two nodes, or two runs, that say the same need not agree: nothing is folded or merged.
         **spellings: call patterns by dialect.
@@ -313,6 +334,13 @@ def op(
             turns=turns,
             homogeneous=homogeneous,
             bias=bias,
+            picks=picks,
+            reshapes=reshapes,
+            neutral=neutral,
+            inverse=inverse,
+            negation=negation,
+            states=tuple(states),
+            finds=finds,
             decomposes=decomposes,
             spellings={
                 dialect: (stated,) if isinstance(stated, str) else stated for dialect, stated in spellings.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
@@ -25,6 +26,7 @@ from graphport.ops.declare import (
     OWN,
     PAGES,
     Dialect,
+    Page,
     Rule,
     ShapeError,
 )
@@ -34,7 +36,6 @@ from graphport.ops.rows.text import row_of
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 Lower = Callable[..., Any]
 PAGES_ROOT = "graphport.ops.pages."
@@ -93,6 +94,14 @@ def pages() -> Mapping[str, Page]:
     for family in families():
         import_module(f"graphport.ops.pages.{family}")
     return MappingProxyType(PAGES)
+
+
+@cache
+def stating(fact: str) -> Mapping[str, Any]:
+    """The operators on whose pages something else than by default stands for a fact, with that."""
+    default = next(each.default for each in fields(Page) if each.name == fact)
+    found = {name: getattr(page, fact) for name, page in pages().items()}
+    return MappingProxyType({name: stated for name, stated in found.items() if stated != default})
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.ops import registry
 from graphport.ops.products import numbers, producer
 from graphport.passes.parts import same_dims, shape_of
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.ir.graph import Node, Value
-
-_RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 
 
 def takes_all(node: Node) -> bool:
@@ -81,8 +80,9 @@ def _counts(indices: Value | None, dims: Sequence[Dim]) -> bool:
     if counted is not None:
         return bool((counted.reshape(-1) == np.arange(counted.size)).all())
     # What only reshapes keeps the order.
-    while indices.producer is not None and indices.producer.op in _RESHAPING:
-        source = indices.producer.operand(0)
+    reshaping = registry.stating("reshapes")
+    while (maker := indices.producer) is not None and (maker.op in reshaping or maker.op == "Identity"):
+        source = maker.operand(0)
         if source is None:
             return False
         indices = source

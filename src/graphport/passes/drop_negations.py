@@ -5,19 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
+from graphport.ops import registry
 from graphport.ops.products import producer, sole_reader
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import opset_of, put
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
-
-_OPPOSITES = {
-    "Less": "GreaterOrEqual",
-    "GreaterOrEqual": "Less",
-    "Greater": "LessOrEqual",
-    "LessOrEqual": "Greater",
-}
 
 _OR_EQUAL = 12
 """The opset that begins to have `LessOrEqual` and `GreaterOrEqual`."""
@@ -40,7 +34,7 @@ def _drop(node: Node) -> str | None:
         return _swap_branches(node)
     value = node.operand(0)
     compared = None if value is None else value.producer
-    opposite = None if compared is None else _OPPOSITES.get(compared.op)
+    opposite = None if compared is None else registry.stating("negation").get(compared.op)
     if value is None or compared is None or opposite is None or sole_reader(value) is not node:
         return None
     types = [each.fact.dtype for each in compared.operands if isinstance(each.fact, TensorFact)]

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.ops import registry
 from graphport.ops.products import numbers
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import filling
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
-
-_STATES = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
-"""Operands that are states to begin with."""
-
-_MOVES = frozenset(
-    {"Cast", "CastLike", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile"}
-    | {"Transpose", "Unsqueeze"}
-)
-"""Operators whose results have entries of what they move, and no others."""
 
 
 def drop_zero_states(graph: Graph, journal: Journal) -> None:
@@ -30,13 +22,14 @@ def drop_zero_states(graph: Graph, journal: Journal) -> None:
     What computed the extents of the zeros goes when nobody reads it. Leaves alone: a state that is fed, or that is not
     proven to be 0. Keeps values bit for bit.
     """
-    apply(graph, journal, _drop, _STATES.keys())
+    apply(graph, journal, _drop, registry.stating("states").keys())
 
 
 def _drop(node: Node) -> str | None:
     dropped: list[str] = []
-    for index in _STATES[node.op]:
-        value = node.operand(index)
+    page = registry.pages()[node.op]
+    for index, operand in enumerate(page.signature.operands):
+        value = node.operand(index) if operand.name in page.states else None
         if value is not None and _is_zero(value):
             node.set_input(index, None)
             dropped.append(value.name)
@@ -59,9 +52,10 @@ def _is_zero(value: Value) -> bool:
             if filling(made).any():
                 return False
             continue
-        if made.op not in _MOVES:
+        page = registry.pages().get(made.op)
+        if page is None or not (page.picks or made.op in ("Cast", "CastLike")):
             return False
-        for operand in made.operands if made.op == "Concat" else made.operands[:1]:
+        for operand in made.operands[:1] if page.signature.variadic is None else made.operands:
             if operand not in seen:
                 seen.add(operand)
                 open_values.append(operand)

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
+from graphport.ops import registry
 from graphport.ops.products import numbers, sole_reader
 from graphport.passes.journal import Journal, apply
 from graphport.passes.substitution import add_constant, bypass, graph_of, reals, rounded
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
-
-_NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1, "Pow": 1}
-_INVERSE = {"Add": "Sub", "Sub": "Add", "Mul": "Div", "Div": "Mul"}
 
 
 def remove_neutral(graph: Graph, journal: Journal) -> None:
@@ -26,16 +24,17 @@ def remove_neutral(graph: Graph, journal: Journal) -> None:
 
     Leaves alone: constants that make the result larger. Keeps values, but for the sign of a zero.
     """
-    apply(graph, journal, _remove, _NEUTRAL.keys())
+    apply(graph, journal, _remove, registry.stating("neutral").keys())
 
 
 def _remove(node: Node) -> str | None:
+    neutral = registry.stating("neutral")[node.op]
     sides = (1, 0) if node.op in ("Add", "Mul") else (1,)
     for side in sides:
         constant, value = numbers(node.operand(side)), node.operand(1 - side)
         if constant is None or value is None or constant.dtype.kind not in "fiuV":
             continue
-        if not (constant == constant.dtype.type(_NEUTRAL[node.op])).all() or value.fact != node.output.fact:
+        if not (constant == constant.dtype.type(neutral)).all() or value.fact != node.output.fact:
             continue
         if isinstance(value.fact, TensorFact) and value.fact.shape is not None and bypass(node, value):
             return f"handed on {value.name} as it is"
@@ -51,7 +50,7 @@ def merge_arithmetic(graph: Graph, journal: Journal) -> None:
     Leaves alone: integers, constants that together have more entries than the larger one, an `h` that somebody else
     reads, results that are not finite. Keeps values up to rounding.
     """
-    apply(graph, journal, _merge, _INVERSE.keys())
+    apply(graph, journal, _merge, registry.stating("inverse").keys())
 
 
 def _merge(node: Node) -> str | None:
@@ -60,7 +59,11 @@ def _merge(node: Node) -> str | None:
         return None
     value, second = found
     before = value.producer
-    if before is None or before.op not in (node.op, _INVERSE[node.op]) or sole_reader(value) is not node:
+    if (
+        before is None
+        or before.op not in (node.op, registry.pages()[node.op].inverse)
+        or sole_reader(value) is not node
+    ):
         return None
     inner = _parts(before)
     if inner is None:

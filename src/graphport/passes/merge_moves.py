@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.ops import registry
 from graphport.ops.products import numbers, sole_reader
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import shape_of
@@ -14,8 +15,6 @@ from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
-
-_RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
 
 
 def merge_reshapes(graph: Graph, journal: Journal) -> None:
@@ -26,13 +25,13 @@ def merge_reshapes(graph: Graph, journal: Journal) -> None:
 
     Leaves alone: shapes that a constant target cannot say. Keeps values bit for bit.
     """
-    apply(graph, journal, _merge_reshape, _RESHAPING)
+    apply(graph, journal, _merge_reshape, registry.stating("reshapes").keys())
 
 
 def _merge_reshape(node: Node) -> str | None:
     value = node.operand(0)
     before = None if value is None else value.producer
-    if before is None or before.op not in _RESHAPING or before.graph is not node.graph:
+    if before is None or before.op not in registry.stating("reshapes") or before.graph is not node.graph:
         return None
     source = before.operand(0)
     if source is None:

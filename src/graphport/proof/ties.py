@@ -6,23 +6,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphport.comparison.metrics import Reason
+from graphport.ops import registry
 
 if TYPE_CHECKING:
     from graphport.comparison.metrics import Difference
     from graphport.ir.graph import Graph, Value
     from graphport.proof.draws import Draw
 
-_FOUND = {"ArgMax": 0, "ArgMin": 0, "MaxPool": 1, "NonMaxSuppression": 0, "TopK": 1}
-"""By operator, which result says where something was found."""
-
 
 def fed_by_indices(graph: Graph) -> frozenset[int]:
     """The outputs, by position, that places of largest or smallest numbers go into; bodies count as a whole."""
     places: set[Value] = set()
     for node in graph:
-        index = _FOUND.get(node.op)
-        if index is not None and index < len(node.results):
-            places.add(node.results[index])
+        page = registry.pages().get(node.op)
+        found = zip(() if page is None else page.outputs, node.outputs, strict=False)
+        places.update(value for name, value in found if value is not None and page is not None and name == page.finds)
         if any(operand in places for operand in node.inputs if operand is not None):
             places.update(node.results)
     return frozenset(position for position, value in enumerate(graph.outputs) if value in places)

@@ -23,6 +23,7 @@ from graphport.core.dtypes import DType
 from graphport.ir import rewrite
 from graphport.ops.pages import quantization as pages
 from graphport.passes.substitution import add_constant
+from graphport.quantization.targets.target import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,7 +82,7 @@ def encodings_of(graph: Graph) -> Encodings:
             found.activations[_real_name(node.operands[0])] = _steps(node)
         elif node.op == "DequantizeLinear" and node.operands[0].is_constant and _bits(node) <= _BYTE:
             found.weights[_name(node.operands[0])] = _steps(node)
-        elif node.op in _LAYERS:
+        elif node.op in LAYERS:
             made = [None if value is None else value.producer for value in (node.operand(0), node.operand(1))]
             rounded = [each for each in made if each is not None and each.op == "DequantizeLinear"]
             if len(rounded) < len(made):
@@ -94,7 +95,6 @@ def encodings_of(graph: Graph) -> Encodings:
 
 
 _BYTE = 8
-_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def without_roundings(graph: Graph) -> Graph:

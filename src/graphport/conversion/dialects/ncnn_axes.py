@@ -26,7 +26,6 @@ from graphport.ops.shapes import Broadcasting
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
-_RESHAPING = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 _Rule = Callable[["_Fold"], "Value | Sequence[Value] | None"]
 
 
@@ -34,7 +33,7 @@ def fold_axes(graph: Graph) -> None:
     """Let no operator but those that reshape have operands or results of more axes than a blob has."""
     is_changed = False
     for node in list(graph):
-        if not node.dialect and node.word not in _RESHAPING and _is_wide(node):
+        if not node.dialect and node.word not in registry.stating("reshapes") and _is_wide(node):
             is_changed |= _fold(graph, node)
     if is_changed:
         _join(graph)
@@ -112,12 +111,13 @@ def _fold(graph: Graph, node: Node) -> bool:
 
 def _join(graph: Graph) -> None:
     """Let a Reshape read what the one before it reads."""
+    reshaping = registry.stating("reshapes")
     for node in graph:
-        if node.dialect or node.word not in _RESHAPING:
+        if node.dialect or node.word not in reshaping:
             continue
         value = node.operands[0]
         made, lengths = value.producer, _lengths(node.results[0])
-        if made is None or made.dialect or made.word not in _RESHAPING or lengths is None or 0 in lengths:
+        if made is None or made.dialect or made.word not in reshaping or lengths is None or 0 in lengths:
             continue
         target = graph.add_constant(graph.fresh(f"{node.results[0].name}.shape"), *_constant(lengths))
         node.word = "Reshape"

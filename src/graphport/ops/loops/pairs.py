@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-_STATES = {"LSTM": 2, "GRU": 1, "RNN": 1}
 _FIRST_STATE = 5
 """The operand that the first state is."""
 
@@ -88,7 +87,7 @@ def _join(graph: Graph, one: Node, two: Node) -> None:
         parts = [value.storage for value in (here, there) if value is not None and value.storage is not None]
         shape = () if not parts else (2, *parts[0].shape[1:])
         stored.append(b.constant(Computed(_joined, tuple(parts), parts[0].dtype, shape)) if parts else None)
-    count = _STATES[first.word]
+    count = len(registry.pages()[first.word].states)
     places = range(_FIRST_STATE, _FIRST_STATE + count)
     initial = [emit("Concat", first.inputs[place], second.inputs[place], axis=0) for place in places]
     given: dict[str, Any] = {**first.attributes, "direction": "bidirectional"}

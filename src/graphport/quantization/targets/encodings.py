@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphport.core.dtypes import DType
-from graphport.quantization.targets.target import Target
+from graphport.quantization.targets.target import LAYERS, Target
 from graphport.quantization.targets.tensorrt import TENSORRT
-
-_LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 TENSORRT_CACHE = replace(
     TENSORRT,
@@ -24,10 +22,10 @@ TENSORRT_CACHE = replace(
 QNN = Target(
     name="qnn",
     formats=("onnx",),
-    weighted=_LAYERS,
+    weighted=LAYERS,
     pointwise=frozenset({"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat"}),
     fused=frozenset({"Relu", "Clip"}),
-    per_channel=_LAYERS,
+    per_channel=LAYERS,
     activations=frozenset({DType.UINT8, DType.UINT16}),
     wide=DType.UINT16,
     mixes=True,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.ncnn.quantization import GROUPED
-from graphport.quantization.targets.target import Target
+from graphport.quantization.targets.target import PRODUCTS, Target
 
 NCNN = Target(
     name="ncnn",
     formats=("ncnn", "onnx"),
-    weighted=frozenset({"Conv", "Gemm", "MatMul"}),
-    leaves_float=frozenset({"Conv", "Gemm", "MatMul"}),
+    weighted=PRODUCTS,
+    leaves_float=PRODUCTS,
     fused=frozenset({"Relu", "Clip", "LeakyRelu", "Sigmoid"}),
-    per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
+    per_channel=PRODUCTS,
     activation=DType.INT8,
     activations=frozenset({DType.INT8}),
     weights=frozenset({DType.INT8}),

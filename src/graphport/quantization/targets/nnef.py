@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from graphport.quantization.targets.target import INTEGERS, Target
+from graphport.quantization.targets.target import INTEGERS, LAYERS, Target
 
 NNEF = Target(
     name="nnef",
     formats=("nnef", "onnx"),
-    weighted=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    weighted=LAYERS,
     pointwise=frozenset({"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat"}),
     fused=frozenset({"Relu", "Clip"}),
-    per_channel=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    per_channel=LAYERS,
     activations=INTEGERS,
     weights=INTEGERS,
     has_blocks=False,

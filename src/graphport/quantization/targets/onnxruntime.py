@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from graphport.core.dtypes import DType
-from graphport.quantization.targets.target import Rates, Target
+from graphport.quantization.targets.target import PRODUCTS, Rates, Target
 
 ONNXRUNTIME = Target(
     name="onnxruntime",
     formats=("onnx",),
-    weighted=frozenset({"Conv", "Gemm", "MatMul"}),
+    weighted=PRODUCTS,
     # QGemm and MatMulIntegerToFloat give reals: what is not rounded adds no noise.
     leaves_float=frozenset({"Gemm", "MatMul"}),
     summing=frozenset({"Conv"}),
@@ -17,7 +17,7 @@ ONNXRUNTIME = Target(
     ),
     fused=frozenset({"Relu", "Clip"}),
     absorbed=frozenset({"HardSwish", "HardSigmoid"}),
-    per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
+    per_channel=PRODUCTS,
     # Its kernels for bytes take a scale for each block of bytes for one for each channel, and fail.
     block_weights=frozenset({DType.INT4, DType.UINT4, DType.FLOAT8E4M3FN, DType.FLOAT8E5M2}),
     has_zeros=True,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from graphport.core.dtypes import DType
-from graphport.quantization.targets.target import INTEGERS, Target
+from graphport.quantization.targets.target import INTEGERS, LAYERS, PRODUCTS, Target
 
 OPENVINO = Target(
     name="openvino",
     formats=("openvino", "onnx"),
-    weighted=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    weighted=LAYERS,
     # Kernels accumulate in 32 bits, and what follows is fused into them: a sum with a shortcut is not rounded before.
-    leaves_float=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    leaves_float=LAYERS,
     fused=frozenset({"Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "HardSwish", "Elu"}),
-    per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
+    per_channel=PRODUCTS,
     activations=INTEGERS,
     # Its kernels have no such integers: it computes on reals between what is rounded.
     wide=DType.UINT16,

@@ -12,6 +12,10 @@ INTEGERS = frozenset(
 )
 """Element types that count steps."""
 
+PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
+"""Operators whose kernels multiply with a constant weight, of those that all runtimes have."""
+LAYERS = PRODUCTS | {"ConvTranspose"}
+
 
 Rate: TypeAlias = tuple[float, float]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from graphport.core.dtypes import DType
-from graphport.quantization.targets.target import Target
+from graphport.quantization.targets.target import LAYERS, Target
 
 TENSORRT = Target(
     name="tensorrt",
     formats=("onnx",),
-    weighted=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
-    leaves_float=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    weighted=LAYERS,
+    leaves_float=LAYERS,
     pointwise=frozenset({"Add", "AveragePool", "GlobalAveragePool", "Concat"}),
     fused=frozenset({"Relu", "Clip"}),
     shared=frozenset({"Concat"}),
-    per_channel=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    per_channel=LAYERS,
     activation=DType.INT8,
     symmetric=True,
     products=True,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from graphport.core.dtypes import DType
-from graphport.quantization.targets.target import Target
+from graphport.quantization.targets.target import LAYERS, Target
 
 TFLITE = Target(
     name="tflite",
     formats=("tflite", "onnx"),
-    weighted=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    weighted=LAYERS,
     pointwise=frozenset(
         {"Add", "Sub", "Mul", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat", "Max", "Min", "PRelu"}
         | {"LeakyRelu", "HardSwish", "Relu", "Sigmoid", "Tanh", "Softmax", "Resize"}
@@ -16,7 +16,7 @@ TFLITE = Target(
     fused=frozenset({"Relu", "Clip"}),
     # Their kernels change no scale.
     shared=frozenset({"AveragePool", "Concat", "Max", "Min", "Resize"}),
-    per_channel=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    per_channel=LAYERS,
     activation=DType.INT8,
     activations=frozenset({DType.INT8, DType.INT16}),
     # Kernels that read 16 bits give 16 bits, and what one of eight gave gains nothing by them: all have them or none.

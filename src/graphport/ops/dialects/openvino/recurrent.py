@@ -258,10 +258,6 @@ def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
     return lengths if is_int32 else OpBuilder(b)("Cast", lengths, to=DType.INT32)
 
 
-_SPREADS = frozenset({"Cast", "Expand", "Tile", "Reshape", "Squeeze", "Unsqueeze", "Identity"})
-"""What changes how many entries there are, and none of them."""
-
-
 def _only(value: Value) -> Dim | None:
     """The one number that all entries are, as the lengths of sequences that go to the last step of an open batch."""
     for _ in range(_FARTHEST):
@@ -269,7 +265,11 @@ def _only(value: Value) -> Dim | None:
         if elements:
             return elements[0] if all(element == elements[0] for element in elements) else None
         maker = value.producer
-        if maker is None or maker.dialect or maker.op not in _SPREADS or not maker.operands:
+        page = None if maker is None else registry.pages().get(maker.op)
+        if maker is None or page is None or page.signature.variadic is not None:
+            return None
+        # What is picked of equal numbers is that number.
+        if not page.picks and maker.op != "Cast":
             return None
         value = maker.operands[0]
     return None

@@ -28,6 +28,8 @@ Exponent = Annotated[Tensor, Types("T1", NUMBERS_4)]
 
 
 @op(
+    neutral=0,
+    inverse="Sub",
     shape=broadcasting(),
     since=7,
     outputs=("c",),
@@ -42,6 +44,8 @@ def Add(a: T, b: T) -> T:
 
 
 @op(
+    neutral=0,
+    inverse="Add",
     shape=broadcasting(),
     since=7,
     outputs=("c",),
@@ -56,6 +60,8 @@ def Sub(a: T, b: T) -> T:
 
 
 @op(
+    neutral=1,
+    inverse="Div",
     shape=broadcasting(),
     since=7,
     outputs=("c",),
@@ -69,7 +75,16 @@ def Mul(a: T, b: T) -> T:
     return a * b
 
 
-@op(shape=broadcasting(), since=7, outputs=("c",), expression="div(a, b)", symbolic=True, role="pointwise")
+@op(
+    neutral=1,
+    inverse="Mul",
+    shape=broadcasting(),
+    since=7,
+    outputs=("c",),
+    expression="div(a, b)",
+    symbolic=True,
+    role="pointwise",
+)
 def Div(a: T, b: T) -> T:
     """`a / b`; of integers the quotient truncated toward zero.  Shapes: a, b broadcast from the last dim.
 
@@ -346,7 +361,7 @@ def Round(x: F) -> F:
     return np.rint(x)
 
 
-@op(shape=broadcasting(), since=7, outputs=("z",), expression="pow(x, y)", role="pointwise")
+@op(neutral=1, shape=broadcasting(), since=7, outputs=("z",), expression="pow(x, y)", role="pointwise")
 def Pow(x: Base, y: Exponent) -> Base:
     """`x` to the power `y`, in the type of `x`.  Shapes: x, y broadcast from the last dim.  Source: ONNX Pow-15."""
     if x.dtype.kind in "iu" and y.dtype.kind in "iu":

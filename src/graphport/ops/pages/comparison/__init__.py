@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -21,7 +22,7 @@ T = Annotated[Tensor, Types("T", ALL_4)]
 Real = Annotated[Tensor, Types("T1", FLOATS | FLOAT8)]
 T2 = Annotated[Tensor, Types("T2", BOOL)]
 
-_compared = op(shape=broadcasting(DType.BOOL), since=7, outputs=("c",), symbolic=True, exactness="exact")
+_compared = partial(op, shape=broadcasting(DType.BOOL), since=7, outputs=("c",), symbolic=True, exactness="exact")
 _combined = op(shape=broadcasting(DType.BOOL), since=7, outputs=("c",), symbolic=True, exactness="exact")
 
 
@@ -38,19 +39,20 @@ def Equal(a: Equatable, b: Equatable) -> T1:
     return np.equal(a, b).astype(bool)
 
 
-@_compared
+@_compared(negation="GreaterOrEqual")
 def Less(a: Ordered, b: Ordered) -> T1:
     """Whether `a < b`.  Shapes: a, b broadcast from the last dim.  Source: ONNX Less-13."""
     return np.less(a, b).astype(bool)
 
 
-@_compared
+@_compared(negation="LessOrEqual")
 def Greater(a: Ordered, b: Ordered) -> T1:
     """Whether `a > b`.  Shapes: a, b broadcast from the last dim.  Source: ONNX Greater-13."""
     return np.greater(a, b).astype(bool)
 
 
 @op(
+    negation="Greater",
     shape=broadcasting(DType.BOOL),
     since=12,
     outputs=("c",),
@@ -63,6 +65,7 @@ def LessOrEqual(a: Ordered, b: Ordered) -> T1:
 
 
 @op(
+    negation="Less",
     shape=broadcasting(DType.BOOL),
     since=12,
     outputs=("c",),

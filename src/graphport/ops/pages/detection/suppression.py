@@ -41,6 +41,7 @@ def _suppression_shape(op: NonMaxSuppressionView[TensorFact]) -> TensorFact:
 
 
 @op(
+    finds="selected_indices",
     shape=_suppression_shape,
     since=10,
     outputs=("selected_indices",),

@@ -34,6 +34,7 @@ def _check_indices(indices: TensorFact, length: Dim, axis: int) -> None:
 
 
 @op(
+    picks=True,
     turns="axis",
     shape=_gather_shape,
     since=1,
@@ -76,6 +77,7 @@ def _gather_elements_shape(data: TensorFact, indices: TensorFact, *, axis: int =
 
 
 @op(
+    picks=True,
     shape=_gather_elements_shape,
     since=11,
     outputs=("output",),
@@ -117,6 +119,7 @@ def _gather_nd_shape(data: TensorFact, indices: TensorFact, *, batch_dims: int =
 
 
 @op(
+    picks=True,
     shape=_gather_nd_shape,
     since=11,
     outputs=("output",),
@@ -154,7 +157,7 @@ def _compress_shape(input: TensorFact, condition: TensorFact, *, axis: int | Non
     return input.with_shape([*input.dims[:place], count, *input.dims[place + 1 :]])
 
 
-@op(shape=_compress_shape, since=9, outputs=("output",), moves_data=True, exactness="exact", role="passive")
+@op(picks=True, shape=_compress_shape, since=9, outputs=("output",), moves_data=True, exactness="exact", role="passive")
 def Compress(input: Old, condition: Condition, *, axis: int | None = None) -> Old:
     """Entries along `axis` (of the flattened tensor without it) where `condition` holds.
 

@@ -34,6 +34,7 @@ def _reverse_shape(
 
 
 @op(
+    picks=True,
     shape=_reverse_shape,
     since=10,
     moves_data=True,

@@ -80,6 +80,7 @@ def _from_front(position: Dim, n: Dim) -> Dim | None:
 
 
 @op(
+    picks=True,
     turns="axes",
     shape=_slice_shape,
     since=10,

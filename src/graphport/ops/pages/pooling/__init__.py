@@ -65,6 +65,7 @@ def _max_pool_shape(op: MaxPoolView[TensorFact]) -> list[TensorFact]:
 
 
 @op(
+    finds="indices",
     homogeneous=True,
     shape=_max_pool_shape,
     since=1,

@@ -54,6 +54,7 @@ def _lstm_shape(op: LSTMView[TensorFact]) -> list[TensorFact]:
 
 
 @op(
+    states=("initial_h", "initial_c"),
     shape=_lstm_shape,
     since=7,
     outputs=("y", "y_h", "y_c"),
@@ -177,6 +178,7 @@ def _gru_shape(op: GRUView[TensorFact]) -> list[TensorFact]:
 
 
 @op(
+    states=("initial_h",),
     shape=_gru_shape,
     since=7,
     outputs=("y", "y_h"),
@@ -276,6 +278,7 @@ def _rnn_shape(op: RNNView[TensorFact]) -> list[TensorFact]:
 
 
 @op(
+    states=("initial_h",),
     shape=_rnn_shape,
     since=7,
     outputs=("y", "y_h"),

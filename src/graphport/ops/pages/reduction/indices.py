@@ -35,7 +35,7 @@ def _arg(find: Callable[..., Any], data: Tensor, axis: int, keepdims: int, selec
     return (np.expand_dims(found, axis) if keepdims else np.asarray(found)).astype(np.int64)
 
 
-@op(shape=_arg_shape, since=1, outputs=("reduced",), exactness="exact", role="index")
+@op(finds="reduced", shape=_arg_shape, since=1, outputs=("reduced",), exactness="exact", role="index")
 def ArgMax(data: Number, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Index:
     """Where along `axis` the largest number is: the first of several, or with `select_last_index` the last.
 
@@ -49,7 +49,7 @@ def ArgMax(data: Number, *, axis: int = 0, keepdims: int = 1, select_last_index:
     return _arg(np.argmax, data, axis, keepdims, select_last_index)
 
 
-@op(shape=_arg_shape, since=1, outputs=("reduced",), exactness="exact", role="index")
+@op(finds="reduced", shape=_arg_shape, since=1, outputs=("reduced",), exactness="exact", role="index")
 def ArgMin(data: Number, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Index:
     """Where along `axis` the least number is: the first of several, or with `select_last_index` the last.
 
@@ -80,6 +80,7 @@ def _topk_shape(
 
 
 @op(
+    finds="indices",
     shape=_topk_shape,
     since=11,
     outputs=("values", "indices"),

@@ -34,6 +34,7 @@ def _itself(input: Fact) -> Fact:
 
 
 @op(
+    picks=True,
     homogeneous=True,
     shape=_itself,
     since=1,
@@ -174,6 +175,8 @@ def _remaining(source: tuple[Dim, ...], rest: list[Dim], target: tuple[Dim, ...]
 
 
 @op(
+    picks=True,
+    reshapes=True,
     shape=_reshape_shape,
     since=5,
     outputs=("reshaped",),
@@ -207,7 +210,16 @@ def _flatten_shape(input: TensorFact, *, axis: int = 1) -> TensorFact:
     return input.with_shape((product(input.dims[:split]), product(input.dims[split:])))
 
 
-@op(shape=_flatten_shape, since=1, outputs=("output",), moves_data=True, exactness="exact", role="passive")
+@op(
+    picks=True,
+    reshapes=True,
+    shape=_flatten_shape,
+    since=1,
+    outputs=("output",),
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+)
 def Flatten(input: T, *, axis: int = 1) -> T:
     """A matrix: axes before `axis` by axes from it on.  Shapes: input [*s] → [prod s[:axis], prod s[axis:]].
 
@@ -241,6 +253,8 @@ def _fewer(data: TensorFact, count: int) -> TensorFact:
 
 
 @op(
+    picks=True,
+    reshapes=True,
     shape=_squeeze_shape,
     since=13,
     outputs=("squeezed",),
@@ -274,6 +288,8 @@ def _unsqueeze_shape(data: TensorFact, axes: TensorFact) -> TensorFact:
 
 
 @op(
+    picks=True,
+    reshapes=True,
     shape=_unsqueeze_shape,
     since=13,
     outputs=("expanded",),
@@ -302,6 +318,7 @@ def _transpose_shape(data: TensorFact, *, perm: tuple[int, ...] | None = None) -
 
 
 @op(
+    picks=True,
     shape=_transpose_shape,
     since=1,
     outputs=("transposed",),

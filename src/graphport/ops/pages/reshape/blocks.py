@@ -34,7 +34,15 @@ def _depth_to_space_shape(input: TensorFact, *, blocksize: int, mode: str = "DCR
     return input.with_shape([n, c // blocksize**2, h * blocksize, w * blocksize])
 
 
-@op(shape=_depth_to_space_shape, since=11, outputs=("output",), moves_data=True, exactness="exact", role="passive")
+@op(
+    picks=True,
+    shape=_depth_to_space_shape,
+    since=11,
+    outputs=("output",),
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+)
 def DepthToSpace(input: T, *, blocksize: int, mode: str = "DCR") -> T:
     """Channels spread over blocks of the image: their first part says the place (`DCR`), or the last (`CRD`).
 
@@ -62,7 +70,15 @@ def _space_to_depth_shape(input: TensorFact, *, blocksize: int) -> TensorFact:
     return input.with_shape([n, c * blocksize**2, h // blocksize, w // blocksize])
 
 
-@op(shape=_space_to_depth_shape, since=1, outputs=("output",), moves_data=True, exactness="exact", role="passive")
+@op(
+    picks=True,
+    shape=_space_to_depth_shape,
+    since=1,
+    outputs=("output",),
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+)
 def SpaceToDepth(input: T, *, blocksize: int) -> T:
     """Blocks of the image gathered into channels.
 

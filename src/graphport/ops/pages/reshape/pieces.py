@@ -40,6 +40,7 @@ def _concat_shape(*inputs: TensorFact, axis: int) -> TensorFact:
 
 
 @op(
+    picks=True,
     turns="axis",
     shape=_concat_shape,
     since=4,
@@ -103,6 +104,7 @@ def _equal(dim: Dim, count: int | None) -> list[Dim]:
 
 
 @op(
+    picks=True,
     turns="axis",
     shape=_split_shape,
     since=18,
@@ -148,6 +150,7 @@ def _expand_shape(input: TensorFact, shape: TensorFact) -> TensorFact:
 
 
 @op(
+    picks=True,
     shape=_expand_shape,
     since=8,
     outputs=("output",),
@@ -184,6 +187,7 @@ def _tile_shape(input: TensorFact, repeats: TensorFact) -> TensorFact:
 
 
 @op(
+    picks=True,
     shape=_tile_shape,
     since=6,
     outputs=("output",),
