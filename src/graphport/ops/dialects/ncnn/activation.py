@@ -12,7 +12,6 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.arithmetic import both
 from graphport.ops.dialects.ncnn.binding import (
     Layer,
     batch_of,
@@ -24,8 +23,9 @@ from graphport.ops.dialects.ncnn.binding import (
     lengths_of,
     numbers_of,
 )
+from graphport.ops.dialects.ncnn.functions import both, by_number
 from graphport.ops.dialects.ncnn.indices import along
-from graphport.ops.dialects.ncnn.rows import ROWS
+from graphport.ops.dialects.ncnn.rows import OPERATORS, ROWS
 from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.activation import (
@@ -34,16 +34,15 @@ from graphport.ops.pages.activation import (
     Hardmax,
     HardSigmoid,
     LeakyRelu,
-    LogSoftmax,
     Mish,
     PRelu,
     Relu,
     Sigmoid,
     Softmax,
 )
-from graphport.ops.pages.arithmetic import Cast, Max, Min, Mul, Sub
+from graphport.ops.pages.arithmetic import Cast, Max, Min, Mul
 from graphport.ops.pages.comparison import Equal
-from graphport.ops.pages.reduction import ArgMax, ReduceLogSumExp, ReduceMax
+from graphport.ops.pages.reduction import ArgMax
 from graphport.ops.pages.reshape import Split
 from graphport.ops.pattern import constant_numbers
 
@@ -87,6 +86,7 @@ Mish(x) <-> Mish(x)
 Sigmoid(x) <-> Sigmoid(x)
 Shrink(x, *, p0=0.0, p1=0.5) <-> Shrink(x, bias=p0, lambd=p1)
 Softplus, BNLL(x) <-> Softplus(x)
+Softmax(x, *, p0=0) -> Softmax(x, axis=axis(p0, x))
 Swish(x) -> Swish(x)
 TanH(x) <-> Tanh(x)
 # 1 above the threshold, 0 elsewhere.
@@ -110,11 +110,6 @@ _LARGEST = float(np.finfo(np.float32).max)
 @layer("Clip")
 def clip(at: Layer) -> Value:
     return at.b(Clip, at.x, at.b.like(at.x, at.real(0, -_LARGEST)), at.b.like(at.x, at.real(1, _LARGEST)))
-
-
-@layer("Softmax")
-def softmax(at: Layer) -> Value:
-    return at.b(Softmax, at.x, axis=at.axis(at.integer(0)))
 
 
 @layer("GLU")
@@ -174,16 +169,14 @@ def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     laid(b, input)
     if axis % max(len(b.dims(input)), 1) == batch_of(input):
         # Of one element it is 1, or what is no number.
-        return emitted(b, "BinaryOp", both(b, 1, input, input), p0=0, p1=1, p2=1.0)
+        return by_number(b, "add", both(b, "sub", input, input), 1.0)
     return emitted(b, "Softmax", input, p0=blob_axis(axis, len(b.dims(input)), batch_of(input)), p1=1)
 
 
-@LogSoftmax.lift("ncnn")
-def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
-    """Without the softmax in between, whose smallest shares single precision makes 0."""
-    one = vector(b, [axis])
-    low = b(Sub, input, b(ReduceMax, input, one))
-    return b(Sub, low, b(ReduceLogSumExp, low, one))
+OPERATORS.lift("""
+# Without the softmax in between, whose smallest shares single precision makes 0.
+LogSoftmax -> Sub(low := Sub(input, ReduceMax(input, [axis])), ReduceLogSumExp(low, [axis]))
+""")
 
 
 @Hardmax.lift("ncnn")

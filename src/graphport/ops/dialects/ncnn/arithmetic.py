@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from math import isfinite
+from functools import partial, reduce
 
 from graphport.core.dims import Dim, settle_equal
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -16,44 +13,25 @@ from graphport.ops.dialects.ncnn.binding import (
     NONE,
     Layer,
     emitted,
-    folded,
-    joining,
     laid,
     layer,
-    settled,
 )
-from graphport.ops.dialects.ncnn.integers import dtype_in, real
+from graphport.ops.dialects.ncnn.functions import BINARY, UNARY, both, by_number
+from graphport.ops.dialects.ncnn.integers import dtype_in
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.torch_promotion import kernel
 from graphport.ops.pages.arithmetic import (
     Add,
     Div,
-    Exp,
-    Log,
     Max,
     Mean,
     Mul,
-    Pow,
     Round,
     Sub,
 )
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Identity, Unsqueeze
-from graphport.ops.shapes import broadcast
-
-_BINARY = (
-    *("add", "sub", "mul", "div", "maximum", "minimum", "pow", "-sub", "-div", "-pow", "atan2", "-atan2", "fmod"),
-    *("-fmod", "logaddexp", "floor_divide", "-floor_divide", "remainder", "-remainder"),
-)
-"""Functions by number; a minus marks those whose operands change places."""
-_REMAINDER = 17
-"""The first of those that give what a quotient, rounded to the nearest integer, leaves."""
-_UNARY = (
-    *("abs", "neg", "floor", "ceil", "square", "sqrt", "rsqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos"),
-    *("atan", "reciprocal", "tanh", "log10", "round", "trunc", "sign", "expm1", "sinh", "asinh", "cosh", "acosh"),
-    *("atanh", "log1p"),
-)
 
 
 def aligned(b: Builder, *blobs: Value) -> list[Value]:
@@ -75,11 +53,7 @@ def _aligned(b: Builder, blob: Value, target: Sequence[Dim]) -> Value:
 
 @layer("BinaryOp")
 def binary(at: Layer) -> Value:
-    number = at.integer(0)
-    if not 0 <= number < len(_BINARY):
-        message = f"there is no operation {number}"
-        raise UnsupportedError(message)
-    name = _BINARY[number]
+    name = at.choice(0, BINARY, "operation")
     if at.integer(1):
         operands = [at.x, at.b.like(at.x, at.real(2))]
     elif len(at.inputs) == 2:
@@ -88,7 +62,7 @@ def binary(at: Layer) -> Value:
         message = f"{len(at.inputs)} operands, 2 are needed"
         raise ShapeError(message)
     operands = operands[::-1] if name.startswith("-") else operands
-    return _rest(at.b, *operands) if number >= _REMAINDER else kernel(at.b, name.removeprefix("-"), *operands)
+    return _rest(at.b, *operands) if name.endswith("remainder") else kernel(at.b, name.removeprefix("-"), *operands)
 
 
 def _rest(b: Builder, x: Value, y: Value) -> Value:
@@ -98,11 +72,7 @@ def _rest(b: Builder, x: Value, y: Value) -> Value:
 
 @layer("UnaryOp")
 def unary(at: Layer) -> Value:
-    number = at.integer(0)
-    if not 0 <= number < len(_UNARY):
-        message = f"there is no operation {number}"
-        raise UnsupportedError(message)
-    return kernel(at.b, _UNARY[number], at.x)
+    return kernel(at.b, at.choice(0, UNARY, "operation"), at.x)
 
 
 @layer("Eltwise")
@@ -123,33 +93,22 @@ def eltwise(at: Layer) -> Value:
             raise UnsupportedError(message)
 
 
-def _line(at: Layer, scale: int, shift: int) -> Value:
+def _line(b: Builder, x: Value, scale: float, shift: float) -> Value:
     """`x * scale + shift`."""
-    b, x = at.b, at.x
-    factor, offset = at.real(scale, 1.0), at.real(shift)
-    x = x if factor == 1 else b(Mul, x, b.like(x, factor))
-    return x if offset == 0 else b(Add, x, b.like(x, offset))
+    x = x if scale == 1 else b(Mul, x, b.like(x, scale))
+    return x if shift == 0 else b(Add, x, b.like(x, shift))
 
 
-@layer("Power")
-def power(at: Layer) -> Value:
-    line, exponent = _line(at, 1, 2), at.real(0, 1.0)
-    return line if exponent == 1 else at.b(Pow, line, at.b.like(line, exponent))
-
-
-@layer("Exp")
-def exp(at: Layer) -> Value:
-    line, base = _line(at, 1, 2), at.real(0, -1.0)
-    return at.b(Exp, line) if base == -1 else at.b(Pow, at.b.like(line, base), line)
-
-
-@layer("Log")
-def log(at: Layer) -> Value:
-    found, base = at.b(Log, _line(at, 1, 2)), at.real(0, -1.0)
-    return found if base == -1 else at.b(Div, found, at.b(Log, at.b.like(found, base)))
-
-
-ROWS.lower("""
+ROWS.having(line=_line).lower("""
+Power(x, *, p0=1.0, p1=1.0, p2=0.0)
+    -> y = line(x, p1, p2); p0 == 1: y
+    -> Pow(y, p0)
+Exp(x, *, p0=-1.0, p1=1.0, p2=0.0)
+    -> y = line(x, p1, p2); p0 == -1: Exp(y)
+    -> Pow(like(y, p0), y)
+Log(x, *, p0=-1.0, p1=1.0, p2=0.0)
+    -> y = Log(line(x, p1, p2)); p0 == -1: y
+    -> Div(y, Log(like(y, p0)))
 AbsVal(x) -> Abs(x)
 Erf(x) <-> Erf(x)
 # Element types and packing are matters of ncnn's memory: the numbers are the same.
@@ -209,39 +168,6 @@ Atanh -> UnaryOp(input, p0=26)
 """)
 
 
-_TIMES = 2
-_LARGE = 1e30
-"""A number whose square is infinite."""
-_SWAPPED = {1: 7, 3: 8, 6: 9}
-"""Operations with operands in the other order."""
-
-
-def both(b: Builder, number: int, x: Value, y: Value) -> Value:
-    """A layer of two blobs, of which one may be a number."""
-    x, y = real(b, x), real(b, y)
-    first, second = _number(x), _number(y)
-    if second is not None and folded(x) is None:
-        return emitted(b, "BinaryOp", x, p0=number, p1=1, p2=second)
-    if first is not None and folded(y) is None:
-        return emitted(b, "BinaryOp", y, p0=_SWAPPED.get(number, number), p1=1, p2=first)
-    fact = TensorFact(DType.FLOAT32, broadcast(b.dims(x), b.dims(y)))
-    blobs, batch = joining(b, x, y)
-    return settled(b, emitted(b, "BinaryOp", *blobs, fact=fact, p0=number), batch)
-
-
-def _number(x: Value) -> float | None:
-    """The one number of a constant, if a layer can have it in its text."""
-    storage = folded(x)
-    number = None if storage is None or storage.count != 1 else float(storage.numpy().reshape(-1)[0])
-    return number if number is not None and isfinite(number) else None
-
-
-def infinite(b: Builder, truth: Value, sign: int = 1) -> Value:
-    """Infinity for 1, and 0 for 0; ncnn's logarithm and quotient of 0 are no numbers."""
-    large = emitted(b, "BinaryOp", truth, p0=_TIMES, p1=1, p2=sign * _LARGE)
-    return emitted(b, "BinaryOp", large, p0=_TIMES, p1=1, p2=_LARGE)
-
-
 def floating(x: Value) -> Value:
     """A value of real numbers.
 
@@ -263,5 +189,4 @@ def lift_identity(b: Builder, input: Value) -> Value:
 
 @Mean.lift("ncnn")
 def lift_mean(b: Builder, *operands: Value) -> Value:
-    total = reduce(lambda x, y: both(b, 0, x, y), operands)
-    return emitted(b, "BinaryOp", total, p0=2, p1=1, p2=1 / len(operands))
+    return by_number(b, "mul", reduce(partial(both, b, "add"), operands), 1 / len(operands))

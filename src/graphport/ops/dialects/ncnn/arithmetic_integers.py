@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, UnsupportedError, lift
-from graphport.ops.dialects.ncnn.arithmetic import both, floating
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.ncnn.arithmetic import floating
 from graphport.ops.dialects.ncnn.binding import emitted, folded, refuse_constants
+from graphport.ops.dialects.ncnn.functions import both, by_number, unary
 from graphport.ops.dialects.ncnn.integers import (
     LIMIT,
     NARROW,
@@ -29,8 +31,6 @@ from graphport.ops.dialects.ncnn.integers import (
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.pages.arithmetic import Abs, Cast, Mod, Neg, Sign
 
-_ADD, _SUB, _MUL, _DIV, _MAX, _MIN, _FMOD = 0, 1, 2, 3, 4, 5, 12
-_FLOOR, _TRUNC, _SIGN = 2, 19, 20
 _MOST_DIVIDED = 1 << 20
 Span = tuple[int, int]
 
@@ -58,74 +58,58 @@ def _fitted(b: Builder, y: Value, dtype: DType, span: Span) -> Value:
         message = f"integers from {span[0]} to {span[1]} wrap to {dtype}, and blobs of single precision lack those"
         raise UnsupportedError(message, help="let the type be int32 or int64")
     width = float(1 << dtype.bits)
-    shifted = emitted(b, "BinaryOp", y, p0=_ADD, p1=1, p2=float(-low)) if low else y
+    shifted = by_number(b, "add", y, float(-low)) if low else y
     # A product with a power of two is exact.
-    turns = emitted(b, "UnaryOp", emitted(b, "BinaryOp", shifted, p0=_MUL, p1=1, p2=1 / width), p0=_FLOOR)
-    found = both(b, _SUB, y, emitted(b, "BinaryOp", turns, p0=_MUL, p1=1, p2=width))
+    turns = unary(b, "floor", by_number(b, "mul", shifted, 1 / width))
+    found = both(b, "sub", y, by_number(b, "mul", turns, width))
     return spanned(_typed(found, dtype), low, high)
 
 
 # ── one operand ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _negated(span: Span) -> Span:
-    return -span[1], -span[0]
+def _of_one(name: str, spanning: Callable[[Span], Span], b: Builder, x: Value) -> Value:
+    y, dtype, span = unary(b, name, x), dtype_in(x), span_of(x)
+    if dtype is None or not dtype.is_integer:
+        return y
+    return counted(_typed(y, dtype)) if span is None else _fitted(b, y, dtype, spanning(span))
 
 
-def _sized(span: Span) -> Span:
-    return 0, max(-span[0], span[1])
-
-
-def _signed(span: Span) -> Span:
-    del span
-    return -1, 1
-
-
-def _register_one(page: Page, number: int, spanning: Any) -> None:
-    @lift("ncnn", page.name)
-    def lifted(b: Builder, x: Value) -> Value:
-        y = emitted(b, "UnaryOp", x, p0=number)
-        dtype = dtype_in(x)
-        if dtype is None or not dtype.is_integer:
-            return y
-        span = span_of(x)
-        return counted(_typed(y, dtype)) if span is None else _fitted(b, y, dtype, spanning(span))
-
-
-for _page, _number, _spanning in ((Abs, 0, _sized), (Neg, 1, _negated), (Sign, _SIGN, _signed)):
-    _register_one(_page, _number, _spanning)
+Abs.lift("ncnn")(partial(_of_one, "abs", lambda span: (0, max(-span[0], span[1]))))
+Neg.lift("ncnn")(partial(_of_one, "neg", lambda span: (-span[1], -span[0])))
+Sign.lift("ncnn")(partial(_of_one, "sign", lambda _: (-1, 1)))
 
 
 # ── two ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _exact(b: Builder, number: int, x: Value, y: Value) -> Value:
+def _exact(b: Builder, name: str, x: Value, y: Value) -> Value:
     """As `both`; of integers, if single precision has the result."""
     dtype = dtype_in(x)
     if dtype is None or not _is_of_integers(x):
-        return both(b, number, x, y)
-    if number == _DIV:
+        return both(b, name, x, y)
+    if name == "div":
         return _divided(b, x, y, dtype)
     first, second = span_of(x), span_of(y)
-    span = None if first is None or second is None else _spans(number, first, second)
+    span = None if first is None or second is None else _spans(name, first, second)
     if span is None or max(-span[0], span[1]) >= LIMIT:
         message = (
             f"arithmetic of integers that may be larger than {LIMIT}, which blobs of single precision have not all of"
         )
         raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
-    return _fitted(b, both(b, number, x, y), dtype, span)
+    return _fitted(b, both(b, name, x, y), dtype, span)
 
 
-def _spans(number: int, x: Span, y: Span) -> Span:
-    match number:
-        case 0:
+def _spans(name: str, x: Span, y: Span) -> Span:
+    match name:
+        case "add":
             return x[0] + y[0], x[1] + y[1]
-        case 1:
+        case "sub":
             return x[0] - y[1], x[1] - y[0]
-        case 2:
+        case "mul":
             products = [p * q for p in x for q in y]
             return min(products), max(products)
-        case 4:
+        case "maximum":
             return max(x[0], y[0]), max(x[1], y[1])
         case _:
             return min(x[0], y[0]), min(x[1], y[1])
@@ -134,8 +118,8 @@ def _spans(number: int, x: Span, y: Span) -> Span:
 def _divided(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
     """Towards zero: what is left of the sign is put back."""
     x = real(b, x)
-    signs = emitted(b, "UnaryOp", x, p0=_SIGN)
-    found = both(b, _MUL, signs, _quotient(b, emitted(b, "AbsVal", x), y, most(x)))
+    signs = unary(b, "sign", x)
+    found = both(b, "mul", signs, _quotient(b, emitted(b, "AbsVal", x), y, most(x)))
     return spanned(_typed(found, dtype), *(span_of(x) or range_of(dtype)))
 
 
@@ -150,8 +134,8 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
     if divisor < 1 or not 0 < size < _MOST_DIVIDED:
         message = f"integers up to {_MOST_DIVIDED} are divided by positive ones that are known"
         raise UnsupportedError(message)
-    halved = emitted(b, "BinaryOp", x, p0=_ADD, p1=1, p2=0.5)
-    return emitted(b, "UnaryOp", emitted(b, "BinaryOp", halved, p0=_DIV, p1=1, p2=float(divisor)), p0=_FLOOR)
+    halved = by_number(b, "add", x, 0.5)
+    return unary(b, "floor", by_number(b, "div", halved, float(divisor)))
 
 
 @Mod.lift("ncnn")
@@ -159,13 +143,13 @@ def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
     """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
     dtype = dtype_in(a)
     if fmod:
-        return both(b, _FMOD, floating(a), floating(b_))
+        return both(b, "fmod", floating(a), floating(b_))
     if dtype is None or dtype.is_floating:
         message = "the remainder of reals takes its sign from the dividend (fmod=1)"
         raise UnsupportedError(message)
     a = real(b, a)
     whole = _quotient(b, a, b_, most(a))
-    found = both(b, _SUB, a, both(b, _MUL, whole, b_))
+    found = both(b, "sub", a, both(b, "mul", whole, b_))
     return spanned(_typed(found, dtype), 0, most(b_) - 1)
 
 
@@ -202,7 +186,7 @@ def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Valu
     if to.bits <= NARROW:
         message = f"numbers are cut to the {to.bits} bits of {to}"
         raise UnsupportedError(message)
-    return counted(_typed(emitted(b, "UnaryOp", input, p0=_TRUNC), to))
+    return counted(_typed(unary(b, "trunc", input), to))
 
 
 def _of_integers(b: Builder, x: Value, source: DType, to: DType) -> Value:
@@ -233,28 +217,24 @@ def _is_true(b: Builder, x: Value) -> Value:
     source = dtype_in(x)
     if source is None or source.is_floating:
         is_number = emitted(b, "Threshold", size, p0=-1.0)
-        y = both(b, _MAX, y, emitted(b, "BinaryOp", is_number, p0=7, p1=1, p2=1.0))
+        y = both(b, "maximum", y, by_number(b, "-sub", is_number, 1.0))
     y.fact = TensorFact(DType.BOOL, b.dims(y))
     return y
 
 
-def _layer(b: Builder, x: Value, y: Value, *, p0: int) -> Value:
-    return _exact(b, p0, x, y)
-
-
-def _layers(b: Builder, *operands: Value, p0: int) -> Value:
+def _chained(b: Builder, name: str, *operands: Value) -> Value:
     """A layer of two for each operand behind the first."""
     if len(operands) == 1:
         return emitted(b, "Noop", operands[0])
-    return reduce(lambda x, y: _exact(b, p0, x, y), operands)
+    return reduce(partial(_exact, b, name), operands)
 
 
-ROWS.having(BinaryOp=_layer, BinaryOps=_layers).lift("""
-Add -> BinaryOp(a, b, p0=0)
-Sub -> BinaryOp(a, b, p0=1)
-Mul -> BinaryOp(a, b, p0=2)
-Div -> BinaryOp(a, b, p0=3)
-Max -> BinaryOps(*data_0, p0=4)
-Min -> BinaryOps(*data_0, p0=5)
-Sum -> BinaryOps(*data_0, p0=0)
+ROWS.having(exact=_chained).lift("""
+Add -> exact("add", a, b)
+Sub -> exact("sub", a, b)
+Mul -> exact("mul", a, b)
+Div -> exact("div", a, b)
+Max -> exact("maximum", *data_0)
+Min -> exact("minimum", *data_0)
+Sum -> exact("add", *data_0)
 """)

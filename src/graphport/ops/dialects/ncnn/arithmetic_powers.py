@@ -7,8 +7,9 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.ncnn.arithmetic import both, floating, infinite
+from graphport.ops.dialects.ncnn.arithmetic import floating
 from graphport.ops.dialects.ncnn.binding import emitted, folded, laid
+from graphport.ops.dialects.ncnn.functions import both, infinite, unary
 from graphport.ops.pages.arithmetic import (
     Abs,
     Add,
@@ -25,7 +26,6 @@ from graphport.ops.pages.arithmetic import (
 )
 from graphport.ops.pages.comparison import Greater
 
-_POW, _SQUARE = 6, 4
 _TINY = float(np.finfo(np.float32).tiny)
 """The least number that has a logarithm there."""
 _MOST_FACTORS = 1 << 24
@@ -39,7 +39,7 @@ def lift_pow(b: Builder, x: Value, y: Value) -> Value:
     if exponent is not None and exponent.count == 1 and len(b.dims(y)) <= len(b.dims(x)):
         return _by_number(b, x, float(exponent.numpy().reshape(-1)[0]))
     if base is not None and bool((base.numpy() > 0).all()):
-        return both(b, _POW, x, floating(y))
+        return both(b, "pow", x, floating(y))
     return _by_each(b, x, floating(y))
 
 
@@ -64,13 +64,13 @@ def _multiplied(b: Builder, x: Value, count: int) -> Value:
         if count & 1:
             found = square if found is None else b(Mul, found, square)
         count >>= 1
-        square = emitted(b, "UnaryOp", square, p0=_SQUARE) if count else square
+        square = unary(b, "square", square) if count else square
     return emitted(b, "Noop", x) if found is None or found is x else found
 
 
 def _by_logarithm(b: Builder, x: Value, exponent: float) -> Value:
     """Of 0 it is 0, and of less than 0 no number: the root of the sign is 1, 0, or none."""
-    power = both(b, _POW, b(Max, x, b.like(x, _TINY)), b.like(x, exponent))
+    power = both(b, "pow", b(Max, x, b.like(x, _TINY)), b.like(x, exponent))
     return b(Mul, power, b(Sqrt, b(Sign, x)))
 
 
@@ -84,7 +84,7 @@ def _by_each(b: Builder, x: Value, y: Value) -> Value:
     is_zero = _other(b, _above(b, size))
     is_part = _above(b, _rest(b, y))
     is_odd = b(Mul, _above(b, _rest(b, b(Mul, y, b.like(y, 0.5)))), _other(b, is_part))
-    power = both(b, _POW, b(Max, size, b.like(size, _TINY)), y)
+    power = both(b, "pow", b(Max, size, b.like(size, _TINY)), y)
     power = b(Mul, power, _other(b, b(Mul, is_zero, _above(b, y))))
     power = b(Add, power, infinite(b, b(Mul, is_zero, _above(b, b(Neg, y)))))
     signed = b(Mul, power, _other(b, b(Mul, below, is_odd), 2.0))

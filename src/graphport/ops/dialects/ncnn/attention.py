@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
@@ -11,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.ncnn.binding import Layer, blob, emitted, layer, lengths_of, stretched
+from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of, stretched
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reshape_parts import repeat_interleave
 from graphport.ops.dialects.torch_functions import length, vector
@@ -27,9 +28,7 @@ from graphport.ops.views.attention import AttentionView
 def multi_head_attention(at: Layer) -> Value:
     """Projections, attention in each head, and the projection of all heads; a mask comes last."""
     b = at.b
-    at.refuse(7, 18)
-    blobs = list(at.inputs)
-    mask = blobs.pop() if at.integer(5) else None
+    blobs, mask = _blobs(at)
     query = blobs[0]
     key = blobs[1] if len(blobs) > 1 else query
     value = blobs[2] if len(blobs) > 2 else key
@@ -40,11 +39,22 @@ def multi_head_attention(at: Layer) -> Value:
         _headed(at, _linear(at, x, 2 * index, [embed, width]), heads) for index, (x, width) in enumerate(sources)
     )
     factor = at.real(6, 1 / sqrt(embed / heads))
-    scores = b(MatMul, b(Mul, q, b.like(q, factor)), b(Transpose, k, perm=(0, 1, 3, 2)))
+    mixed = b(Transpose, _attended(b, q, k, v, mask, factor), perm=(0, 2, 1, 3))
+    return _linear(at, b(Reshape, mixed, vector(b, [0, 0, -1])), 6, [size, embed])
+
+
+def _blobs(at: Layer) -> tuple[Sequence[Value], Value | None]:
+    """The blobs, and the mask, which is the last one."""
+    at.refuse(7, 18)
+    return (at.inputs[:-1], at.inputs[-1]) if at.integer(5) else (at.inputs, None)
+
+
+def _attended(b: Builder, query: Value, key: Value, value: Value, mask: Value | None, factor: float) -> Value:
+    """Values in shares that are told by keys and queries."""
+    scores = b(MatMul, b(Mul, query, b.like(query, factor)), b(Transpose, key, perm=(0, 1, 3, 2)))
     if mask is not None:
         scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
-    mixed = b(Transpose, b(MatMul, b(Softmax, scores), v), perm=(0, 2, 1, 3))
-    return _linear(at, b(Reshape, mixed, vector(b, [0, 0, -1])), 6, [size, embed])
+    return b(MatMul, b(Softmax, scores), value)
 
 
 def _linear(at: Layer, x: Value, index: int, shape: list[int]) -> Value:
@@ -60,17 +70,10 @@ def _headed(at: Layer, x: Value, heads: int) -> Value:
 def scaled_dot_product_attention(at: Layer) -> Value:
     """Queries, keys and values, [heads, length, size]; keys of fewer heads are shared among them. A mask comes last."""
     b = at.b
-    at.refuse(7, 18)
-    blobs = list(at.inputs)
-    mask = blobs.pop() if at.integer(5) else None
-    query, key, value = blobs
+    (query, key, value), mask = _blobs(at)
     heads, size = length(b.dims(query), 1), length(b.dims(query), 3)
     key, value = (_spread(at, x, heads) for x in (key, value))
-    factor = at.real(6) or 1 / sqrt(size)
-    scores = b(MatMul, b(Mul, query, b.like(query, factor)), b(Transpose, key, perm=(0, 1, 3, 2)))
-    if mask is not None:
-        scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
-    return b(MatMul, b(Softmax, scores), value)
+    return _attended(b, query, key, value, mask, at.real(6) or 1 / sqrt(size))
 
 
 @layer("RotaryEmbed")
@@ -102,7 +105,7 @@ def lift_attention(b: Builder, op: AttentionView) -> Value | None:
         if mask is not None or rows != columns or not isinstance(rows, int) or not isinstance(columns, int):
             return None
         reserve(rows, columns)
-        masks = [blob(b, b.constant(np.triu(np.full((1, rows, columns), -np.inf), 1), DType.FLOAT32), 2)]
+        masks = [b.constant(np.triu(np.full((1, rows, columns), -np.inf), 1), DType.FLOAT32)]
     elif mask is not None:
         if dtype_of(mask) is DType.BOOL:
             return None

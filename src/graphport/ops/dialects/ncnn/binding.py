@@ -22,6 +22,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.ncnn.annotations import BATCH, batch_of
 from graphport.ops.dialects.ncnn.integers import BITS, MOVING, is_bits, is_left, kept, real, refuse_rounded
+from graphport.ops.dialects.torch_functions import length
 from graphport.ops.folded import Computed, folded
 
 DIALECT = "ncnn"
@@ -32,6 +33,7 @@ NONE = -233
 """What stands for a number that is not given."""
 
 Answer: TypeAlias = "Value | Sequence[Value]"
+C = TypeVar("C")
 F = TypeVar("F", bound="Callable[[Layer], Answer]")
 
 
@@ -56,21 +58,43 @@ class Layer:
         """The number of axes of the first blob."""
         return len(self.b.dims(self.x)) - 1
 
+    def lengths(self, first: int = 1) -> list[int]:
+        """The lengths of the first blob from an axis of its value on, where those are known."""
+        dims = self.b.dims(self.x)
+        return [length(dims, axis) for axis in range(first, len(dims))]
+
     def integer(self, key: int, default: int = 0) -> int:
         """A parameter that is an integer."""
-        value = self.parameters.get(str(key), default)
-        if not isinstance(value, int | float):
-            message = f"parameter {key} is {value!r}, a number is needed"
-            raise UnsupportedError(message)
-        return int(value)
+        return int(self._number(key, default))
 
     def real(self, key: int, default: float = 0.0) -> float:
         """A parameter that is a real number."""
+        return float(self._number(key, default))
+
+    def _number(self, key: int, default: float) -> float:
         value = self.parameters.get(str(key), default)
         if not isinstance(value, int | float):
             message = f"parameter {key} is {value!r}, a number is needed"
             raise UnsupportedError(message)
-        return float(value)
+        return value
+
+    def choice(self, key: int, choices: Sequence[C] | Mapping[int, C], what: str, default: int = 0) -> C:
+        """What the number of a parameter stands for.
+
+        Raises:
+            UnsupportedError: nothing.
+        """
+        number = self.integer(key, default)
+        found = choices if isinstance(choices, Mapping) else dict(enumerate(choices))
+        if number not in found:
+            message = f"there is no rule for the {what} {number}"
+            raise UnsupportedError(message)
+        return found[number]
+
+    def text(self, key: int) -> str | None:
+        """A parameter that is a text; `None` where it is none."""
+        found = self.parameters.get(str(key))
+        return found if isinstance(found, str) else None
 
     def array(self, key: int) -> tuple[Any, ...]:
         """A parameter that is an array; empty where it is not given."""
@@ -83,16 +107,25 @@ class Layer:
         Raises:
             ShapeError: it has another number of elements, or is missing.
         """
-        storage = self.parameters.get(f"@{index}")
-        if not isinstance(storage, Storage):
-            message = f"weight {index} is missing"
-            raise ShapeError(message)
+        storage = self.stored(index)
         try:
             value = self.b.constant(storage.reshaped(shape))
         except ValueError as error:
             message = f"weight {index} has {storage.count} elements, and {list(shape)} is needed"
             raise ShapeError(message) from error
         return value if storage.dtype is DType.FLOAT32 else self.b(registry.pages()["Cast"], value, to=DType.FLOAT32)
+
+    def stored(self, index: int) -> Storage:
+        """A weight as it is stored.
+
+        Raises:
+            ShapeError: it is missing.
+        """
+        storage = self.parameters.get(f"@{index}")
+        if not isinstance(storage, Storage):
+            message = f"weight {index} is missing"
+            raise ShapeError(message)
+        return storage
 
     def count(self, index: int) -> int:
         """How many elements a weight has."""
@@ -101,11 +134,7 @@ class Layer:
 
     def axis(self, axis: int) -> int:
         """An axis of the first blob as one of the value that stands for it."""
-        rank = self.rank
-        if not -rank <= axis < rank:
-            message = f"axis {axis} is outside of a blob of {rank} axes"
-            raise ShapeError(message)
-        return axis % rank + 1
+        return axis_of(self.b, axis, self.x)
 
     def refuse(self, *keys: int) -> None:
         """Refuse parameters that are set and have no rule."""
@@ -113,6 +142,19 @@ class Layer:
         if emitted:
             message = f"there is no rule for parameter {', '.join(map(str, emitted))}"
             raise UnsupportedError(message)
+
+
+def axis_of(b: Builder, axis: int, x: Value) -> int:
+    """An axis of a blob as one of the value that stands for it.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    rank = len(b.dims(x)) - 1
+    if not -rank <= axis < rank:
+        message = f"axis {axis} is outside of a blob of {rank} axes"
+        raise ShapeError(message)
+    return axis % rank + 1
 
 
 def _complete(b: Builder, answer: Answer) -> Answer:
@@ -170,12 +212,9 @@ def lacking(b: Builder, x: Value, axis: int) -> Value:
     """
     if batch_of(x) == axis:
         return x
-    dims = b.dims(x)
-    if dims[axis] != 1:
+    if b.dims(x)[axis] != 1:
         raise _no_item(b, x)
-    y = reshaped(b, x, [dim for place, dim in enumerate(dims) if place != axis])
-    y.fact = x.fact
-    return placed(y, axis)
+    return restored(b, x, x.fact, axis)
 
 
 def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
@@ -363,21 +402,12 @@ def computed(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[str, lis
     return f'"{",".join(found)}"', blobs
 
 
-def restored(b: Builder, y: Value, like: Value) -> Value:
-    """A blob in the shape of another one, wherever the batch of that one is."""
-    found = reshaped(b, y, laid(b, like))
-    found.fact = like.fact
-    return placed(found, batch_of(like))
-
-
-def blob(b: Builder, x: Value, rank: int) -> Value:
-    """`x` with `rank` axes behind the batch, aligned at the last one; a constant becomes a layer that has it."""
-    storage = folded(x)
-    if storage is None:
-        lengths = lengths_of(b, x)
-        missing = rank - len(lengths)
-        return reshaped(b, x, [1] * missing + lengths) if missing > 0 else x
-    return _memory(b, x, storage, rank + 1, 0)
+def restored(b: Builder, y: Value, fact: Fact, batch: int | None) -> Value:
+    """The elements of a blob as those of a value of a shape, whose blob lacks the axis `batch`."""
+    dims = fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
+    found = reshaped(b, y, [dim for axis, dim in enumerate(dims) if axis != batch])
+    found.fact = fact
+    return placed(found, batch)
 
 
 def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:

@@ -16,8 +16,8 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.annotations import FUNCTION
-from graphport.ops.dialects.ncnn.arithmetic import both, infinite
 from graphport.ops.dialects.ncnn.binding import emitted, folded, refuse_constants
+from graphport.ops.dialects.ncnn.functions import BINARY, UNARY, both, by_number, infinite, unary
 from graphport.ops.dialects.ncnn.indices import MOST_PIXELS, gathered_columns
 from graphport.ops.dialects.ncnn.integers import (
     LIMIT,
@@ -31,30 +31,17 @@ from graphport.ops.dialects.ncnn.integers import (
     most,
     real,
 )
+from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.operands import dtype_of, sizes, vector
 from graphport.ops.dialects.torch_functions import seen
 from graphport.ops.folded import Computed
 from graphport.ops.pages.comparison import (
-    And,
-    Equal,
-    Greater,
-    GreaterOrEqual,
     IsInf,
     IsNaN,
-    Less,
-    LessOrEqual,
-    Not,
-    Or,
     Where,
-    Xor,
 )
 from graphport.ops.pages.reshape import Concat, Expand, Reshape
 from graphport.ops.shapes import broadcast
-
-_ADD, _SUB, _MUL, _DIV, _MAX, _MIN = 0, 1, 2, 3, 4, 5
-_NEGATIVE = 1
-_FLIPPED = 7
-"""The operation `b - x` on a blob and a number."""
 
 
 def _truth(b: Builder, y: Value) -> Value:
@@ -64,11 +51,11 @@ def _truth(b: Builder, y: Value) -> Value:
 
 def _above(b: Builder, x: Value, y: Value) -> Value:
     """1 where `x` is above `y`; nothing is where one of them is no number."""
-    return _truth(b, emitted(b, "Threshold", both(b, _SUB, x, y), p0=0.0))
+    return _truth(b, emitted(b, "Threshold", both(b, "sub", x, y), p0=0.0))
 
 
 def _inverted(b: Builder, x: Value) -> Value:
-    return emitted(b, "BinaryOp", x, p0=_FLIPPED, p1=1, p2=1.0)
+    return by_number(b, "-sub", x, 1.0)
 
 
 def _opposite(b: Builder, truth: Value, *operands: Value) -> Value:
@@ -76,73 +63,34 @@ def _opposite(b: Builder, truth: Value, *operands: Value) -> Value:
     y = _inverted(b, truth)
     for x in operands:
         if folded(x) is None:
-            y = both(b, _MUL, y, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))
+            y = both(b, "mul", y, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))
     return y
 
 
-def _ordered(x: Value, y: Value) -> None:
-    """Refuse integers that single precision may not keep apart.
+def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Two operands; integers are refused that single precision may not keep apart.
 
     Those of any size are told from a number that it has, for they are rounded in their order.
     """
+    del b
     if dtype_in(x) in (None, DType.BOOL) or dtype_of(x).is_floating:
-        return
+        return x, y
     if dtype_of(x) is DType.STRING:
         message = f"{x.name} is {x.fact}: blobs hold numbers"
         raise UnsupportedError(message)
     for each, other in ((x, y), (y, x)):
         if folded(other) is not None and 0 < most(other) < LIMIT and (is_bits(each) or is_number(each)):
-            return
+            return x, y
     if not (is_number(x) and is_number(y)) or is_rounded(x) or is_rounded(y):
         message = f"{x.name} is {x.fact}: integers of any size are compared with numbers that are known alone"
         raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
-
-
-@Greater.lift("ncnn")
-def lift_greater(b: Builder, x: Value, y: Value) -> Value:
-    _ordered(x, y)
-    return _above(b, x, y)
-
-
-@Less.lift("ncnn")
-def lift_less(b: Builder, x: Value, y: Value) -> Value:
-    _ordered(x, y)
-    return _above(b, y, x)
-
-
-@GreaterOrEqual.lift("ncnn")
-def lift_greater_or_equal(b: Builder, x: Value, y: Value) -> Value:
-    """Not below."""
-    _ordered(x, y)
-    return _opposite(b, _above(b, y, x), x, y)
-
-
-@LessOrEqual.lift("ncnn")
-def lift_less_or_equal(b: Builder, x: Value, y: Value) -> Value:
-    """Not above."""
-    _ordered(x, y)
-    return _opposite(b, _above(b, x, y), x, y)
-
-
-@Equal.lift("ncnn")
-def lift_equal(b: Builder, x: Value, y: Value) -> Value:
-    """Neither below nor above."""
-    _ordered(x, y)
-    return _opposite(b, both(b, _MAX, _above(b, x, y), _above(b, y, x)), x, y)
-
-
-def _logical(number: int, b: Builder, x: Value, y: Value) -> Value:
-    return _of_finite(both(b, number, x, y), x, y)
-
-
-And.lift("ncnn")(partial(_logical, _MUL))
-Or.lift("ncnn")(partial(_logical, _MAX))
+    return x, y
 
 
 @IsNaN.lift("ncnn")
 def lift_is_nan(b: Builder, x: Value) -> Value:
     """Not even the size of what is no number is above -1."""
-    return _of_finite(_truth(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))), of=x)
+    return _of_finite(b, _truth(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))), of=x)
 
 
 @IsInf.lift("ncnn")
@@ -151,22 +99,23 @@ def lift_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_p
     if detect_negative and detect_positive:
         size = emitted(b, "AbsVal", x)
     elif detect_positive or detect_negative:
-        size = emitted(b, "Noop" if detect_positive else "UnaryOp", x, p0=None if detect_positive else 1)
+        size = emitted(b, "Noop", x) if detect_positive else unary(b, "neg", x)
     else:
-        size = emitted(b, "BinaryOp", x, p0=_MUL, p1=1, p2=0.0)
-    return _of_finite(_truth(b, emitted(b, "Threshold", size, p0=float(np.finfo(np.float32).max))), of=x)
+        size = by_number(b, "mul", x, 0.0)
+    return _of_finite(b, _truth(b, emitted(b, "Threshold", size, p0=float(np.finfo(np.float32).max))), of=x)
 
 
 _FINITE = "ncnn.finite"
 """The note of a truth that tells finite numbers from others: whether those are what they should be."""
 _KEEPS, _LOSES = 1, 2
-_SUMS = (_ADD, _SUB, _MUL)
+_SUMS = tuple(map(BINARY.index, ("add", "sub", "mul")))
 _FAR = 64
 """Values that are followed back at most."""
 
 
-def _of_finite(y: Value, *sources: Value, of: Value | None = None) -> Value:
+def _of_finite(b: Builder, y: Value, *sources: Value, of: Value | None = None) -> Value:
     """Note that what is chosen by `y` may be what is not finite, as `sources` say, or that it is told of a value."""
+    del b
     found = [x.notes[_FINITE] for x in sources if x.has_notes and _FINITE in x.notes]
     if of is not None:
         found.append(_KEEPS if _keeps(of) else _LOSES)
@@ -192,14 +141,19 @@ def _keeps(x: Value) -> bool:
     return True
 
 
-@Xor.lift("ncnn")
-def lift_xor(b: Builder, x: Value, y: Value) -> Value:
-    return emitted(b, "AbsVal", both(b, _SUB, x, y))
-
-
-@Not.lift("ncnn")
-def lift_not(b: Builder, x: Value) -> Value:
-    return _of_finite(_inverted(b, x), x)
+ROWS.having(
+    ordered=_ordered, above=_above, opposite=_opposite, both=both, inverted=_inverted, of_finite=_of_finite
+).lift("""
+Greater -> x, y = ordered(a, b); above(x, y)
+Less -> x, y = ordered(a, b); above(y, x)
+GreaterOrEqual -> x, y = ordered(a, b); opposite(above(y, x), x, y)
+LessOrEqual -> x, y = ordered(a, b); opposite(above(x, y), x, y)
+Equal -> x, y = ordered(a, b); opposite(both("maximum", above(x, y), above(y, x)), x, y)
+And -> of_finite(both("mul", a, b), a, b)
+Or -> of_finite(both("maximum", a, b), a, b)
+Xor -> AbsVal(both("sub", a, b))
+Not -> of_finite(inverted(x), x)
+""")
 
 
 @Where.lift("ncnn")
@@ -224,9 +178,11 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     return found
 
 
-_ROOTS = frozenset({5, 6, 8, 12, 13, 15, 17, 25, 26, 27})
+_ROOTS = frozenset(
+    map(UNARY.index, ("sqrt", "rsqrt", "log", "asin", "acos", "reciprocal", "log10", "acosh", "atanh", "log1p"))
+)
 """Functions that are no number where they have no value: roots, logarithms, reciprocals, arcs."""
-_QUOTIENTS = frozenset({3, 6, 8, 9, 12, 13})
+_QUOTIENTS = frozenset(map(BINARY.index, ("div", "pow", "-div", "-pow", "fmod", "-fmod")))
 _EACH = frozenset({"UnaryOp", "BinaryOp", "Clip", "ReLU", "Sigmoid", "TanH", "Swish", "AbsVal", "GELU", "ELU", *MOVING})
 """Layers that compute each element by itself, or move it."""
 
@@ -239,7 +195,7 @@ def _may_be_none(x: Value) -> bool:
         if made is None or len(seen_) > _FAR:
             continue
         kind = made.attributes.get("0")
-        is_by_number = made.word == "BinaryOp" and kind == _DIV and bool(made.attributes.get("1"))
+        is_by_number = made.word == "BinaryOp" and kind == BINARY.index("div") and bool(made.attributes.get("1"))
         if made.word == "Softmax" or (made.word == "UnaryOp" and kind in _ROOTS):
             return True
         if made.word == "BinaryOp" and kind in _QUOTIENTS and not is_by_number:
@@ -279,14 +235,14 @@ def _chosen(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bo
         refuse_constants(x, y)
         least, most = (_known_bounds(b, mask, is_chosen=is_chosen) for is_chosen in (True, False))
     else:
-        least = infinite(b, emitted(b, "BinaryOp", condition, p0=_ADD, p1=1, p2=-0.5))
-        most = emitted(b, "UnaryOp", least, p0=_NEGATIVE)
+        least = infinite(b, by_number(b, "add", condition, -0.5))
+        most = unary(b, "neg", least)
     parts: list[Value] = []
     for value, bound, may_lack in ((x, least, lacks[0]), (y, most, lacks[1])):
         part = _bounded(b, mask, value, bound, is_first=value is x)
         if part is not None:
-            parts.append(both(b, _MIN, bound, part) if may_lack else part)
-    found = reduce(lambda p, q: both(b, _MAX, p, q), parts)
+            parts.append(both(b, "minimum", bound, part) if may_lack else part)
+    found = reduce(partial(both, b, "maximum"), parts)
     wanted = reduce(broadcast, [b.dims(each) for each in (condition, x, y)])
     if b.dims(found) == wanted:
         return found
@@ -309,7 +265,7 @@ def _bounded(b: Builder, mask: Storage | None, x: Value, bound: Value, *, is_fir
     if known is not None and known.size and np.isneginf(known).all():
         return None
     if storage is None or mask is None:
-        return both(b, _MIN, x, bound)
+        return both(b, "minimum", x, bound)
 
     def chosen(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.where((array != 0) == is_first, other, -np.inf)

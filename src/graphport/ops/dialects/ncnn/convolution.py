@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -32,6 +33,15 @@ from graphport.ops.dialects.ncnn.quantization import (
     rounded_result,
     winograd_forbidden,
 )
+from graphport.ops.dialects.ncnn.windows import (
+    ENDINGS,
+    Axes,
+    along,
+    around,
+    known_padding,
+    slides,
+    slides_parameters,
+)
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import length, vector
@@ -39,96 +49,55 @@ from graphport.ops.dialects.windows import window_of, window_options
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv
 from graphport.ops.pages.convolution.transposed import transposed_window
-from graphport.ops.pages.convolution.window import window
+from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose
 from graphport.ops.views.convolution import ConvTransposeView, ConvView, DeformConvView
 
 _LOWER = -234
 _SAME = {-233: "SAME_UPPER", _LOWER: "SAME_LOWER"}
-Axes = tuple[int, ...]
+_PLANE = 2
 
 
-def _along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
-    """A parameter for width, height and depth, in the order of the axes; the others are by default as the width."""
-    width = at.integer(key, default)
-    return tuple(at.integer(key + 10 * place, width) for place in range(count))[::-1]
+def _layered(count: int, at: Layer, *, is_grouped: bool, is_transposed: bool) -> Value:
+    group = at.integer(7, 1) if is_grouped else 1
+    made = _transposed if is_transposed else _convolved
+    return rounded_result(at, activated(at, made(at, count, group)), 1 + bool(at.integer(5)))
 
 
-def _pads(at: Layer, count: int) -> tuple[Axes, Axes]:
-    """Padding before and behind each axis."""
-    left = at.integer(4)
-    right = at.integer(15, left)
-    top = at.integer(14, left)
-    bottom = at.integer(16, top)
-    front = at.integer(24, left)
-    behind = at.integer(17, front)
-    return (left, top, front)[:count][::-1], (right, bottom, behind)[:count][::-1]
-
-
-def _count(type_: str) -> int:
-    return int(type_[-2]) if type_.endswith("D") else 2
-
-
-def _register_convolutions() -> None:
-    for ending in ("", "1D", "3D"):
-        count = _count(ending) if ending else 2
-        layer(f"Convolution{ending}")(_with(count, is_grouped=False, is_transposed=False))
-        layer(f"ConvolutionDepthWise{ending}")(_with(count, is_grouped=True, is_transposed=False))
-        layer(f"Deconvolution{ending}")(_with(count, is_grouped=False, is_transposed=True))
-        layer(f"DeconvolutionDepthWise{ending}")(_with(count, is_grouped=True, is_transposed=True))
-
-
-def _with(count: int, *, is_grouped: bool, is_transposed: bool) -> Any:
-    def convolution(at: Layer) -> Value:
-        group = at.integer(7, 1) if is_grouped else 1
-        made = _transposed if is_transposed else _convolved
-        return rounded_result(at, activated(at, made(at, count, group)), 1 + bool(at.integer(5)))
-
-    return convolution
+for _count, _ending in ENDINGS.items():
+    for _word, _is_grouped in (("", False), ("DepthWise", True)):
+        for _kind, _is_transposed in (("Convolution", False), ("Deconvolution", True)):
+            _rule = partial(_layered, _count, is_grouped=_is_grouped, is_transposed=_is_transposed)
+            layer(f"{_kind}{_word}{_ending}")(_rule)
 
 
 def _convolved(at: Layer, count: int, group: int) -> Value:
     b, maps = at.b, at.integer(0)
     at.refuse(*([TERM] if count != _PLANE else []))
-    given = _given(at, count) if at.integer(_DYNAMIC) else None
-    kernel = _along(at, count, 1, 0) if given is None else given[2]
-    begin, end = _pads(at, count)
-    area = 1
-    for k in kernel:
-        area *= k
-    if given is None:
-        x, weight = _operands(at, [maps, at.count(0) // max(maps * area, 1), *kernel], group)
-        bias = at.weight(1, [maps]) if at.integer(5) else None
+    begin, end = around(at, count, 4)
+    if at.integer(_DYNAMIC):
+        x, (weight, bias, kernel) = at.x, _given(at, count)
     else:
-        x, (weight, bias, _) = at.x, given
-    attributes: dict[str, Any] = {
-        "strides": _along(at, count, 3),
-        "dilations": _along(at, count, 2),
-        "group": group if group > 1 else None,
-    }
+        kernel = along(at, count, 1, 0)
+        x, weight = _operands(at, [maps, at.count(0) // max(maps * prod(kernel), 1), *kernel], group)
+        bias = at.weight(1, [maps]) if at.integer(5) else None
+    attributes: dict[str, Any] = {**slides(at, count), "group": group if group > 1 else None}
     if begin[0] in _SAME:
-        slid = window(
-            b.dims(x)[2:],
-            kernel,
-            auto_pad=_SAME[begin[0]],
-            dilations=attributes["dilations"],
-            pads=None,
-            strides=attributes["strides"],
-        )
-        pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
-        _refuse_taken_away(b.dims(x)[2:], kernel, attributes, pairs)
-        if len(pairs) == count:
+        steps = {"strides": attributes["strides"], "dilations": attributes["dilations"]}
+        slid = window(b.dims(x)[2:], kernel, auto_pad=_SAME[begin[0]], **steps)
+        _refuse_taken_away(b.dims(x)[2:], slid)
+        if slid.padding is None:
+            attributes |= {"auto_pad": _SAME[begin[0]], "pads": None}
+        else:
             # Runtimes refuse automatic padding together with dilation.
+            pairs = list(slid.padding)
             if count > _PLANE and begin[0] == _LOWER:
                 pairs[0] = (pairs[0][1], pairs[0][0])  # of the depth, the larger half is at the end all the same
             attributes["pads"] = (*(p for p, _ in pairs), *(q for _, q in pairs))
-        else:
-            attributes["auto_pad"] = _SAME[begin[0]]
     elif at.real(18):
         x = padded(b, x, list(zip(begin, end, strict=True)), "constant", at.real(18))
-    else:
-        attributes["pads"] = (*begin, *end)
+        attributes["pads"] = None
     return b(Conv, x, weight, bias, **attributes)
 
 
@@ -148,13 +117,12 @@ def _given(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
     return weight, bias, tuple(length(dims, axis) for axis in range(3, 3 + count))
 
 
-def _refuse_taken_away(
-    dims: Sequence[Dim], kernel: Axes, attributes: Mapping[str, Any], pairs: Sequence[tuple[int, int]]
-) -> None:
+def _refuse_taken_away(dims: Sequence[Dim], slid: Window) -> None:
     """Refuse padding to equal lengths that adds along an axis and would take away along another one."""
-    numbers = zip(dims, kernel, attributes["strides"], attributes["dilations"], strict=True)
-    rest = [(k - 1) * d + 1 + (n - 1) // s * s - n for n, k, s, d in numbers if isinstance(n, int)]
-    if any(p or q for p, q in pairs) and any(n < 0 for n in rest):
+    numbers = zip(dims, slid.kernel, slid.strides, slid.dilations, strict=True)
+    rest = [(k - 1) * d + 1 + (n - 1) // s * s - n for n, k, s, d in numbers]
+    adds = any(isinstance(n, int) and n > 0 for pair in slid.pads for n in pair)
+    if adds and any(isinstance(n, int) and n < 0 for n in rest):
         message = "padding that takes away along one axis and adds along another"
         raise UnsupportedError(message)
 
@@ -176,15 +144,14 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
         weight, bias, kernel = _given(at, count)
         maps = length(b.dims(weight), 1) * group
     else:
-        kernel = _along(at, count, 1, 0)
-        area = prod(kernel)
-        inputs = at.count(0) // max(maps * area, 1)
+        kernel = along(at, count, 1, 0)
+        inputs = at.count(0) // max(maps * prod(kernel), 1)
         blocks = at.weight(0, [group, maps // group, inputs, *kernel])
         turned = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
         weight = b(Reshape, turned, vector(b, [group * inputs, maps // group, *kernel]))
         bias = at.weight(1, [maps]) if at.integer(5) else None
     extra = (at.integer(18), at.integer(19, at.integer(18)), at.integer(20, at.integer(18)))[:count][::-1]
-    strides, dilations = _along(at, count, 3), _along(at, count, 2)
+    strides, dilations = along(at, count, 3), along(at, count, 2)
     attributes: dict[str, Any] = {"strides": strides, "dilations": dilations, "group": group if group > 1 else None}
     begin, end = _cut(at, count, kernel, strides, dilations, extra)
     if all(n < s for n, s in zip(extra, strides, strict=True)) and min(*begin, *end) >= 0:
@@ -202,7 +169,7 @@ def _cut(
     at: Layer, count: int, kernel: Axes, strides: Axes, dilations: Axes, extra: Axes
 ) -> tuple[Sequence[int], Sequence[int]]:
     """What is cut off before and behind each axis: as is said, or what is beyond the lengths of the result."""
-    begin, end = _pads(at, count)
+    begin, end = around(at, count, 4)
     # Where depths are, their lengths have other numbers.
     keys = {1: (20,), 2: (20, 21), 3: (25, 26, 27)}[count]
     lengths: list[int] = []
@@ -229,70 +196,36 @@ def _cut(
     return (small, large) if _SAME[begin[0]] == "SAME_UPPER" else (large, small)
 
 
-_register_convolutions()
-
-
 @layer("Unfold")
 def unfold(at: Layer) -> Value:
     """Windows as columns, for each channel one behind another."""
     b = at.b
-    kernel = _along(at, 2, 1, 0)
-    begin, end = _pads(at, 2)
-    channels, area = length(b.dims(at.x), 1), kernel[0] * kernel[1]
+    kernel = along(at, 2, 1, 0)
+    channels, area = length(b.dims(at.x), 1), prod(kernel)
     ones = np.tile(np.eye(area).reshape(area, 1, *kernel), (channels, 1, 1, 1))
-    y = b(
-        Conv,
-        at.x,
-        b.constant(ones, dtype_of(at.x)),
-        strides=_along(at, 2, 3),
-        dilations=_along(at, 2, 2),
-        pads=(*begin, *end),
-        group=channels,
-    )
+    y = b(Conv, at.x, b.constant(ones, dtype_of(at.x)), group=channels, **slides(at, 2))
     return b(Reshape, y, vector(b, [0, channels * area, -1]))
 
 
 @layer("DeformableConv2D")
 def deformable(at: Layer) -> Value:
     """Blobs are the picture, the offsets and, if there are three, the mask."""
-    b, maps = at.b, at.integer(0)
-    kernel = _along(at, 2, 1, 0)
-    begin, end = _pads(at, 2)
-    weight = at.weight(0, [maps, at.count(0) // max(maps * kernel[0] * kernel[1], 1), *kernel])
+    b, maps, kernel = at.b, at.integer(0), along(at, 2, 1, 0)
+    weight = at.weight(0, [maps, at.count(0) // max(maps * prod(kernel), 1), *kernel])
+    bias = at.weight(1, [maps]) if at.integer(5) else None
     offset, mask = at.inputs[1], at.inputs[2] if len(at.inputs) > 2 else None
-    groups = length(b.dims(offset), 1) // (2 * kernel[0] * kernel[1])
-    y = b(
-        DeformConv,
-        at.x,
-        weight,
-        offset,
-        at.weight(1, [maps]) if at.integer(5) else None,
-        mask,
-        strides=_along(at, 2, 3),
-        dilations=_along(at, 2, 2),
-        pads=(*begin, *end),
-        offset_group=groups if groups > 1 else None,
-    )
-    return activated(at, y)
+    groups = length(b.dims(offset), 1) // (2 * prod(kernel))
+    attributes = {**slides(at, 2), "offset_group": groups if groups > 1 else None}
+    return activated(at, b(DeformConv, at.x, weight, offset, bias, mask, **attributes))
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_ENDINGS = {1: "1D", 2: "", 3: "3D"}
-_KERNEL, _DILATION, _STRIDE = (1, 11, 21), (2, 12, 22), (3, 13, 23)
-_BEGIN, _END = (4, 14, 24), (15, 16, 17)
-_PLANE = 2
-
-
-def parameters(keys: tuple[int, ...], numbers: Axes) -> dict[str, Any]:
-    """Numbers for each axis as parameters for width, height and depth."""
-    return {f"p{key}": number for key, number in zip(keys, reversed(numbers), strict=False)}
 
 
 def _checked(b: Builder, x: Value, w: Value) -> int:
     """The number of axes that are slid over."""
     count = len(lengths_of(b, x)) - 1
-    if count not in _ENDINGS or len(b.dims(w)) != count + 2:
+    if count not in ENDINGS or len(b.dims(w)) != count + 2:
         message = f"a convolution over {count} axes"
         raise UnsupportedError(message)
     return count
@@ -301,32 +234,19 @@ def _checked(b: Builder, x: Value, w: Value) -> int:
 @ConvView.lift("ncnn")
 def lift_conv(b: Builder, op: ConvView) -> Value:
     count = _checked(b, op.x, op.w)
-    shape = [length(b.dims(op.w), axis) for axis in range(count + 2)]
-    kernel = tuple(shape[2:])
+    maps, _, *kernel = (length(b.dims(op.w), axis) for axis in range(count + 2))
     slid = window_of(op)
-    pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
-    if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
-        message = "padding that is not known, or takes away"
-        raise UnsupportedError(message)
-    slides = {
-        **parameters(_KERNEL, kernel),
-        **parameters(_DILATION, op.dilations or (1,) * count),
-        **parameters(_STRIDE, op.strides or (1,) * count),
-        **parameters(_BEGIN, tuple(p for p, _ in pairs)),
-        **parameters(_END, tuple(q for _, q in pairs)),
-        "p0": shape[0],
+    begin, end = zip(*known_padding(op.x, slid), strict=True)
+    parameters: dict[str, Any] = {
+        **slides_parameters(kernel, slid.dilations, slid.strides, begin, end),
+        "p0": maps,
         "p5": int(op.b is not None),
         "p7": op.group if op.group > 1 else None,
     }
-    type_ = f"{'ConvolutionDepthWise' if op.group > 1 else 'Convolution'}{_ENDINGS[count]}"
+    type_ = f"{'ConvolutionDepthWise' if op.group > 1 else 'Convolution'}{ENDINGS[count]}"
     if folded(op.w) is None:
-        blobs = [
-            op.x,
-            stretched(b, op.w, b.dims(op.w), None),
-            *([] if op.b is None else [stretched(b, op.b, b.dims(op.b), None)]),
-        ]
-        fact = TensorFact(DType.FLOAT32, (1, shape[0], *slid.lengths))
-        return emitted(b, type_, *blobs, fact=fact, p19=1, **slides)
+        fact = TensorFact(DType.FLOAT32, (1, maps, *slid.lengths))
+        return emitted(b, type_, op.x, *_given_blobs(b, op), fact=fact, p19=1, **parameters)
     weight = numbers_of(op.w)
     # Over other numbers of axes ncnn has no kernels for integers.
     b.looks_around = True
@@ -337,7 +257,12 @@ def lift_conv(b: Builder, op: ConvView) -> Value:
         more |= found.parameters(1 + (op.b is not None), term=1 if op.group > 1 else 2)
         more |= winograd_forbidden(found) if op.group == 1 else {}
     stored = weight if found is None else found.codes
-    return emitted(b, type_, op.x if found is None else found.x, p6=weight.count, w0=stored, **slides, **more)
+    return emitted(b, type_, op.x if found is None else found.x, p6=weight.count, w0=stored, **parameters, **more)
+
+
+def _given_blobs(b: Builder, op: ConvView | ConvTransposeView) -> list[Value]:
+    """A weight and a bias that are computed."""
+    return [stretched(b, each, b.dims(each), None) for each in (op.w, op.b) if each is not None]
 
 
 @ConvTransposeView.lift("ncnn")
@@ -356,57 +281,37 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     more: dict[str, Any] = {}
     if min(ends) < 0:
         more = {f"p{key}": max(-end, 0) for key, end in zip((18, 19, 20), reversed(ends), strict=False)}
+    parameters: dict[str, Any] = {
+        "p0": maps * op.group,
+        **slides_parameters(kernel, geometry.dilations, geometry.strides, begin, [max(end, 0) for end in ends]),
+        "p5": int(op.b is not None),
+        "p7": op.group if op.group > 1 else None,
+    }
+    type_ = f"{'DeconvolutionDepthWise' if op.group > 1 else 'Deconvolution'}{ENDINGS[count]}"
     if folded(op.w) is None:
-        blobs = [stretched(b, each, b.dims(each), None) for each in (op.w, op.b) if each is not None]
-        sizes = {f"p{_DYNAMIC_TRANSPOSED}": 1}
-    else:
-        blocks = (op.group, inputs // op.group, maps, *kernel)
-        layout = (0, 2, 1, *range(3, 3 + count))
-        turned = rearranged(
-            op.w, lambda array: array.reshape(blocks).transpose(layout), (op.group * maps, inputs // op.group, *kernel)
-        )
-        blobs, sizes = [], {"p6": numbers_of(op.w).count}
-        more |= {"w0": turned, "w1": None if op.b is None else numbers_of(op.b)}
-    fact = TensorFact(DType.FLOAT32, (1, maps * op.group, *geometry.lengths))
-    return emitted(
-        b,
-        f"{'DeconvolutionDepthWise' if op.group > 1 else 'Deconvolution'}{_ENDINGS[count]}",
-        op.x,
-        *blobs,
-        fact=fact if blobs else None,
-        p0=maps * op.group,
-        **parameters(_KERNEL, tuple(kernel)),
-        **parameters(_DILATION, geometry.dilations),
-        **parameters(_STRIDE, geometry.strides),
-        **parameters(_BEGIN, begin),
-        **parameters(_END, tuple(max(end, 0) for end in ends)),
-        p5=int(op.b is not None),
-        p7=op.group if op.group > 1 else None,
-        **sizes,
-        **more,
+        fact = TensorFact(DType.FLOAT32, (1, maps * op.group, *geometry.lengths))
+        return emitted(b, type_, op.x, *_given_blobs(b, op), fact=fact, **parameters, p28=1, **more)
+    blocks = (op.group, inputs // op.group, maps, *kernel)
+    layout = (0, 2, 1, *range(3, 3 + count))
+    weight = rearranged(
+        op.w, lambda array: array.reshape(blocks).transpose(layout), (op.group * maps, inputs // op.group, *kernel)
     )
+    more |= {"w0": weight, "w1": None if op.b is None else numbers_of(op.b)}
+    return emitted(b, type_, op.x, **parameters, p6=weight.count, **more)
 
 
 @DeformConvView.lift("ncnn")
 def lift_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
     if op.group != 1 or op.offset_group != 1 or _checked(b, op.x, op.w) != _PLANE:
         return None
-    weight, around = numbers_of(op.w), op.pads or (0, 0, 0, 0)
+    weight, around_ = numbers_of(op.w), op.pads or (0, 0, 0, 0)
     blobs = [op.x, op.offset, *([] if op.mask is None else [op.mask])]
     fact = TensorFact(DType.FLOAT32, (1, weight.shape[0], *lengths_of(b, op.offset)[1:]))
-    return emitted(
-        b,
-        "DeformableConv2D",
-        *blobs,
-        fact=fact,
-        p0=weight.shape[0],
-        **parameters(_KERNEL, weight.shape[2:]),
-        **parameters(_DILATION, op.dilations or (1, 1)),
-        **parameters(_STRIDE, op.strides or (1, 1)),
-        **parameters(_BEGIN, around[:2]),
-        **parameters(_END, around[2:]),
-        p5=int(op.b is not None),
-        p6=weight.count,
-        w0=weight,
-        w1=None if op.b is None else numbers_of(op.b),
-    )
+    parameters: dict[str, Any] = {
+        "p0": weight.shape[0],
+        **slides_parameters(weight.shape[2:], op.dilations or (1, 1), op.strides or (1, 1), around_[:2], around_[2:]),
+        "p5": int(op.b is not None),
+        "p6": weight.count,
+    }
+    bias = None if op.b is None else numbers_of(op.b)
+    return emitted(b, "DeformableConv2D", *blobs, fact=fact, **parameters, w0=weight, w1=bias)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 import numpy as np
@@ -31,11 +31,12 @@ from graphport.ops.dialects.ncnn.binding import (
     placed,
     refuse_constants,
     reshaped,
+    restored,
     settled,
 )
 from graphport.ops.dialects.ncnn.integers import is_bits
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, lengths_of_text, list_of
-from graphport.ops.dialects.operands import dtype_of, sizes
+from graphport.ops.dialects.operands import dtype_of, needed, sizes
 from graphport.ops.dialects.pnnx.indexing_slices import flip as flipped
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import length, vector
@@ -54,19 +55,19 @@ def crop(at: Layer) -> Value:
 
     Of two blobs, the second one has the lengths.
     """
+    x, b = at.x, at.b
     if len(at.inputs) == 2 and at.integer(0) != NONE and not any(str(key) in at.parameters for key in (9, 10, 19, 20)):
         return _like(at)
-    texts = [at.parameters.get(str(key)) for key in (19, 20, 21)]
-    if isinstance(texts[0], str) and isinstance(texts[1], str):
-        axes = list_of(at, texts[2]) if isinstance(texts[2], str) else []
-        return _slice(at, lengths_of_text(at, texts[0]), lengths_of_text(at, texts[1]), axes)
+    first, last, along = (at.text(key) for key in (19, 20, 21))
+    if first is not None and last is not None:
+        axes = [] if along is None else list_of(at, along)
+        return _slice(at, lengths_of_text(at, first), lengths_of_text(at, last), axes)
     if len(at.inputs) != 1:
         message = "the piece depends on another blob"
         raise UnsupportedError(message)
     starts, ends = at.array(9), at.array(10)
     if starts or ends:
         return _slice(at, [int(n) for n in starts], [int(n) for n in ends], [int(n) for n in at.array(11)])
-    x, b = at.x, at.b
     names = AXES[at.rank]
     keys = {"w": (0, 3, 6), "h": (1, 4, 7), "d": (13, 14, 15), "c": (2, 5, 8)}
     if not any(at.integer(key) for name in names for key in keys[name][1:]):
@@ -76,9 +77,14 @@ def crop(at: Layer) -> Value:
         offset, size, rest = (at.integer(key) for key in keys[name])
         extent = length(b.dims(x), axis)
         stop = extent - rest if size == NONE else min(offset + size, extent - rest)
-        if offset or stop != extent:
-            x = b(Slice, x, vector(b, [offset]), vector(b, [stop]), vector(b, [axis]))
+        x = _between(b, x, axis, offset, stop)
     return x
+
+
+def _between(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    if not start and stop == length(b.dims(x), axis):
+        return x
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
 
 
 def _like(at: Layer) -> Value:
@@ -92,8 +98,7 @@ def _like(at: Layer) -> Value:
             continue
         offset = at.integer(keys[name])
         stop = offset + (length(other, lengths[name]) if name in lengths else 1)
-        if offset or stop != length(b.dims(x), axis):
-            x = b(Slice, x, vector(b, [offset]), vector(b, [stop]), vector(b, [axis]))
+        x = _between(b, x, axis, offset, stop)
     return x
 
 
@@ -154,81 +159,68 @@ def diag(at: Layer) -> Value:
 @SliceView.lift("ncnn")
 def lift_slice(b: Builder, op: SliceView) -> Value | None:
     """Every entry from place to place, or one of several; backward of an axis that is turned before."""
-    lengths, dims, batch = laid(b, op.data), b.dims(op.data), batch_of(op.data)
-    found = [constant_numbers(each) for each in (op.starts, op.ends)]
-    by = None if op.steps is None else constant_numbers(op.steps)
-    if op.steps is not None and by is None:
+    laid(b, op.data)
+    starts, ends = constant_numbers(op.starts), constant_numbers(op.ends)
+    steps = () if op.steps is None else constant_numbers(op.steps)
+    if steps is None:
         return None
-    if None in found:
-        is_plain = by is None or all(step == 1 for step in by)
-        return _computed(b, op.data, op.starts, op.ends, op.axes) if is_plain else None
-    if by is not None and any(step != 1 for step in by):
-        first, last = ([int(n) for n in each or ()] for each in found)
-        return _stepped(b, op.data, first, last, op.axes, [int(n) for n in by])
-    first, last = ([int(n) for n in each or ()] for each in found)
-    places = list(range(len(first))) if op.axes is None else [int(n) for n in constant_numbers(op.axes) or ()]
-    if len(places) != len(first):
-        return None
-    begin: list[int] = []
-    stop: list[int] = []
-    where: list[int] = []
-    shape = list(dims)
-    for place, p, q in zip(places, first, last, strict=True):
-        axis = place % len(dims)
-        extent = dims[axis]
-        if not isinstance(extent, int) and axis != batch:
-            open_ = _open_place(p, q, extent)
-            if open_ is None:
-                return None
-            (start, end), shape[axis] = open_
-            begin.append(start)
-            stop.append(end)
-            where.append(blob_axis(axis, len(dims), batch))
-            continue
-        start, end, _ = slice(p, q).indices(extent if isinstance(extent, int) else 1)
+    has_steps = any(step != 1 for step in steps)
+    if starts is None or ends is None:
+        return None if has_steps else _computed(b, op)
+    if has_steps:
+        return _stepped(b, op.data, zip(_axes(b, op), starts, ends, steps, strict=True))
+    dims, batch = b.dims(op.data), batch_of(op.data)
+    shape, pieces = list(dims), dict[int, tuple[int, int]]()
+    for axis, start, end in zip(_axes(b, op), starts, ends, strict=True):
         if axis == batch:
-            if (start, end) != (0, 1):
+            if slice(start, end).indices(1)[:2] != (0, 1):
                 return None
             continue
-        shape[axis] = max(end - start, 0)
-        begin.append(start)
-        stop.append(end)
-        where.append(blob_axis(axis, len(dims), batch))
-    if 0 in shape or not lengths:
+        found = _piece(start, end, dims[axis])
+        if found is None:
+            return None
+        pieces[blob_axis(axis, len(dims), batch)], shape[axis] = found
+    if 0 in shape:
         return None
-    fact = TensorFact(dtype_of(op.data), tuple(shape))
-    if not where:
+    if not pieces:
         return emitted(b, "Noop", op.data)
-    return settled(b, emitted(b, "Crop", op.data, fact=fact, p9=tuple(begin), p10=tuple(stop), p11=tuple(where)), batch)
+    begin, stop = zip(*pieces.values(), strict=True)
+    fact = TensorFact(dtype_of(op.data), tuple(shape))
+    return settled(b, emitted(b, "Crop", op.data, fact=fact, p9=begin, p10=stop, p11=tuple(pieces)), batch)
 
 
-def _computed(b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None) -> Value | None:
+def _axes(b: Builder, op: SliceView) -> list[int]:
+    axes = range(length(b.dims(op.starts), 0)) if op.axes is None else needed(op.axes, "which axes are cut")
+    return [axis % len(b.dims(op.data)) for axis in axes]
+
+
+def _computed(b: Builder, op: SliceView) -> Value | None:
     """Between places that are computed of the lengths of blobs, none of which is below 0."""
-    first, last = (value.fact.elements if isinstance(value.fact, TensorFact) else None for value in (starts, ends))
+    first, last = (
+        value.fact.elements if isinstance(value.fact, TensorFact) else None for value in (op.starts, op.ends)
+    )
     if first is None or last is None or b.before is None:
         return None
-    dims, batch = b.dims(data), batch_of(data)
-    places = tuple(range(len(first))) if axes is None else constant_numbers(axes)
-    laid(b, data)
-    if places is None or any((-1 if (low := bounds(place)[0]) is None else low) < 0 for place in [*first, *last]):
-        return None
-    where = [int(place) % len(dims) for place in places]
-    if batch in where:
+    dims, batch, where = b.dims(op.data), batch_of(op.data), _axes(b, op)
+    if batch in where or any((-1 if (low := bounds(place)[0]) is None else low) < 0 for place in [*first, *last]):
         return None
     stops = [0 if isinstance(end, int) and end >= _LAST else end for end in last]
     own = [blob_axis(axis, len(dims), batch) for axis in where]
-    begin, blobs = computed(b, first, data)
+    begin, blobs = computed(b, first, op.data)
     stop, blobs = computed(b, stops, *blobs)
     texts = {"p19": begin, "p20": stop, "p21": computed(b, own)[0]}
-    y = emitted(b, "Crop", *blobs, fact=b.before.results[0].fact, **texts)
-    return settled(b, y, batch)
+    return settled(b, emitted(b, "Crop", *blobs, fact=b.before.results[0].fact, **texts), batch)
 
 
-def _open_place(start: int, end: int, extent: Dim) -> tuple[tuple[int, int], Dim] | None:
-    """Where a piece of an axis of open length begins and ends, as ncnn says it, and how long it is.
+def _piece(start: int, end: int, extent: Dim) -> tuple[tuple[int, int], Dim] | None:
+    """Where a piece of an axis begins and ends, as ncnn says it, and how long it is.
 
-    An end that is not above 0 is counted from the end of the axis there. `None` where bounds may lie beyond it.
+    An end that is not above 0 is counted from the end of the axis there. `None` where the length of the axis is open,
+    and bounds may lie beyond it.
     """
+    if isinstance(extent, int):
+        start, end, _ = slice(start, end).indices(extent)
+        return (start, end), max(end - start, 0)
     least = bounds(extent)[0] or 0
     is_open = end >= _LAST
     if start < 0 or start > least or (not is_open and end > least) or (end < 0 and start - end > least) or end == 0:
@@ -237,18 +229,12 @@ def _open_place(start: int, end: int, extent: Dim) -> tuple[tuple[int, int], Dim
     return (start, 0 if is_open else end), length_
 
 
-def _stepped(
-    b: Builder, x: Value, first: list[int], last: list[int], axes: Value | None, steps: list[int]
-) -> Value | None:
+def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) -> Value | None:
     """One axis after another: what lies between two of its places goes with a pooling whose windows have one entry."""
     refuse_constants(x)
-    places = list(range(len(first))) if axes is None else [int(n) for n in constant_numbers(axes) or ()]
-    y, batch = x, batch_of(x)
-    if len(places) != len(first):
-        return None
-    for place, start, end, step in zip(places, first, last, steps, strict=True):
-        lengths, dims = known(y, laid(b, y)), b.dims(y)
-        axis, extent = place % len(dims), dims[place]
+    y, batch, rank = x, batch_of(x), len(b.dims(x))
+    for axis, start, end, step in cuts:
+        lengths, extent = known(y, laid(b, y)), b.dims(y)[axis]
         taken = range(*slice(start, end, step).indices(extent if isinstance(extent, int) else 1))
         if axis == batch:
             if list(taken) != [0]:
@@ -256,37 +242,41 @@ def _stepped(
             continue
         if not taken:
             return None
-        own = blob_axis(axis, len(dims), batch)
         if step < 0:
+            own = blob_axis(axis, rank, batch)
             y = placed(emitted(b, "Flip", y, p0=(own,)), batch)
             taken = range(lengths[own] - 1 - taken[0], lengths[own] - taken[-1], -step)
-        y = _every(b, y, own, taken, TensorFact(dtype_of(x), (*dims[:axis], len(taken), *dims[axis + 1 :])))
+        y = _every(b, y, axis, taken)
     return settled(b, y, batch)
 
 
-def _every(b: Builder, x: Value, own: int, taken: range, fact: TensorFact) -> Value:
-    """The entries of an axis of a blob at places that have the same distance."""
-    lengths, batch = known(x, laid(b, x)), batch_of(x)
+def _every(b: Builder, x: Value, axis: int, taken: range) -> Value:
+    """The entries of an axis at places that have the same distance."""
     begin, end = taken[0], taken[-1] + 1
-    if (begin, end) != (0, lengths[own]):
-        dims = list(b.dims(x))
-        dims[own + (batch is not None and own >= batch)] = end - begin
-        cut = emitted(b, "Crop", x, fact=TensorFact(fact.dtype, tuple(dims)), p9=(begin,), p10=(end,), p11=(own,))
-        x, lengths = placed(cut, batch), [*lengths[:own], end - begin, *lengths[own + 1 :]]
+    if (begin, end) != (0, b.dims(x)[axis]):
+        x = _cut(b, x, axis, begin, end)
     if taken.step == 1:
         return x
+    dims, batch, lengths = b.dims(x), batch_of(x), known(x, laid(b, x))
+    own = blob_axis(axis, len(dims), batch)
     outer, inner = prod(lengths[:own]), prod(lengths[own + 1 :])
     wide = reshaped(b, x, [outer, lengths[own], inner])
-    few = TensorFact(fact.dtype, (1, outer, len(taken), inner))
+    few = TensorFact(dtype_of(x), (1, outer, len(taken), inner))
     kept = emitted(b, "Pooling", wide, fact=few, p0=1, p1=1, p11=1, p2=1, p12=taken.step, p5=1)
-    y = reshaped(b, kept, [*lengths[:own], len(taken), *lengths[own + 1 :]])
-    y.fact = fact
+    return restored(b, kept, TensorFact(dtype_of(x), (*dims[:axis], len(taken), *dims[axis + 1 :])), batch)
+
+
+def _cut(b: Builder, x: Value, axis: int, start: int, end: int) -> Value:
+    """What lies between two places of an axis."""
+    dims, batch = b.dims(x), batch_of(x)
+    fact = TensorFact(dtype_of(x), (*dims[:axis], end - start, *dims[axis + 1 :]))
+    y = emitted(b, "Crop", x, fact=fact, p9=(start,), p10=(end,), p11=(blob_axis(axis, len(dims), batch),))
     return placed(y, batch)
 
 
 _MOST_PIECES = 64
 """Runs of places that are cut out one by one."""
-TABLE = 2
+_TABLE = 2
 """Axes of a table whose rows are looked up."""
 
 
@@ -294,43 +284,39 @@ TABLE = 2
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     """Rows of a table that is a weight; or runs of places that are known, cut out and put together."""
     dims, found = b.dims(data), constant_numbers(indices)
-    is_table = folded(data) is not None and len(dims) == TABLE and axis % len(dims) == 0
+    place, batch, wanted = axis % len(dims), batch_of(data), b.dims(indices)
     if found is None:
+        is_table = folded(data) is not None and len(dims) == _TABLE and place == 0
         if is_table and is_bits(indices) and len(laid(b, indices)) == 1 and batch_of(indices) == 0:
             return _looked_up(b, data, indices)
-        return indexing_gather.gathered(b, data, indices, axis % len(dims))
+        return indexing_gather.gathered(b, data, indices, place)
     refuse_constants(data)
-    wanted = b.dims(indices)
     if len(wanted) > 1:
-        flat = b(Gather, data, vector(b, [int(n) for n in found]), axis=axis)
-        place = axis % len(dims)
+        flat = b(Gather, data, vector(b, found), axis=axis)
         return b(Reshape, flat, vector(b, sizes([*dims[:place], *wanted, *dims[place + 1 :]], "the lengths")))
     laid(b, data)
-    place, batch = axis % len(dims), batch_of(data)
     extent = dims[place]
     if not isinstance(extent, int):
         message = f"{data.name} is {data.fact}: places are counted in an axis whose length is known"
         raise UnsupportedError(message)
-    runs = _runs([int(n) % extent for n in found])
+    places = [n % extent for n in found]
+    runs = _runs(places)
     if not runs:
         message = "no place is chosen"
         raise UnsupportedError(message)
     if len(runs) > _MOST_PIECES and place != batch:
-        return indexing_gather.chosen(b, data, [int(n) % extent for n in found], place)
-    is_scalar = not b.dims(indices)
+        return indexing_gather.chosen(b, data, places, place)
+    is_scalar = not wanted
     kept = (*dims[:place], *([] if is_scalar else [len(found)]), *dims[place + 1 :])
     fact = TensorFact(dtype_of(data), kept)
     if place == batch:
         return _without_batch(b, data, fact, is_scalar=is_scalar, count=len(found))
-    y = _pieces(b, data, runs, blob_axis(place, len(dims), batch), place)
+    y = _pieces(b, data, runs, place)
     left = batch if batch is None or not is_scalar else batch - (batch > place)
     if not is_scalar:
         y.fact = fact
         return settled(b, y, batch)
-    lengths = [n for a, n in enumerate(kept) if a != left]
-    shaped_ = reshaped(b, y, lengths)
-    shaped_.fact = fact
-    return settled(b, shaped_, left)
+    return settled(b, restored(b, y, fact, left), left)
 
 
 def _without_batch(b: Builder, x: Value, fact: TensorFact, *, is_scalar: bool, count: int) -> Value:
@@ -353,18 +339,14 @@ def _runs(indices: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], axis: int, place: int) -> Value:
-    dims = b.dims(x)
-    parts: list[Value] = []
-    for start, end in runs:
-        fact = TensorFact(dtype_of(x), (*dims[:place], end - start, *dims[place + 1 :]))
-        part = emitted(b, "Crop", x, fact=fact, p9=(start,), p10=(end,), p11=(axis,))
-        parts.append(placed(part, batch_of(x)))
+def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], place: int) -> Value:
+    parts = [_cut(b, x, place, start, end) for start, end in runs]
     if len(parts) == 1:
         return parts[0]
+    dims, batch = b.dims(x), batch_of(x)
     total = sum(end - start for start, end in runs)
     fact = TensorFact(dtype_of(x), (*dims[:place], total, *dims[place + 1 :]))
-    return placed(emitted(b, "Concat", *parts, fact=fact, p0=axis), batch_of(x))
+    return placed(emitted(b, "Concat", *parts, fact=fact, p0=blob_axis(place, len(dims), batch)), batch)
 
 
 def _looked_up(b: Builder, table: Value, indices: Value) -> Value:

@@ -16,8 +16,8 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.arithmetic import infinite
 from graphport.ops.dialects.ncnn.binding import emitted, folded
+from graphport.ops.dialects.ncnn.functions import infinite
 from graphport.ops.dialects.ncnn.integers import spanned
 from graphport.ops.dialects.operands import sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Cast, Mul, Neg

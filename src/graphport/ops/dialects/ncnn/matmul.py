@@ -12,7 +12,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.activation import activated
-from graphport.ops.dialects.ncnn.arithmetic import aligned, both
+from graphport.ops.dialects.ncnn.arithmetic import aligned
 from graphport.ops.dialects.ncnn.binding import (
     Layer,
     batch_of,
@@ -27,6 +27,7 @@ from graphport.ops.dialects.ncnn.binding import (
     settled,
     stretched,
 )
+from graphport.ops.dialects.ncnn.functions import both
 from graphport.ops.dialects.ncnn.quantization import TERM, Integers, integers_of, rounded_operands
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.pages.arithmetic import Add, Mul
@@ -143,52 +144,41 @@ def lift_gemm(b: Builder, op: GemmView) -> Value:
         return b(Add, scaled, c if beta == 1 else b(Mul, c, b.like(c, beta)))
     laid(b, a)
     weight = _matrix(b_, is_transposed=bool(op.transB), factor=alpha)
-    bias = None
-    if c is not None and folded(c) is not None and numbers_of(c).count == weight[1] and len(b.dims(c)) < 3:
-        bias = rearranged(c, lambda array: array.reshape(-1) * beta, [weight[1]])
-        if list(numbers_of(c).shape) not in ([weight[1]], [1, weight[1]]):
-            bias = None
+    bias, outputs = None, weight.shape[0]
+    if c is not None and folded(c) is not None and b.dims(c) in ((outputs,), (1, outputs)):
+        bias = rearranged(c, lambda array: array.reshape(-1) * beta, [outputs])
     b.looks_around = True
     found = integers_of(a, b_, axis=0 if op.transB else 1) if alpha == 1 else None
-    y = _product(b, a, weight[0], weight[1], bias, found)
+    y = _product(b, a, weight, bias, found)
     if c is None or bias is not None:
         return y
-    return both(b, 0, y, c if beta == 1 else both(b, 2, c, b.like(c, beta)))
+    return both(b, "add", y, c if beta == 1 else both(b, "mul", c, b.like(c, beta)))
 
 
-def _matrix(value: Value, *, is_transposed: bool, factor: float = 1.0) -> tuple[Storage, int]:
-    """A constant matrix with a row for each output, and how many these are."""
+def _matrix(value: Value, *, is_transposed: bool, factor: float = 1.0) -> Storage:
+    """A constant matrix with a row for each output."""
     numbers = numbers_of(value)
-    rows, columns = numbers.shape[::-1] if not is_transposed else numbers.shape
     if is_transposed and factor == 1:
-        return numbers, rows
-    return rearranged(value, lambda array: (array if is_transposed else array.T) * factor, [rows, columns]), rows
+        return numbers
+    shape = numbers.shape if is_transposed else numbers.shape[::-1]
+    return rearranged(value, lambda array: (array if is_transposed else array.T) * factor, shape)
 
 
 def _product(
     b: Builder,
     x: Value,
     weight: Storage,
-    outputs: int,
     bias: Storage | None = None,
     found: Integers | None = None,
 ) -> Value:
-    fact = TensorFact(DType.FLOAT32, (*b.dims(x)[:-1], outputs))
-    more: dict[str, Any] = {} if bias is None else {"w1": bias}
+    fact = TensorFact(DType.FLOAT32, (*b.dims(x)[:-1], weight.shape[0]))
+    has_bias = bias is not None
+    stated: dict[str, Any] = {"p0": weight.shape[0], "p1": int(has_bias), "p2": weight.count, "w0": weight, "w1": bias}
     if found is not None:
-        more |= found.parameters(1 + (bias is not None))
-    y = emitted(
-        b,
-        "InnerProduct",
-        x if found is None else found.x,
-        fact=fact,
-        p0=outputs,
-        p1=int(bias is not None),
-        p2=weight.count,
-        w0=weight if found is None else found.codes,
-        **more,
-    )
-    return placed(y, batch_of(x))
+        x_, stated = found.x, {**stated, "w0": found.codes, **found.parameters(1 + has_bias)}
+    else:
+        x_ = x
+    return placed(emitted(b, "InnerProduct", x_, fact=fact, **stated), batch_of(x))
 
 
 @MatMul.lift("ncnn")
@@ -206,7 +196,7 @@ def lift_matmul(b: Builder, a: Value, b_: Value) -> Value:
         lengths, batch = laid(b, a), batch_of(a)
         if len(lengths) < 3 and batch != ranks[0] - 1:
             b.looks_around = True
-            return _product(b, a, *_matrix(b_, is_transposed=False), found=integers_of(a, b_, axis=1))
+            return _product(b, a, _matrix(b_, is_transposed=False), found=integers_of(a, b_, axis=1))
     blobs, batch = _stacked(b, a, b_)
     fact = TensorFact(DType.FLOAT32, (*broadcast(b.dims(a)[:-2], b.dims(b_)[:-2]), b.dims(a)[-2], b.dims(b_)[-1]))
     return settled(b, emitted(b, "MatMul", *blobs, fact=fact), batch)

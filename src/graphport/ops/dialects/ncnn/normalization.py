@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import reserve
+from graphport.core.budget import bounded
 from graphport.core.dims import product
 from graphport.core.dtypes import DType
 from graphport.core.storage import Storage, storage_of
@@ -25,6 +26,7 @@ from graphport.ops.dialects.ncnn.binding import (
     reshaped,
     restored,
 )
+from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.folded import Computed
@@ -44,9 +46,7 @@ from graphport.ops.pages.reduction import ReduceMean, ReduceSumSquare
 from graphport.ops.pages.reshape import Reshape
 from graphport.ops.views.normalization import (
     BatchNormalizationView,
-    GroupNormalizationView,
     LayerNormalizationView,
-    LRNView,
     RMSNormalizationView,
 )
 
@@ -59,22 +59,23 @@ def batch_norm(at: Layer) -> Value:
     return at.b(BatchNormalization, at.x, slope, bias, mean, variance, epsilon=at.real(1))
 
 
-def _affine(at: Layer, index: int, count: int, default: float, flag: int) -> Value:
+def _affine(at: Layer, index: int, shape: Sequence[int], default: float, flag: int) -> Value:
+    """A weight, if the parameter `flag` says that there is one, else one number throughout."""
     if at.integer(flag, 1):
-        return at.weight(index, [count])
-    return at.b.constant(np.full(reserve(count), default), dtype_of(at.x))
+        return at.weight(index, shape)
+    return at.b.constant(np.full(bounded(shape), default), dtype_of(at.x))
 
 
 @layer("GroupNorm")
 def group_norm(at: Layer) -> Value:
-    channels = at.integer(1)
+    channels = [at.integer(1)]
     scale, shift = _affine(at, 0, channels, 1, 3), _affine(at, 1, channels, 0, 3)
     return at.b(GroupNormalization, at.x, scale, shift, num_groups=at.integer(0, 1), epsilon=at.real(2, 0.001))
 
 
 @layer("InstanceNorm")
 def instance_norm(at: Layer) -> Value:
-    channels = at.integer(0) or length(at.b.dims(at.x), 1)
+    channels = [at.integer(0) or length(at.b.dims(at.x), 1)]
     scale, shift = _affine(at, 0, channels, 1, 2), _affine(at, 1, channels, 0, 2)
     return at.b(InstanceNormalization, at.x, scale, shift, epsilon=at.real(1, 0.001))
 
@@ -85,11 +86,9 @@ def _normalized(at: Layer) -> list[int]:
     Of vectors and matrices that is the last one; of pictures rows, or planes, and of volumes all behind the channels.
     The size of the weights says which.
     """
-    dims, size = at.b.dims(at.x), at.integer(0)
-    lengths = [length(dims, axis) for axis in range(1, len(dims))]
-    rank = len(lengths)
-    choices = [lengths[-count:] for count in range(1, max(rank, 2))]
-    found = next((shape for shape in choices if np.prod(shape) == size), None)
+    lengths, size = at.lengths(), at.integer(0)
+    choices = [lengths[-count:] for count in range(1, max(len(lengths), 2))]
+    found = next((shape for shape in choices if prod(shape) == size), None)
     if found is None and not at.integer(2, 1):
         return choices[-1]
     if found is None:
@@ -101,16 +100,15 @@ def _normalized(at: Layer) -> list[int]:
 @layer("LayerNorm")
 def layer_norm(at: Layer) -> Value:
     shape = _normalized(at)
-    has_weights = bool(at.integer(2, 1))
-    scale = at.weight(0, shape) if has_weights else at.b.constant(np.ones(shape), dtype_of(at.x))
-    shift = at.weight(1, shape) if has_weights else None
+    scale = _affine(at, 0, shape, 1, 2)
+    shift = at.weight(1, shape) if at.integer(2, 1) else None
     return at.b(LayerNormalization, at.x, scale, shift, axis=-len(shape), epsilon=at.real(1, 0.001))
 
 
 @layer("RMSNorm")
 def rms_norm(at: Layer) -> Value:
     shape = _normalized(at)
-    scale = at.weight(0, shape) if at.integer(2, 1) else at.b.constant(np.ones(shape), dtype_of(at.x))
+    scale = _affine(at, 0, shape, 1, 2)
     return at.b(RMSNormalization, at.x, scale, axis=-len(shape), epsilon=at.real(1, 0.001))
 
 
@@ -130,18 +128,13 @@ def lrn(at: Layer) -> Value:
         window: dict[str, Any] = {"kernel_shape": (size, size), "pads": (before, before, behind, behind)}
     else:
         window = {"kernel_shape": (size, 1), "pads": (before, 0, behind, 0)}
-        squares = b(Reshape, squares, vector(b, [1, 1, *_plane(at)]))
+        channels, *plane = at.lengths()
+        squares = b(Reshape, squares, vector(b, [1, 1, channels, prod(plane)]))
     mean = b(AveragePool, squares, strides=(1, 1), count_include_pad=1, **window)
     if not at.integer(0):
-        mean = b(Reshape, mean, vector(b, [1, *(length(b.dims(x), axis) for axis in range(1, at.rank + 1))]))
+        mean = b(Reshape, mean, vector(b, [1, *at.lengths()]))
     total = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))
     return b(Mul, x, b(Pow, total, b.like(x, -beta)))
-
-
-def _plane(at: Layer) -> tuple[int, int]:
-    """The number of channels, and that of elements of each."""
-    lengths = [length(at.b.dims(at.x), axis) for axis in range(1, at.rank + 1)]
-    return lengths[0], int(np.prod(lengths[1:]))
 
 
 @layer("Normalize")
@@ -226,13 +219,11 @@ def lift_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, 
     return y if x is input else reshaped(b, y, lengths)
 
 
-@GroupNormalizationView.lift("ncnn")
-def lift_group_norm(b: Builder, op: GroupNormalizationView) -> Value:
-    channels = lengths_of(b, op.x)[0]
-    weights = numbers_of(op.scale)
-    return emitted(
-        b, "GroupNorm", op.x, p0=op.num_groups, p1=channels, p2=op.epsilon, p3=1, w0=weights, w1=numbers_of(op.bias)
-    )
+ROWS.lift("""
+GroupNormalization(stash_type: ignored)
+    -> GroupNorm(item(x), p0=num_groups, p1=channels(x), p2=epsilon, p3=1, w0=weights(scale), w1=weights(bias))
+LRN -> size % 2: LRN(item(x), p0=0, p1=size, p2=alpha, p3=beta, p4=bias)
+""")
 
 
 def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
@@ -260,7 +251,7 @@ def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Va
         return emitted(b, type_, x, **given)
     size, rows = product(lengths[-count:]), product(lengths[:-count])
     y = emitted(b, type_, reshaped(b, x, [size] if rows == 1 else [rows, size]), **given)
-    return restored(b, y, x)
+    return restored(b, y, x.fact, batch_of(x))
 
 
 @RMSNormalizationView.lift("ncnn")
@@ -269,12 +260,6 @@ def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
     if not _is_inner(b, op.x, op.axis, weights):
         return None
     return _flattened(b, "RMSNorm", op.x, len(weights.shape), p0=weights.count, p1=op.epsilon, p2=1, w0=weights)
-
-
-@LRNView.lift("ncnn")
-def lift_lrn(b: Builder, op: LRNView) -> Value | None:
-    lengths_of(b, op.x)
-    return emitted(b, "LRN", op.x, p0=0, p1=op.size, p2=op.alpha, p3=op.beta, p4=op.bias) if op.size % 2 else None
 
 
 @LpNormalization.lift("ncnn")

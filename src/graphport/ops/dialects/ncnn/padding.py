@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import reserve
+from graphport.core.budget import bounded, reserve
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -16,6 +16,7 @@ from graphport.ops.dialects.ncnn.binding import Layer, batch_of, emitted, layer,
 from graphport.ops.dialects.operands import sizes, vector
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.padding import source_indices
 from graphport.ops.pages.reshape import Concat, Identity
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.padding import PadView
@@ -27,16 +28,13 @@ _MODES = ("constant", "replicate", "reflect")
 def padding(at: Layer) -> Value:
     """Of width and height, and of the axis in front of them."""
     at.refuse(6)
-    kind = at.integer(4)
-    if not 0 <= kind < len(_MODES):
-        message = f"there is no rule for the padding {kind}"
-        raise UnsupportedError(message)
+    mode = at.choice(4, _MODES, "padding")
     pairs = [(at.integer(7), at.integer(8)), (at.integer(0), at.integer(1)), (at.integer(2), at.integer(3))]
     used = pairs[-min(at.rank, 3) :]
     if any(pair != (0, 0) for pair in pairs[: 3 - len(used)]):
         message = "padding of axes that are not there"
         raise UnsupportedError(message)
-    return padded(at.b, at.x, used, _MODES[kind], at.real(5))
+    return padded(at.b, at.x, used, mode, at.real(5))
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,24 +97,13 @@ def _cut(b: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
 def _pieces(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, filler: float) -> Value:
     """What stands in front, and behind."""
     dims = sizes(b.dims(x), "what is padded")
-    n = dims[axis]
-
-    def slab(numbers: range) -> Value:
-        reserve(numbers.stop - numbers.start, what="places that are padded")
-        places = np.arange(numbers.start, numbers.stop)
-        if mode == "constant":
-            shape = [*dims[:axis], len(numbers), *dims[axis + 1 :]]
-            reserve(*shape)
-            return b.constant(np.full(shape, filler, np.float32))
-        if mode == "edge":
-            places = np.clip(places, 0, n - 1)
-        elif mode == "wrap":
-            places %= n
-        else:
-            turn = max(2 * (n - 1), 1)
-            places = (n - 1) - np.abs((places % turn) - (n - 1)) if n > 1 else places * 0
-        return b(Gather, x, vector(b, places.tolist()), axis=axis)
-
-    front = [slab(range(-pair[0], 0))] if pair[0] else []
-    behind = [slab(range(n, n + pair[1]))] if pair[1] else []
-    return b(Concat, *front, x, *behind, axis=axis)
+    reserve(sum(pair), what="places that are padded")
+    if mode == "constant":
+        shapes = [(*dims[:axis], count, *dims[axis + 1 :]) for count in pair]
+        slabs = [b.constant(np.full(bounded(shape), filler, np.float32)) if shape[axis] else None for shape in shapes]
+    else:
+        places = source_indices(dims[axis], pair, mode).tolist()
+        ends = (places[: pair[0]], places[pair[0] + dims[axis] :])
+        slabs = [b(Gather, x, vector(b, end), axis=axis) if end else None for end in ends]
+    parts = (slabs[0], x, slabs[1])
+    return b(Concat, *(part for part in parts if part is not None), axis=axis)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,20 @@ import numpy as np
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of
+from graphport.ops.dialects.ncnn.binding import NONE, Layer, emitted, layer, lengths_of
+from graphport.ops.dialects.ncnn.rows import ROWS
+from graphport.ops.dialects.ncnn.windows import (
+    ENDINGS,
+    Axes,
+    along,
+    along_parameters,
+    around,
+    around_parameters,
+    known_padding,
+)
 from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool, adaptive_max_pool
-from graphport.ops.dialects.torch_functions import length, vector
+from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Abs, Div, Max, Mul, Pow, Sqrt, Sub, Sum
 from graphport.ops.pages.convolution.window import Window
@@ -26,79 +35,57 @@ from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.pages.reshape import Concat, Flatten, Squeeze
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 
-Axes = tuple[int, ...]
 _MAXIMUM = 0
 _FULL = 0
 """The mode that adds behind the end what the last window needs."""
 
 
-def _along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
-    width = at.integer(key, default)
-    return tuple(at.integer(key + 10 * place, width) for place in range(count))[::-1]
+def _pool(count: int, at: Layer) -> Value:
+    b, x = at.b, at.x
+    is_maximum = at.integer(0) == _MAXIMUM
+    if at.integer(4):
+        whole = b(GlobalMaxPool if is_maximum else GlobalAveragePool, x)
+        return b(Squeeze, whole, vector(b, list(range(2, 2 + count))))
+    if at.integer(7):
+        sizes = tuple(None if n in (0, NONE) else n for n in along(at, count, 8, 0))
+        adaptive: Any = adaptive_max_pool if is_maximum else adaptive_avg_pool
+        return adaptive(b, x, sizes)
+    return _windows(at, count, is_maximum=is_maximum)
 
 
-def _pads(at: Layer, count: int) -> Axes:
-    left = at.integer(3)
-    right = at.integer(14, left)
-    top = at.integer(13, left)
-    bottom = at.integer(15, top)
-    front = at.integer(23, left)
-    behind = at.integer(16, front)
-    return (*(left, top, front)[:count][::-1], *(right, bottom, behind)[:count][::-1])
-
-
-def _pool(count: int) -> Any:
-    def pool(at: Layer) -> Value:
-        b, x = at.b, at.x
-        is_maximum = at.integer(0) == _MAXIMUM
-        if at.integer(4):
-            whole = b(GlobalMaxPool if is_maximum else GlobalAveragePool, x)
-            return b(Squeeze, whole, vector(b, list(range(2, 2 + count))))
-        if at.integer(7):
-            sizes = tuple(None if n in (0, -233) else n for n in _along(at, count, 8, 0))
-            adaptive: Any = adaptive_max_pool if is_maximum else adaptive_avg_pool
-            return adaptive(b, x, sizes)
-        return _windows(at, count, is_maximum=is_maximum)
-
-    return pool
+for _count, _ending in ENDINGS.items():
+    layer(f"Pooling{_ending}")(partial(_pool, _count))
 
 
 def _windows(at: Layer, count: int, *, is_maximum: bool) -> Value:
-    kernel, strides = _along(at, count, 1, 0), _along(at, count, 2)
-    mode = at.integer(5)
-    if mode not in _BORDERS:
-        message = f"there is no rule for the padding mode {mode}"
-        raise UnsupportedError(message)
-    pads = _BORDERS[mode](at, kernel, strides)
+    kernel, strides, mode = along(at, count, 1, 0), along(at, count, 2), at.integer(5)
+    match mode:
+        case 0 | 1:
+            begin, end = around(at, count, 3)
+            pads = (*begin, *end) if mode else _full(at, kernel, strides, begin, end)
+        case 2 | 3:
+            pads = _same(at, kernel, strides)
+        case _:
+            message = f"there is no rule for the padding mode {mode}"
+            raise UnsupportedError(message)
     attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     if is_maximum:
         return at.b(MaxPool, at.x, **attributes)
     # What is filled up to the length that windows need counts as elements, however padding does.
-    counts = mode in _SAME or bool(at.integer(6))
+    counts = mode > 1 or bool(at.integer(6))
     return at.b(AveragePool, at.x, count_include_pad=1 if counts else None, **attributes)
 
 
-def _full(at: Layer, kernel: Axes, strides: Axes) -> Axes:
+def _full(at: Layer, kernel: Axes, strides: Axes, begin: Axes, end: Axes) -> Axes:
     """The padding that is given, and at the end what the last window needs more."""
-    count, pads, dims = len(kernel), _pads(at, len(kernel)), at.b.dims(at.x)
-    rest = [
-        (length(dims, axis + 2) + pads[axis] + pads[axis + count] - kernel[axis]) % strides[axis]
-        for axis in range(count)
-    ]
-    more = [stride - n if n else 0 for stride, n in zip(strides, rest, strict=True)]
-    return (*pads[:count], *(p + q for p, q in zip(pads[count:], more, strict=True)))
-
-
-def _valid(at: Layer, kernel: Axes, strides: Axes) -> Axes:
-    del strides
-    return _pads(at, len(kernel))
+    axes = zip(at.lengths(2), kernel, strides, begin, end, strict=True)
+    return (*begin, *(q + (k - n - p - q) % s for n, k, s, p, q in axes))
 
 
 def _same(at: Layer, kernel: Axes, strides: Axes) -> Axes:
     """As much as there are steps; the larger half is at the end, or in front, but never in front of the depth."""
-    count, dims = len(kernel), at.b.dims(at.x)
-    lengths = [length(dims, axis + 2) for axis in range(count)]
-    total = [k + (n - 1) // s * s - n for k, n, s in zip(kernel, lengths, strides, strict=True)]
+    count = len(kernel)
+    total = [k + (n - 1) // s * s - n for k, n, s in zip(kernel, at.lengths(2), strides, strict=True)]
     if any(n > 0 for n in total) and min(total) < 0:
         message = "padding that takes away along one axis and adds along another"
         raise UnsupportedError(message)
@@ -109,16 +96,6 @@ def _same(at: Layer, kernel: Axes, strides: Axes) -> Axes:
 
 
 _LOWER, _SPATIAL = 3, 3
-_SAME = (2, _LOWER)
-_BORDERS: Mapping[int, Callable[[Layer, Axes, Axes], Axes]] = MappingProxyType(
-    {0: _full, 1: _valid, 2: _same, _LOWER: _same}
-)
-"""The padding before and behind each axis, by mode."""
-
-
-layer("Pooling1D")(_pool(1))
-layer("Pooling")(_pool(2))
-layer("Pooling3D")(_pool(3))
 
 
 @layer("StatisticsPooling")
@@ -139,11 +116,6 @@ def statistics(at: Layer) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_ENDINGS = {1: "1D", 2: "", 3: "3D"}
-_KERNEL, _STRIDE = (1, 11, 21), (2, 12, 22)
-_BEGIN, _END = (3, 13, 23), (14, 15, 16)
-
-
 def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts_padding: bool = False) -> Value:
     """A layer, if it has such windows; else what it is made of."""
     x = op.x
@@ -151,14 +123,11 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
     if b.count > 1:
         message = "the places of maxima, which no layer gives"
         raise UnsupportedError(message)
-    if count not in _ENDINGS:
+    if count not in ENDINGS:
         message = f"windows over {count} axes"
         raise UnsupportedError(message)
     slid = window_of(op)
-    pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
-    if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
-        message = f"{x.name} is {x.fact}: what is added to it is no number, or below 0"
-        raise UnsupportedError(message)
+    pairs = known_padding(x, slid)
     if any(gap != 1 for gap in slid.dilations):
         return _spread(b, x, slid, is_maximum=kind == _MAXIMUM, counts_padding=counts_padding)
     if op.ceil_mode and kind != _MAXIMUM and counts_padding:
@@ -168,15 +137,11 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
         ends = _ends(b, x, slid)
         mode = _FULL if ends is None else 1
         pairs = pairs if ends is None else [(p, max(end, 0)) for (p, _), end in zip(pairs, ends, strict=True)]
-    keyed: dict[str, Any] = {}
-    for keys, numbers in (
-        (_KERNEL, op.kernel_shape),
-        (_STRIDE, slid.strides),
-        (_BEGIN, [p for p, _ in pairs]),
-        (_END, [q for _, q in pairs]),
-    ):
-        keyed |= {f"p{key}": number for key, number in zip(keys, reversed(numbers), strict=False)}
-    return emitted(b, f"Pooling{_ENDINGS[count]}", x, p0=kind, **keyed, p5=mode, p6=1 if counts_padding else None)
+    begin, end = zip(*pairs, strict=True)
+    parameters: dict[str, Any] = along_parameters(1, op.kernel_shape) | along_parameters(2, slid.strides)
+    parameters |= around_parameters(3, begin, end)
+    type_ = f"Pooling{ENDINGS[count]}"
+    return emitted(b, type_, x, p0=kind, **parameters, p5=mode, p6=1 if counts_padding else None)
 
 
 def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
@@ -190,14 +155,14 @@ def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
     dims, kernel = b.dims(x)[2:], sizes(slid.kernel)
     lengths = [n for n in (*dims, *slid.lengths) if isinstance(n, int)]
     if len(lengths) < 2 * len(dims):
-        if any(q + stride > k for k, stride, (_, q) in zip(kernel, slid.strides, _numbers(slid), strict=True)):
+        if any(q + stride > k for k, stride, (_, q) in zip(kernel, slid.strides, known_padding(x, slid), strict=True)):
             message = f"{x.name} is {x.fact}: whether the last window begins behind its end is open"
             raise UnsupportedError(message, cause="a layer has lengths that are open")
         return None
     return [
         (n - 1) * stride + (k - 1) * gap + 1 - extent - p
         for n, stride, k, gap, extent, (p, _) in zip(
-            sizes(slid.lengths), slid.strides, kernel, slid.dilations, sizes(dims), _numbers(slid), strict=True
+            sizes(slid.lengths), slid.strides, kernel, slid.dilations, sizes(dims), known_padding(x, slid), strict=True
         )
     ]
 
@@ -205,16 +170,12 @@ def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
 def _padded(b: Builder, x: Value, slid: Window, filler: float) -> Value:
     """All that windows cover: what is given, what is added to it, and what the last window needs more."""
     dims = sizes(b.dims(x), "a picture")[2:]
-    starts, ends = [p for p, _ in _numbers(slid)], _ends(b, x, slid) or []
+    starts, ends = [p for p, _ in known_padding(x, slid)], _ends(b, x, slid) or []
     y = x
     if any([*starts, *ends]):
         axes = list(range(2, 2 + len(dims)))
         y = b(Pad, x, vector(b, [*starts, *ends]), b.constant(np.float32(filler)), vector(b, axes))
     return y
-
-
-def _numbers(slid: Window) -> list[tuple[int, int]]:
-    return [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
 
 
 def _counted(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
@@ -230,7 +191,7 @@ def _share(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> np.nd
     dims = sizes(b.dims(x), "a picture")[2:]
     found: np.ndarray[Any, Any] = np.ones(())
     for n, length_, kernel, stride, gap, (p, q) in zip(
-        dims, sizes(slid.lengths), sizes(slid.kernel), slid.strides, slid.dilations, _numbers(slid), strict=True
+        dims, sizes(slid.lengths), sizes(slid.kernel), slid.strides, slid.dilations, known_padding(x, slid), strict=True
     ):
         places = np.arange(length_)[:, None] * stride + np.arange(kernel)[None] * gap
         low, high = (0, n + p + q) if counts_padding else (p, n + p)
@@ -299,17 +260,12 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Value:
     return _emitted(b, op, 1, counts_padding=bool(op.count_include_pad))
 
 
-def _global(b: Builder, x: Value, operation: int) -> Value:
-    """The axes stay, with a length of 1."""
-    axes = tuple(range(1, len(lengths_of(b, x))))
-    return emitted(b, "Reduction", x, p0=operation, p1=0, p3=axes, p4=1, p5=1)
+def _spatial(b: Builder, x: Value) -> Axes:
+    """The axes of a blob behind the channels."""
+    return tuple(range(1, len(lengths_of(b, x))))
 
 
-@GlobalAveragePool.lift("ncnn")
-def lift_global_average_pool(b: Builder, x: Value) -> Value:
-    return _global(b, x, 3)
-
-
-@GlobalMaxPool.lift("ncnn")
-def lift_global_max_pool(b: Builder, x: Value) -> Value:
-    return _global(b, x, 4)
+ROWS.having(spatial=_spatial).lift("""
+GlobalAveragePool -> Reduction(x, p0=3, p1=0, p3=spatial(x), p4=1, p5=1)
+GlobalMaxPool -> Reduction(x, p0=4, p1=0, p3=spatial(x), p4=1, p5=1)
+""")

@@ -18,7 +18,6 @@ from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.arithmetic import Add, Cast, Max
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -58,8 +57,8 @@ def rounded_operands(
 
     Source: ncnn's Convolution, `weight * scale` and `input * scale` are rounded and clipped to -127 and 127.
     """
-    b, weight = at.b, _stored(at, 0)
-    scales, results = _stored(at, place), shape[0]
+    b, weight = at.b, at.stored(0)
+    scales, results = at.stored(place), shape[0]
     wanted = groups or results
     if scales.count != wanted or results % max(wanted, 1):
         message = f"{scales.count} scales for {results} results in {wanted} groups"
@@ -74,20 +73,12 @@ def rounded_operands(
     if is_transposed:
         codes = Computed(lambda array: array.reshape(shape).T, (codes,), DType.INT8, (*reversed(shape),))
     w = b(DequantizeLinear, b.constant(codes), b.constant(steps), axis=int(is_transposed))
-    return _on_grid(b, at.x, _stored(at, place + 1)), w
+    return _on_grid(b, at.x, at.stored(place + 1)), w
 
 
 def rounded_result(at: Layer, y: Value, place: int) -> Value:
     """The result of a layer, on a grid if the layer has a scale for it; `place` is that of the weight's scales."""
-    return _on_grid(at.b, y, _stored(at, place + 2)) if at.integer(TERM) > _WITH_RESULT else y
-
-
-def _stored(at: Layer, place: int) -> Storage:
-    storage = at.parameters.get(f"@{place}")
-    if not isinstance(storage, Storage):
-        message = f"weight {place} is missing"
-        raise ShapeError(message)
-    return storage
+    return _on_grid(at.b, y, at.stored(place + 2)) if at.integer(TERM) > _WITH_RESULT else y
 
 
 def _inverse(scales: Array) -> Array:
@@ -163,7 +154,7 @@ def _rounded(at: Layer, y: Value, place: int) -> Value:
 
 def _along(at: Layer, place: int) -> Array:
     """Numbers of axis 0 of the blob, or one for all as a scalar; they are finite."""
-    found = _stored(at, place).numpy().astype(np.float32).reshape(-1)
+    found = at.stored(place).numpy().astype(np.float32).reshape(-1)
     if not np.isfinite(found).all():
         message = f"weight {place} has the number {found[~np.isfinite(found)][0]:g}"
         raise ShapeError(message, "finite numbers")
@@ -308,8 +299,7 @@ def _reaches(node: Node, least: float) -> bool:
 _REASON = "only layers with weights compute on integers there, signed ones with a zero point of 0"
 
 
-@QuantizeLinearView.lift("ncnn")
-def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
+def _unsupported(b: Builder, *operands: Value | None, **attributes: Any) -> Value:
     """Layers that round their input say it themselves; there is no word for it alone.
 
     Raises:
@@ -318,11 +308,5 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
     raise UnsupportedError(_REASON)
 
 
-@DequantizeLinearView.lift("ncnn")
-def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Value:
-    """See `lift_quantize`.
-
-    Raises:
-        UnsupportedError: always; nobody hears of it where a layer has taken it in.
-    """
-    raise UnsupportedError(_REASON)
+QuantizeLinear.lift("ncnn")(_unsupported)
+DequantizeLinear.lift("ncnn")(_unsupported)

@@ -12,7 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.declare import Page
 from graphport.ops.dialects.ncnn.binding import (
     Layer,
     emitted,
@@ -53,11 +53,7 @@ def _run(at: Layer, page: Page, w: Value, r: Value, bias: Value, hidden: int, **
 
 
 def _direction(at: Layer) -> str | None:
-    way = at.integer(2)
-    if not 0 <= way < len(_WAYS):
-        message = f"there is no direction {way}"
-        raise UnsupportedError(message)
-    return _WAYS[way]
+    return at.choice(2, _WAYS, "direction")
 
 
 def _sequence(at: Layer) -> tuple[Value, list[Value]]:
@@ -77,36 +73,42 @@ def _ways(at: Layer) -> int:
     return 2 if at.integer(2) == 2 else 1
 
 
+_GATES = {"LSTM": (0, 2, 1, 3), "GRU": (1, 0, 2), "RNN": (0,)}
+"""Where gates of ONNX stand among those of ncnn, which is where those of ncnn stand among ONNX's."""
+
+
+def _matrices(at: Layer, order: Sequence[int], hidden: int, width: int) -> tuple[Value, Value]:
+    """The weights of the input and of the state, which has `width` features."""
+    at.refuse(8)
+    ways, rows = _ways(at), len(order) * hidden
+    w = at.weight(0, [ways, rows, at.integer(1) // (ways * rows)])
+    return _ordered(at, w, order), _ordered(at, at.weight(2, [ways, rows, width]), order)
+
+
+def _bias(at: Layer, order: Sequence[int], hidden: int) -> Value:
+    """The bias of the input, and none of the state."""
+    half = _ordered(at, at.weight(1, [_ways(at), len(order) * hidden]), order)
+    return at.b(Concat, half, at.b.constant(np.zeros((_ways(at), len(order) * hidden)), dtype_of(half)), axis=1)
+
+
 @layer("LSTM")
 def lstm(at: Layer) -> list[Value]:
-    """Gates stand in the order input, forget, output, cell."""
-    at.refuse(8)
-    ways, hidden = _ways(at), at.integer(0)
-    width, hidden = hidden, at.integer(3, hidden)
-    size = at.integer(1) // (ways * hidden * 4)
-    order = (0, 2, 1, 3)
-    w = _ordered(at, at.weight(0, [ways, 4 * hidden, size]), order)
-    r = _ordered(at, at.weight(2, [ways, 4 * hidden, width]), order)
-    half = _ordered(at, at.weight(1, [ways, 4 * hidden]), order)
-    zeros = at.b.constant(np.zeros((ways, 4 * hidden)), dtype_of(half))
-    bias = at.b(Concat, half, zeros, axis=1)
+    order, width, hidden = _GATES["LSTM"], at.integer(0), at.integer(3, at.integer(0))
+    w, r = _matrices(at, order, hidden, width)
+    bias = _bias(at, order, hidden)
     if width == hidden:
         return _run(at, LSTM, w, r, bias, hidden)
     x, given = _sequence(at)
-    p = at.weight(3, [ways, width, hidden])
+    p = at.weight(3, [_ways(at), width, hidden])
     state, cell = given or (None, None)
     return _answered(at, *projected_lstm(at.b, x, w, r, bias, p, state, cell, _direction(at)))
 
 
 @layer("GRU")
 def gru(at: Layer) -> list[Value]:
-    """Gates stand in the order reset, update, new; the new one has a bias for each of both sums."""
-    at.refuse(8)
+    """The new gate has a bias for each of both sums."""
     ways, hidden = _ways(at), at.integer(0)
-    size = at.integer(1) // (ways * hidden * 3)
-    order = (1, 0, 2)
-    w = _ordered(at, at.weight(0, [ways, 3 * hidden, size]), order)
-    r = _ordered(at, at.weight(2, [ways, 3 * hidden, hidden]), order)
+    w, r = _matrices(at, _GATES["GRU"], hidden, hidden)
     parts = at.b.results(Split, 4, at.weight(1, [ways, 4 * hidden]), vector(at.b, [hidden] * 4), axis=1)
     zeros = at.b.constant(np.zeros((ways, 2 * hidden)), dtype_of(parts[0]))
     bias = at.b(Concat, parts[1], parts[0], parts[2], zeros, parts[3], axis=1)
@@ -115,14 +117,8 @@ def gru(at: Layer) -> list[Value]:
 
 @layer("RNN")
 def rnn(at: Layer) -> list[Value]:
-    at.refuse(8)
-    ways, hidden = _ways(at), at.integer(0)
-    size = at.integer(1) // (ways * hidden)
-    w = at.weight(0, [ways, hidden, size])
-    r = at.weight(2, [ways, hidden, hidden])
-    half = at.weight(1, [ways, hidden])
-    zeros = at.b.constant(np.zeros((ways, hidden)), dtype_of(half))
-    return _run(at, RNN, w, r, at.b(Concat, half, zeros, axis=1), hidden)
+    order, hidden = _GATES["RNN"], at.integer(0)
+    return _run(at, RNN, *_matrices(at, order, hidden, hidden), _bias(at, order, hidden), hidden)
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,13 +186,7 @@ def _lifted(
     y, *last = b.word(word, x, *more, facts=facts, **attributes)
     shape = (1, time, ways, hidden) if layout else (time, ways, 1, hidden)
     steps = time if isinstance(time, int) else -1
-    apart = emitted(
-        b,
-        "Reshape",
-        y,
-        fact=TensorFact(DType.FLOAT32, shape),
-        **shaped([steps, ways, hidden]),
-    )
+    apart = emitted(b, "Reshape", y, fact=TensorFact(DType.FLOAT32, shape), **shaped([steps, ways, hidden]))
     ends = TensorFact(DType.FLOAT32, (1, ways, hidden) if layout else (ways, 1, hidden))
     finals: list[Value] = []
     for state in last:
@@ -209,21 +199,21 @@ def _lifted(
 def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Sigmoid", "Tanh", "Tanh")):
         return in_steps(b, op, reason)
-    return _lifted(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, (0, 2, 1, 3)))
+    return _lifted(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, _GATES["LSTM"]))
 
 
 @GRUView.lift("ncnn")
 def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
         return in_steps(b, op, reason)
-    return _lifted(b, "GRU", op, (op.initial_h,), _weights(op, (1, 0, 2), extra=2))
+    return _lifted(b, "GRU", op, (op.initial_h,), _weights(op, _GATES["GRU"], extra=2))
 
 
 @RNNView.lift("ncnn")
 def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Tanh",)):
         return in_steps(b, op, reason)
-    return _lifted(b, "RNN", op, (op.initial_h,), _weights(op, (0,)))
+    return _lifted(b, "RNN", op, (op.initial_h,), _weights(op, _GATES["RNN"]))
 
 
 def _weights(op: Recurrent, order: Sequence[int], extra: int | None = None) -> list[Storage]:

@@ -22,10 +22,11 @@ from graphport.ops.dialects.ncnn.binding import (
     lengths_of,
     placed,
     refuse_constants,
-    reshaped,
+    restored,
 )
 from graphport.ops.dialects.ncnn.integers import bounded, counted, dtype_in, kept, most, real
 from graphport.ops.dialects.ncnn.rows import ROWS
+from graphport.ops.dialects.operands import needed
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Mul
@@ -45,7 +46,6 @@ from graphport.ops.pages.reduction import (
     ReduceSumSquare,
 )
 from graphport.ops.pages.reshape import Reshape
-from graphport.ops.pattern import constant_numbers
 
 _LETTERS = "ijklmnopqr"
 """The letters that ncnn has for axes."""
@@ -60,14 +60,10 @@ PAGES = (
 @layer("Reduction")
 def reduction(at: Layer) -> Value:
     """Of given axes or all; where all are reduced, a vector of one element is left."""
-    number = at.integer(0)
-    if not 0 <= number < len(PAGES):
-        message = f"there is no operation {number}"
-        raise UnsupportedError(message)
-    rank = at.rank
+    page, rank = at.choice(0, PAGES, "operation"), at.rank
     axes = list(range(1, rank + 1)) if at.integer(1, 1) else sorted({at.axis(int(n)) for n in at.array(3)})
     keeps = bool(at.integer(4))
-    y = at.b(PAGES[number], at.x, vector(at.b, axes), keepdims=None if keeps else 0)
+    y = at.b(page, at.x, vector(at.b, axes), keepdims=None if keeps else 0)
     if len(axes) == rank and not keeps:
         y = at.b(Reshape, y, vector(at.b, [1, 1]))
     factor = at.real(2, 1.0)
@@ -92,9 +88,7 @@ def einsum(at: Layer) -> Value:
     return at.b(Einsum, *at.inputs, equation=equation)
 
 
-@layer("CumulativeSum")
-def cumulative_sum(at: Layer) -> Value:
-    return at.b(CumSum, at.x, at.b.constant(at.axis(at.integer(0)), DType.INT64))
+ROWS.lower("CumulativeSum(x, *, p0=0) -> CumSum(x, index(axis(p0, x)))")
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,14 +101,11 @@ def _reduced(
     refuse_constants(data)
     dims, batch = b.dims(data), batch_of(data)
     laid(b, data)
-    numbers = () if axes is None else constant_numbers(axes)
-    if numbers is None:
-        message = "its axes are computed"
-        raise UnsupportedError(message)
+    numbers = () if axes is None else needed(axes, "the axes that are reduced")
     if not numbers and noop_with_empty_axes:
         return emitted(b, "Noop", data)
     rank = len(dims)
-    chosen = {int(axis) % rank for axis in numbers} or set(range(rank))
+    chosen = {axis % rank for axis in numbers} or set(range(rank))
     own = [axis for axis in range(rank) if axis != batch]
     places = tuple(place for place, axis in enumerate(own) if axis in chosen)
     # A blob has an axis at least.
@@ -138,9 +129,7 @@ def _reduced(
     y = placed(y, place)
     if made == lengths:
         return y
-    found = placed(reshaped(b, y, lengths), place)
-    found.fact = y.fact
-    return found
+    return restored(b, y, y.fact, place)
 
 
 ROWS.having(Reduction=_reduced).lift("""
@@ -186,12 +175,8 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
 @CumSum.lift("ncnn")
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     """Backward of an axis that is turned before and after; without an element itself, one place further on."""
-    places = constant_numbers(axis)
     laid(b, x)
-    if places is None:
-        message = "its axis is computed"
-        raise UnsupportedError(message)
-    place = int(places[0]) % len(b.dims(x))
+    place = needed(axis, "the axis along which is summed up")[0] % len(b.dims(x))
     if place == batch_of(x) or (exclusive and b.dims(x)[place] == 1):
         return emitted(b, "Clip", x, p0=0.0, p1=0.0) if exclusive else emitted(b, "Noop", real(b, x))
     own = blob_axis(place, len(b.dims(x)), batch_of(x))

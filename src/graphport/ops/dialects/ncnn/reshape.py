@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 
 from graphport.core.dims import Dim, product, settle_equal
 from graphport.core.dtypes import DType
@@ -27,17 +28,19 @@ from graphport.ops.dialects.ncnn.binding import (
     placed,
     refuse_constants,
     reshaped,
+    restored,
     settled,
 )
 from graphport.ops.dialects.ncnn.integers import moved
+from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
-from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.ncnn.windows import along, slides, slides_parameters
+from graphport.ops.dialects.operands import dtype_of, needed
 from graphport.ops.dialects.pnnx.reshape_channels import channel_shuffle, pixel_unshuffle
 from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.reshape import (
     Col2Im,
     Concat,
-    DepthToSpace,
     Expand,
     Flatten,
     Reshape,
@@ -52,12 +55,16 @@ from graphport.ops.pages.reshape import reshaped as target_of
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.reshape import Col2ImView
 
-_ORDERS = {2: ("wh", "hw"), 3: ("whc", "hwc", "wch", "cwh", "hcw", "chw")}
-"""Axes of the result from the innermost out, by number."""
-_FOUR = (
-    *("whdc", "hwdc", "wdhc", "dwhc", "hdwc", "dhwc", "whcd", "hwcd", "wchd", "cwhd", "hcwd", "chwd"),
-    *("wdch", "dwch", "wcdh", "cwdh", "dcwh", "cdwh", "hdcw", "dhcw", "hcdw", "chdw", "dchw", "cdhw"),
-)
+_ORDERS = {
+    1: ("w",),
+    2: ("wh", "hw"),
+    3: ("whc", "hwc", "wch", "cwh", "hcw", "chw"),
+    4: (
+        *("whdc", "hwdc", "wdhc", "dwhc", "hdwc", "dhwc", "whcd", "hwcd", "wchd", "cwhd", "hcwd", "chwd"),
+        *("wdch", "dwch", "wcdh", "cwdh", "dcwh", "cdwh", "hdcw", "dhcw", "hcdw", "chdw", "dchw", "cdhw"),
+    ),
+}
+"""Axes of the result from the innermost out, by number, for blobs of so many axes."""
 
 
 @layer("Reshape")
@@ -66,9 +73,9 @@ def reshape(at: Layer) -> Value:
 
     They are parameters, or a text that computes them.
     """
-    said_ = at.parameters.get("6")
-    if isinstance(said_, str):
-        found = lengths_of_text(at, said_)[::-1]
+    text = at.text(6)
+    if text is not None:
+        found = lengths_of_text(at, text)[::-1]
     else:
         given = {name: at.integer(key, NONE) for name, key in (("w", 0), ("h", 1), ("d", 11), ("c", 2))}
         names = "cdhw" if given["d"] != NONE else "chw" if given["c"] != NONE else "hw" if given["h"] != NONE else "w"
@@ -111,20 +118,10 @@ _NO_BATCH = 233
 """What stands for an axis of the batch that there is none of."""
 
 
-@layer("Flatten")
-def flatten(at: Layer) -> Value:
-    return at.b(Flatten, at.x)
-
-
 @layer("Permute")
 def permute(at: Layer) -> Value:
-    rank, number = at.rank, at.integer(0)
-    orders = _FOUR if rank == 4 else _ORDERS.get(rank, ("w",))
-    if not 0 <= number < len(orders):
-        message = f"there is no order {number} of {rank} axes"
-        raise UnsupportedError(message)
-    own = AXES[rank]
-    return at.b(Transpose, at.x, perm=(0, *(own.index(name) + 1 for name in reversed(orders[number]))))
+    own, order = AXES[at.rank], at.choice(0, _ORDERS[at.rank], "order of axes")
+    return at.b(Transpose, at.x, perm=(0, *(own.index(name) + 1 for name in reversed(order))))
 
 
 def order_of(perm: Sequence[int]) -> int | None:
@@ -133,8 +130,7 @@ def order_of(perm: Sequence[int]) -> int | None:
     if not perm or perm[0] != 0 or rank not in AXES:
         return None
     name = "".join(AXES[rank][axis - 1] for axis in reversed(perm[1:]))
-    orders = _FOUR if rank == 4 else _ORDERS.get(rank, ("w",))
-    return orders.index(name) if name in orders else None
+    return _ORDERS[rank].index(name) if name in _ORDERS[rank] else None
 
 
 @layer("Concat")
@@ -211,42 +207,21 @@ def tile(at: Layer) -> Value:
     return at.b(Tile, at.x, vector(at.b, times))
 
 
-@layer("PixelShuffle")
-def pixel_shuffle(at: Layer) -> Value:
-    return at.b(DepthToSpace, at.x, blocksize=at.integer(0, 1), mode=None if at.integer(1) else "CRD")
-
-
-@layer("Reorg")
-def reorg(at: Layer) -> Value:
-    """Blocks of pixels as channels: channels come first among those of a pixel, or last."""
-    if not at.integer(1):
-        return pixel_unshuffle(at.b, at.x, at.integer(0, 1))
-    return at.b(SpaceToDepth, at.x, blocksize=at.integer(0, 1))
-
-
-@layer("ShuffleChannel")
-def shuffle_channel(at: Layer) -> Value:
-    group = at.integer(0, 1)
-    if at.integer(1):
-        group = length(at.b.dims(at.x), 1) // group
-    return channel_shuffle(at.b, at.x, group)
+ROWS.having(channel_shuffle=channel_shuffle, pixel_unshuffle=pixel_unshuffle).lower("""
+Flatten(x) -> Flatten(x)
+PixelShuffle(x, *, p0=1, p1=0) -> DepthToSpace(x, blocksize=p0, mode=None if p1 else "CRD")
+# Blocks of pixels as channels: channels come first among those of a pixel, or last.
+Reorg(x, *, p0=1, p1=0)
+    -> p1: SpaceToDepth(x, blocksize=p0)
+    -> pixel_unshuffle(x, p0)
+ShuffleChannel(x, *, p0=1, p1=0) -> channel_shuffle(x, channels(x) // p0 if p1 else p0)
+""")
 
 
 @layer("Fold")
 def fold(at: Layer) -> Value:
-    kernel = (at.integer(11, at.integer(1)), at.integer(1))
-    left = at.integer(4)
-    top = at.integer(14, left)
-    pads = (top, left, at.integer(16, top), at.integer(15, left))
-    return at.b(
-        Col2Im,
-        at.x,
-        vector(at.b, [at.integer(21, at.integer(20)), at.integer(20)]),
-        vector(at.b, kernel),
-        dilations=(at.integer(12, at.integer(2, 1)), at.integer(2, 1)),
-        strides=(at.integer(13, at.integer(3, 1)), at.integer(3, 1)),
-        pads=pads,
-    )
+    picture, kernel = (at.integer(21, at.integer(20)), at.integer(20)), along(at, 2, 1, 0)
+    return at.b(Col2Im, at.x, vector(at.b, picture), vector(at.b, kernel), **slides(at, 2))
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -302,25 +277,17 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
 
 @Squeeze.lift("ncnn")
 def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
-    dims = b.dims(data)
-    numbers = None if axes is None else constant_numbers(axes)
-    if numbers is None:
-        message = "which axes go is computed"
-        raise UnsupportedError(message)
-    gone = {int(axis) % len(dims) for axis in numbers}
-    batch = batch_of(data)
+    dims, batch = b.dims(data), batch_of(data)
+    gone = {axis % len(dims) for axis in needed(axes, "which axes go")}
     place = None if batch is None or batch in gone else batch - sum(axis < batch for axis in gone)
     return _into(b, data, [dim for axis, dim in enumerate(dims) if axis not in gone], place)
 
 
 @Unsqueeze.lift("ncnn")
 def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
-    numbers = constant_numbers(axes)
-    if numbers is None:
-        message = "where axes come is computed"
-        raise UnsupportedError(message)
-    rank = len(b.dims(data)) + len(numbers)
-    new = {int(axis) % rank for axis in numbers}
+    places = needed(axes, "where axes come")
+    rank = len(b.dims(data)) + len(places)
+    new = {axis % rank for axis in places}
     old = [axis for axis in range(rank) if axis not in new]
     rest = iter(b.dims(data))
     batch = batch_of(data)
@@ -385,20 +352,19 @@ def lift_split(
 
 @Tile.lift("ncnn")
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
-    times, batch = constant_numbers(repeats), batch_of(input)
     laid(b, input)
-    if times is None:
-        message = "how often it is repeated is computed"
-        raise UnsupportedError(message)
+    times, batch = needed(repeats, "how often it is repeated"), batch_of(input)
     if batch is not None and times[batch] != 1:
-        dims = b.dims(input)
-        if len(dims) > MOST_AXES:
-            message = f"{input.name} is {input.fact}: it is repeated along the batch, and has four axes behind it"
-            raise UnsupportedError(message)
-        whole = reshaped(b, input, list(dims))
-        whole.fact = input.fact
-        return emitted(b, "Tile", placed(whole, None), p2=tuple(int(n) for n in times))
-    return emitted(b, "Tile", input, p2=tuple(int(n) for axis, n in enumerate(times) if axis != batch))
+        return emitted(b, "Tile", _whole(b, input), p2=times)
+    return emitted(b, "Tile", input, p2=tuple(n for axis, n in enumerate(times) if axis != batch))
+
+
+def _whole(b: Builder, x: Value) -> Value:
+    """`x` as a blob with all its axes, that of the batch among them."""
+    if len(b.dims(x)) > MOST_AXES:
+        message = f"{x.name} is {x.fact}: it is repeated along the batch, and has four axes behind it"
+        raise UnsupportedError(message)
+    return restored(b, x, x.fact, None)
 
 
 @Expand.lift("ncnn")
@@ -414,24 +380,16 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     x = input if rank == len(dims) else _into(b, input, [*[1] * (rank - len(dims)), *dims])
     if x is None:
         return None
+    laid(b, x)
+    if (batch := batch_of(x)) is not None and target[batch] != 1:
+        x = _whole(b, x)
     lengths, batch = laid(b, x), batch_of(x)
-    if batch is not None and target[batch] != 1:
-        if len(b.dims(x)) > MOST_AXES:
-            message = f"{x.name} is {x.fact}: it is repeated along the batch, and has four axes behind it"
-            raise UnsupportedError(message)
-        whole = reshaped(b, x, list(b.dims(x)))
-        whole.fact = x.fact
-        x, batch = placed(whole, None), None
-        lengths = list(b.dims(x))
     rest = [1 if n == own else n for axis, (n, own) in enumerate(zip(target, b.dims(x), strict=True)) if axis != batch]
     times = tuple(n if m == 1 else 1 for n, m in zip(rest, lengths, strict=True))
     return emitted(b, "Tile", x, p2=times) if any(n != 1 for n in times) else emitted(b, "Noop", x)
 
 
-@DepthToSpace.lift("ncnn")
-def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    lengths_of(b, input)
-    return emitted(b, "PixelShuffle", input, p0=blocksize, p1=int(mode == "DCR"))
+ROWS.lift("DepthToSpace -> PixelShuffle(item(input), p0=blocksize, p1=1 if mode == 'DCR' else 0)")
 
 
 @SpaceToDepth.lift("ncnn")
@@ -444,19 +402,13 @@ def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value:
 @Col2ImView.lift("ncnn")
 def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Of a picture."""
-    sizes, kernel = constant_numbers(op.image_shape), constant_numbers(op.block_shape)
+    picture, kernel = needed(op.image_shape, "the lengths of a picture"), needed(op.block_shape, "those of a piece")
     lengths = lengths_of(b, op.input)
-    if sizes is None or kernel is None or len(sizes) != 2 or len(lengths) != 2:
-        message = "pieces of what is no picture, or of one whose lengths are computed"
+    if len(picture) != 2 or len(lengths) != 2:
+        message = "pieces of what is no picture"
         raise UnsupportedError(message)
-    height, width = (int(n) for n in sizes)
-    rows, columns = (int(n) for n in kernel)
-    (dy, dx), (sy, sx), (top, left, bottom, right) = (
-        op.dilations or (1, 1),
-        op.strides or (1, 1),
-        op.pads or (0, 0, 0, 0),
-    )
-    fact = TensorFact(DType.FLOAT32, (1, lengths[0] // (rows * columns), height, width))
-    keyed = {"p1": columns, "p11": rows, "p2": dx, "p12": dy, "p3": sx, "p13": sy, "p4": left, "p14": top}
-    keyed |= {"p15": right, "p16": bottom, "p20": width, "p21": height}
-    return emitted(b, "Fold", op.input, fact=fact, **keyed)
+    height, width = picture
+    fact = TensorFact(DType.FLOAT32, (1, lengths[0] // prod(kernel), height, width))
+    pads = op.pads or (0, 0, 0, 0)
+    window = slides_parameters(kernel, op.dilations or (1, 1), op.strides or (1, 1), pads[:2], pads[2:])
+    return emitted(b, "Fold", op.input, fact=fact, **window, p20=width, p21=height)

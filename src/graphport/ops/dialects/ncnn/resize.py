@@ -28,7 +28,7 @@ from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.resize import ResizeView
 
 _MODES = {1: "nearest", 2: "linear", 3: "cubic"}
-_NEAREST, _PICTURE = 1, 3
+_PICTURE = 3
 _BLOCKS = frozenset(
     product(("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), ("round_prefer_floor", "round_prefer_ceil"))
 )
@@ -42,10 +42,7 @@ _FEWEST = 4
 @layer("Interp")
 def interp(at: Layer) -> Value:
     """To given lengths, or by factors; of matrices the rows, and of a vector each number becomes a plane."""
-    kind = at.integer(0)
-    if kind not in _MODES:
-        message = f"there is no rule for the interpolation {kind}"
-        raise UnsupportedError(message)
+    mode = at.choice(0, _MODES, "interpolation")
     b, rank = at.b, at.rank
     rows, columns = _sizes(at)
     if rank == 1:
@@ -54,37 +51,39 @@ def interp(at: Layer) -> Value:
         message = f"the interpolation of {rank} axes"
         raise UnsupportedError(message)
     if not isinstance(rows, int) or not isinstance(columns, int):
-        return _resized_open(at, kind, rows, columns)
-    lengths = [length(b.dims(at.x), axis) for axis in range(1, rank + 1)]
+        return _resized_open(at, mode, rows, columns)
+    lengths = at.lengths()
     target: list[int] = [*lengths[:-2], *([rows] if rank == _PICTURE else lengths[-2:-1]), columns]
-    if target == lengths and _MODES[kind] != "cubic":
+    if target == lengths and mode != "cubic":
         return at.x
     moved = lengths[1 - rank :] if rank == _PICTURE else lengths[-1:]
-    if _MODES[kind] == "cubic" and min(moved) < _FEWEST:
+    if mode == "cubic" and min(moved) < _FEWEST:
         message = f"a cubic interpolation of {min(moved)} points, which reads beyond them"
         raise UnsupportedError(message)
-    return _resized(at, kind, target)
+    return _resized(at, mode, target)
 
 
-def _resized_open(at: Layer, kind: int, rows: Length, columns: Length) -> Value:
+def _placing(at: Layer, mode: str) -> dict[str, Any]:
+    """The attributes that say where points stand, and what is taken between them."""
+    if mode == "nearest":
+        return {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return {"mode": mode, "coordinate_transformation_mode": "align_corners" if at.integer(6) else None}
+
+
+def _resized_open(at: Layer, mode: str, rows: Length, columns: Length) -> Value:
     """A picture, to lengths that are computed."""
-    if at.rank != _PICTURE or _MODES[kind] == "cubic":
+    if at.rank != _PICTURE or mode == "cubic":
         message = "an interpolation of open lengths that is no linear one of a picture"
         raise UnsupportedError(message)
-    attributes: dict[str, Any] = {"mode": _MODES[kind]}
-    if kind == _NEAREST:
-        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    elif at.integer(6):
-        attributes["coordinate_transformation_mode"] = "align_corners"
     target = joined(at, [1, length_of(at, 0, "c"), rows, columns])
-    return at.b(Resize, at.x, None, None, target, **attributes)
+    return at.b(Resize, at.x, None, None, target, **_placing(at, mode))
 
 
 def _sizes(at: Layer) -> tuple[Length, Length]:
     """The rows and columns of the result."""
-    said_ = at.parameters.get("9")
-    if isinstance(said_, str):
-        found = lengths_of_text(at, said_)
+    text = at.text(9)
+    if text is not None:
+        found = lengths_of_text(at, text)
         return (1, found[0]) if len(found) == 1 else (found[1], found[0])
     if at.integer(5):
         if len(at.inputs) != 2:
@@ -110,18 +109,14 @@ def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
     return at.b(Mul, extent, vector(at.b, [int(factor)]))
 
 
-def _resized(at: Layer, kind: int, target: list[int]) -> Value:
+def _resized(at: Layer, mode: str, target: list[int]) -> Value:
     """What is given, lengths or factors, places the points; corners are where lengths put them."""
-    b, attributes = at.b, {"mode": _MODES[kind]}
-    if kind == _NEAREST:
-        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    elif at.integer(6):
-        attributes["coordinate_transformation_mode"] = "align_corners"
+    b, attributes = at.b, _placing(at, mode)
     is_factor = at.parameters.get("9") is None and not at.integer(5) and not (at.integer(3) and at.integer(4))
-    if not is_factor or (at.integer(6) and kind != _NEAREST):
+    if not is_factor or (at.integer(6) and mode != "nearest"):
         return b(Resize, at.x, None, None, vector(b, [1, *target]), **attributes)
     factors = [1.0, 1.0, *([at.real(1, 1.0)] if at.rank == _PICTURE else []), at.real(2, 1.0)]
-    if _MODES[kind] == "linear":
+    if mode == "linear":
         # An axis that keeps its length keeps its points.
         dims = at.b.dims(at.x)
         factors = [1.0 if n == m else f for f, n, m in zip(factors, dims, [1, *target], strict=True)]

@@ -38,7 +38,8 @@ def grid_sample(at: Layer) -> Value:
     b, grid = at.b, at.inputs[1]
     if at.integer(3):
         grid = b(Transpose, grid, perm=(0, 2, 3, 1))
-    mode, border, aligns = _MODES[at.integer(0, 1)], _BORDERS[at.integer(1, 1)], bool(at.integer(2))
+    mode, border = at.choice(0, _MODES, "sampling", 1), at.choice(1, _BORDERS, "border", 1)
+    aligns = bool(at.integer(2))
     sizes = _sizes(b, at.x)
     is_settled = sizes is not None and border != "reflection" and _are_middles(grid, sizes, aligns=aligns)
     if mode == "nearest" and sizes is not None and not is_settled:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphport.ops.dialects.ncnn.binding import DIALECT, emitted, layer
+from graphport.ops.dialects.ncnn.binding import DIALECT, axis_of, emitted, layer, lengths_of, numbers_of
 from graphport.ops.dialects.table import Rows
+from graphport.ops.dialects.torch_functions import length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.dialects.ncnn.binding import Layer
@@ -29,6 +32,21 @@ def _register(*types: str) -> Callable[[Lowering], None]:
     return register
 
 
+def _item(b: Builder, x: Value) -> Value:
+    """A value whose blob has all axes but the first one, the batch."""
+    lengths_of(b, x)
+    return x
+
+
+def _channels(b: Builder, x: Value) -> int:
+    return length(b.dims(x), 1)
+
+
+def _weights(b: Builder, x: Value) -> Storage:
+    del b
+    return numbers_of(x)
+
+
 def _stated(at: Layer, key: int, default: float) -> float:
     return at.real(key, default) if isinstance(default, float) else at.integer(key, default)
 
@@ -37,4 +55,13 @@ def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], att
     return emitted(b, word, *operands, **attributes)
 
 
-ROWS = Rows(DIALECT, emit=_emitted, has_pages=False, register=_register)
+ROWS = Rows(
+    DIALECT,
+    {"axis": axis_of, "channels": _channels, "item": _item, "weights": _weights},
+    emit=_emitted,
+    has_pages=False,
+    register=_register,
+)
+"""Rows that say layers in operators, and operators in layers."""
+OPERATORS = replace(ROWS, has_pages=True)
+"""Rows that say operators in others."""

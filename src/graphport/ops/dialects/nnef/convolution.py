@@ -234,8 +234,8 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] 
         return None
     (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w)[1]
     geometry = transposed_window_of(op)
-    padding = tuple((p, q) for p, q in geometry.pads if isinstance(p, int) and isinstance(q, int))
-    if len(padding) != len(dims):
+    padding = geometry.padding
+    if padding is None:
         return None
     if min(min(pair) for pair in padding) < 0:
         return _grown(b, op.x, op.w, op.b, padding, dilations=op.dilations, group=op.group, strides=op.strides)

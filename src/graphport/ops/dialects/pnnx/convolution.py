@@ -235,8 +235,8 @@ def lift_conv(b: Builder, op: ConvView) -> Value | None:
         return None
     kernel = tuple(length(shape, axis) for axis in range(2, 2 + count))
     slid = window(dims[2:], kernel, **window_options(op))
-    pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
-    if len(pairs) < count:
+    pairs = slid.padding
+    if pairs is None:
         return None
     even = tuple(p for p, _ in pairs)
     if any(p != q or p < 0 for p, q in pairs):

@@ -262,8 +262,8 @@ def _emitted(
     if not 1 <= count <= 3:
         return None
     slid = window_of(op)
-    pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
-    if len(pairs) < count or any(p != q or not 0 <= 2 * p <= k for (p, q), k in zip(pairs, kernel, strict=True)):
+    pairs = slid.padding
+    if pairs is None or any(p != q or not 0 <= 2 * p <= k for (p, q), k in zip(pairs, kernel, strict=True)):
         return None
     more |= {"stride": slid.strides, "padding": tuple(p for p, _ in pairs), "ceil_mode": bool(op.ceil_mode)}
     if b.count > 1:

@@ -25,6 +25,12 @@ class Window:
     lengths: tuple[Dim, ...]
     """Number of places of the window."""
 
+    @property
+    def padding(self) -> tuple[tuple[int, int], ...] | None:
+        """`pads`, where all are numbers."""
+        found = tuple((p, q) for p, q in self.pads if isinstance(p, int) and isinstance(q, int))
+        return found if len(found) == len(self.pads) else None
+
 
 def window(
     dims: Sequence[Dim],

@@ -113,11 +113,11 @@ def Pad(
         if mode == "reflect":
             _check_mirrored(axis, data.shape[axis], *padding[axis])
         if any(pad):
-            inner = np.take(inner, _source_indices(inner.shape[axis], pad, mode), axis)
+            inner = np.take(inner, source_indices(inner.shape[axis], pad, mode), axis)
     return inner
 
 
-def _source_indices(n: int, pad: tuple[int, int], mode: str) -> Tensor:
+def source_indices(n: int, pad: tuple[int, int], mode: str) -> Tensor:
     """Which of `n` entries stands at each place of the padded axis."""
     every = np.arange(n)
     match mode:
