@@ -81,3 +81,9 @@ def test_what_wraps_to_integers_that_single_precision_lacks_is_refused(tmp_path,
     steps = [node("Sub", ["i", "five"], ["j"]), node("Cast", ["j"], ["r"], to=to)]
     with pytest.raises(DiagnosticError, match=f"wrap to {dtype}"):
         saved(tmp_path, of_places(*steps, dtype="int64"), FAR, constants)
+
+
+@pytest.mark.parametrize("given", ["k,x", "x,k"])
+def test_a_remainder_knows_which_operand_is_the_number(tmp_path, given):
+    x = np.array([[1.5, 2.25, -3.25, 4.0]], np.float32)
+    check(tmp_path, [node("Mod", given.split(","), ["y"], fmod=1)], {"x": x}, {"k": np.float32(7)})

@@ -41,7 +41,7 @@ def both(b: Builder, name: str, x: Value, y: Value) -> Value:
     if second is not None and folded(x) is None:
         return by_number(b, name, x, second)
     if first is not None and folded(y) is None:
-        return by_number(b, f"-{name}" if name in ("sub", "div", "pow") else name, y, first)
+        return by_number(b, f"-{name}" if f"-{name}" in BINARY else name, y, first)
     fact = TensorFact(DType.FLOAT32, broadcast(b.dims(x), b.dims(y)))
     blobs, batch = joining(b, x, y)
     return settled(b, emitted(b, "BinaryOp", *blobs, fact=fact, p0=BINARY.index(name)), batch)
