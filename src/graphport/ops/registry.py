@@ -128,7 +128,7 @@ def load(dialect: str) -> None:
 
 @cache
 def _load_family(family: str, dialect: str) -> None:
-    """Import the module of a family in a dialect's folder, and those whose names go on after it: `pooling_roi`."""
+    """Import the module of a family in a dialect's folder, and those whose names go on after it: `pooling_regions`."""
     package = dialect.replace(".", "_")
     for name in _modules(package) if package in dialects() else ():
         if name == family or name.startswith(f"{family}_"):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.dialects.operands import as_scalar, index, scalar, vector
+import numpy as np
+
+from graphport.ops.dialects.operands import as_scalar, index, scalar, transposed, vector
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Concat, Expand, Shape
 
 if TYPE_CHECKING:
@@ -44,3 +47,9 @@ def cut(b: Builder, x: Value, start: int, stop: int, axis: int, step: int = 1) -
 def fill(b: Builder, number: float, dtype: DType, *parts: Value | int) -> Value:
     """A tensor of one number."""
     return b(Expand, scalar(b, number, dtype), joined(b, *parts))
+
+
+def mixed(b: Builder, x: Value, axis: int, matrix: Value) -> Value:
+    """One axis by the product with a matrix, which has the shares of each old entry in the new ones."""
+    order = [*(other for other in range(len(b.dims(x))) if other != axis), axis]
+    return transposed(b, b(MatMul, transposed(b, x, order), matrix), np.argsort(order).tolist())

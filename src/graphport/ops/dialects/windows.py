@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from graphport.core.dims import Dim
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir.graph import Value
+from graphport.ops.dialects.operands import sizes
 from graphport.ops.pages.convolution.transposed import transposed_window
 from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.views.convolution import ConvIntegerView, ConvTransposeView, ConvView, QLinearConvView
@@ -47,6 +48,16 @@ def window_options(op: Convolution | ConvTransposeView | Pool) -> dict[str, Any]
             return stated | {"ceil_mode": op.ceil_mode}
         case _:
             return stated
+
+
+def padding_of(slid: Window) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The padding before and behind each axis, as numbers.
+
+    Raises:
+        UnsupportedError: some of it is not known before a run.
+    """
+    begins, ends = zip(*slid.pads, strict=True)
+    return sizes(begins, "padding"), sizes(ends, "padding")
 
 
 def _dims(value: Value) -> tuple[Dim, ...]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.openvino.reshape_spaces import Length, lengths, shaped
+from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.reshape_spaces import Length, lengths, parted, shaped, times
 from graphport.ops.dialects.operands import cast, dtype_of, index, scalar, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Log, Mul, Round, Sqrt, Sub
@@ -66,32 +67,8 @@ def fake_convert(
     return b(Div, narrow if shift is None else b(Add, narrow, shift), scale)
 
 
-_RED, _GREEN, _BLUE = ((0.0, 1.596), (-0.391, -0.813), (2.018, 0.0))
+_COLOURS = {"R": (0.0, 1.596), "G": (-0.391, -0.813), "B": (2.018, 0.0)}
 """Shares of U and V, after 128 is taken away, in each colour; 1.164 times Y, after 16, is in all of them."""
-
-
-@lower("openvino", "opset8.NV12toRGB")
-def nv12_to_rgb(b: Builder, y: Value, uv: Value | None = None) -> Value:
-    """Red, green and blue [N, H, W, 3] of brightness and, at half the size, both chroma side by side."""
-    return _coloured(b, *_nv12(b, y, uv), (_RED, _GREEN, _BLUE))
-
-
-@lower("openvino", "opset8.NV12toBGR")
-def nv12_to_bgr(b: Builder, y: Value, uv: Value | None = None) -> Value:
-    """Blue, green and red of the same."""
-    return _coloured(b, *_nv12(b, y, uv), (_BLUE, _GREEN, _RED))
-
-
-@lower("openvino", "opset8.I420toRGB")
-def i420_to_rgb(b: Builder, y: Value, u: Value | None = None, v: Value | None = None) -> Value:
-    """Red, green and blue [N, H, W, 3] of brightness and, at half the size, both chroma one after the other."""
-    return _coloured(b, *_i420(b, y, u, v), (_RED, _GREEN, _BLUE))
-
-
-@lower("openvino", "opset8.I420toBGR")
-def i420_to_bgr(b: Builder, y: Value, u: Value | None = None, v: Value | None = None) -> Value:
-    """Blue, green and red of the same."""
-    return _coloured(b, *_i420(b, y, u, v), (_BLUE, _GREEN, _RED))
 
 
 def _rows(b: Builder, x: Value, start: Length, stop: Length) -> Value:
@@ -99,17 +76,10 @@ def _rows(b: Builder, x: Value, start: Length, stop: Length) -> Value:
     return b(Slice, x, *ends, vector(b, [1]))
 
 
-def _times(b: Builder, length: Length, factor: int, part: int = 1) -> Length:
-    """A length, `factor` times, parted in `part`."""
-    if isinstance(length, int):
-        return length * factor // part
-    return b(Div, b(Mul, length, vector(b, [factor])), vector(b, [part]))
-
-
 def _picture(b: Builder, y: Value, *, is_single: bool) -> tuple[Length, Length, Length]:
     """Batch, height and width of the picture whose planes stand one below the other."""
     n, rows, width, *_ = lengths(b, y)
-    height = _times(b, rows, 2, 3) if is_single else rows
+    height = parted(b, times(b, rows, 2), 3) if is_single else rows
     if any(isinstance(side, int) and side % 2 for side in (height, width)):
         message = f"a picture of {height} by {width} places"
         raise UnsupportedError(message)
@@ -117,34 +87,38 @@ def _picture(b: Builder, y: Value, *, is_single: bool) -> tuple[Length, Length, 
 
 
 def _nv12(b: Builder, y: Value, uv: Value | None) -> tuple[Value, Value, Value]:
+    """Brightness and, at half the size, both chroma, which come side by side."""
     n, height, width = _picture(b, y, is_single=uv is None)
-    pairs = _rows(b, y, height, _times(b, height, 3, 2)) if uv is None else uv
+    pairs = _rows(b, y, height, parted(b, times(b, height, 3), 2)) if uv is None else uv
     bright = _rows(b, y, 0, height) if uv is None else y
-    pairs = shaped(b, pairs, [n, _times(b, height, 1, 2), _times(b, width, 1, 2), 2])
+    pairs = shaped(b, pairs, [n, parted(b, height, 2), parted(b, width, 2), 2])
     u, v = (b(Gather, pairs, vector(b, [place]), axis=3) for place in (0, 1))
     return bright, u, v
 
 
 def _i420(b: Builder, y: Value, u: Value | None, v: Value | None) -> tuple[Value, Value, Value]:
+    """The same of chroma that come one after the other."""
     if u is not None and v is not None:
         return y, u, v
     n, height, width = _picture(b, y, is_single=True)
-    quarter = _times(b, height, 1, 2), _times(b, width, 1, 2)
+    quarter = parted(b, height, 2), parted(b, width, 2)
     # Behind the brightness stand both chroma, each a quarter of its places.
-    both = shaped(b, _rows(b, y, height, _times(b, height, 3, 2)), [n, 2, *quarter, 1])
+    both = shaped(b, _rows(b, y, height, parted(b, times(b, height, 3), 2)), [n, 2, *quarter, 1])
     u, v = (b(Gather, both, index(b, place), axis=1) for place in (0, 1))
     return _rows(b, y, 0, height), u, v
 
 
-def _coloured(b: Builder, y: Value, u: Value, v: Value, colours: Sequence[tuple[float, float]]) -> Value:
+def _coloured(b: Builder, parts: tuple[Value, Value, Value], colours: str) -> Value:
+    """The colours that are named by their letters [N, H, W, 3]; what is no real number is rounded."""
+    y, u, v = parts
     dtype = dtype_of(y)
     number = [scalar(b, n, DType.FLOAT32) for n in (16, 128, 1.164, 0, 255)]
     bright = b(Mul, b(Sub, cast(b, y, DType.FLOAT32), number[0]), number[2])
     chroma = [b(Sub, _doubled(b, cast(b, each, DType.FLOAT32)), number[1]) for each in (u, v)]
     planes: list[Value] = []
-    for shares in colours:
+    for colour in colours:
         plane = bright
-        for share, each in zip(shares, chroma, strict=True):
+        for share, each in zip(_COLOURS[colour], chroma, strict=True):
             if share:
                 plane = b(Add, plane, b(Mul, each, scalar(b, share, DType.FLOAT32)))
         planes.append(b(Clip, plane, number[3], number[4]))
@@ -157,7 +131,7 @@ def _doubled(b: Builder, x: Value) -> Value:
     n, h, w, *_ = lengths(b, x)
     wide = shaped(b, x, [n, h, 1, w, 1, 1])
     spread = b(Tile, wide, vector(b, [1, 1, 2, 1, 2, 1]))
-    return shaped(b, spread, [n, _times(b, h, 2), _times(b, w, 2), 1])
+    return shaped(b, spread, [n, times(b, h, 2), times(b, w, 2), 1])
 
 
 _BRIGHTNESS = (0.257, 0.504, 0.098)
@@ -165,25 +139,14 @@ _CHROMA = ((-0.148, -0.291, 0.439), (0.439, -0.368, -0.071))
 """Shares of red, green and blue in Y, before 16 is added, and in U and V, before 128 is."""
 
 
-@lower("openvino", "opset17.RGBtoNV12")
-def rgb_to_nv12(b: Builder, x: Value, *, single_plane: bool = True) -> tuple[Value, ...]:
-    """Brightness of red, green and blue [N, H, W, 3], and both chroma, of which four places share one."""
-    return _planes(b, x, (0, 1, 2), single_plane=single_plane)
-
-
-@lower("openvino", "opset17.BGRtoNV12")
-def bgr_to_nv12(b: Builder, x: Value, *, single_plane: bool = True) -> tuple[Value, ...]:
-    """The same of blue, green and red."""
-    return _planes(b, x, (2, 1, 0), single_plane=single_plane)
-
-
-def _planes(b: Builder, x: Value, order: Sequence[int], *, single_plane: bool) -> tuple[Value, ...]:
+def _planes(b: Builder, x: Value, order: Sequence[int], single_plane: bool) -> tuple[Value, ...]:
+    """Brightness of three colours [N, H, W, 3], and both chroma, of which four places share one."""
     dtype = dtype_of(x)
     if not dtype.is_floating:
         message = f"colours of {dtype}: no document says how means of them are rounded"
         raise UnsupportedError(message)
     n, height, width, *_ = lengths(b, x)
-    half = _times(b, height, 1, 2), _times(b, width, 1, 2)
+    half = parted(b, height, 2), parted(b, width, 2)
     bright = _mixed(b, x, [_BRIGHTNESS[place] for place in order], 16)
     sides = [_mixed(b, x, [shares[place] for place in order], 128) for shares in _CHROMA]
     apart = shaped(b, b(Concat, *sides, axis=3), [n, half[0], 2, half[1], 2, 2])
@@ -196,3 +159,13 @@ def _planes(b: Builder, x: Value, order: Sequence[int], *, single_plane: bool) -
 def _mixed(b: Builder, x: Value, shares: Sequence[float], shift: float) -> Value:
     total = b(ReduceSum, b(Mul, x, b.like(x, shares)), vector(b, [3]), keepdims=1)
     return b(Clip, b(Add, total, b.like(x, shift)), b.like(x, 0), b.like(x, 255))
+
+
+ROWS.having(nv12=_nv12, i420=_i420, coloured=_coloured, planes=_planes).lower("""
+opset8.NV12toRGB(y, uv=None) -> coloured(nv12(y, uv), "RGB")
+opset8.NV12toBGR(y, uv=None) -> coloured(nv12(y, uv), "BGR")
+opset8.I420toRGB(y, u=None, v=None) -> coloured(i420(y, u, v), "RGB")
+opset8.I420toBGR(y, u=None, v=None) -> coloured(i420(y, u, v), "BGR")
+opset17.RGBtoNV12(x, *, single_plane=True) -> planes(x, [0, 1, 2], single_plane)
+opset17.BGRtoNV12(x, *, single_plane=True) -> planes(x, [2, 1, 0], single_plane)
+""")

@@ -16,10 +16,15 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.captures import copied
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.openvino.control_bodies import Edges, Map
 from graphport.ops.dialects.operands import vector
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop
+
+Map = tuple[tuple[int, ...], ...]
+"""Which value outside belongs to which place of a body, and how it is cut, where it is."""
+Edges = tuple[tuple[int, int], ...]
+"""Which results of a body are operands of its next round."""
+
 
 _LOWEST = -(1 << 62)
 """The end of a slice that goes backward through all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.captures import captured, close, copied, facts_of_results
-from graphport.ops.dialects.openvino.control_bodies import Map
 from graphport.ops.dialects.operands import index, vector
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop, Scan
+
+if TYPE_CHECKING:
+    from graphport.ops.dialects.openvino.control import Map
 
 
 @If.lift("openvino")

@@ -11,6 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.openvino.convolution_windows import Sliding
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
+from graphport.ops.dialects.windows import padding_of
 from graphport.ops.pages.arithmetic import Mul, Sub
 from graphport.ops.pages.comparison import Greater, Where
 from graphport.ops.pages.convolution import Conv
@@ -36,16 +37,14 @@ def binary_convolution(b: Builder, op: Sliding, x: Value, filters: Value, *, mod
         message = f"a binary convolution of mode {mode!r}"
         raise UnsupportedError(message)
     dtype = dtype_of(x)
-    wide = DType.FLOAT32
     # Of one byte or more, only real numbers can be below 0.
     signs = b(Where, b(Greater, x, b.like(x, 0)), b.constant(np.float32(1)), b.constant(np.float32(-1)))
-    weights = b(
-        Sub, b(Mul, cast(b, _lowest_first(b, filters), wide), b.constant(np.float32(2))), b.constant(np.float32(1))
-    )
+    bits = cast(b, _lowest_first(b, filters), DType.FLOAT32)
+    weights = b(Sub, b(Mul, bits, b.like(bits, 2)), b.like(bits, 1))
     stated = op.borders(len(b.dims(filters)) - 2)
     if pad_value != 0:
         slid = window(b.dims(x)[2:], b.dims(filters)[2:], **stated)
-        starts, stops = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
+        starts, stops = padding_of(slid)
         edge = b.constant(np.float32(1 if pad_value == 1 else -1))
         signs = b(Pad, signs, vector(b, [0, 0, *starts, 0, 0, *stops]), edge)
         stated |= {"pads": None, "auto_pad": None}

@@ -12,15 +12,9 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.extents import counted, entry, extent, joined
-from graphport.ops.dialects.openvino.convolution_windows import (
-    Sliding,
-    biased,
-    borders,
-    columns_kernel,
-    convolved,
-    window_words,
-)
+from graphport.ops.dialects.openvino.convolution_windows import Sliding, biased, borders, convolved, window_words
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, sizes, vector
+from graphport.ops.dialects.windows import padding_of
 from graphport.ops.pages.arithmetic import Add, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
 from graphport.ops.pages.convolution import DeformConv
@@ -55,24 +49,12 @@ def deformable_convolution(
     kernel = sizes(b.dims(filters)[2:], "the kernel")
     stated = op.borders(len(kernel))
     if "auto_pad" in stated:
-        slid = window(b.dims(x)[2:], kernel, **stated)
-        begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
-        stated = stated | {"auto_pad": None, "pads": (*begins, *ends)}
-    stated.pop("auto_pad", None)
+        begins, ends = padding_of(window(b.dims(x)[2:], kernel, **stated))
+        stated |= {"auto_pad": None, "pads": (*begins, *ends)}
     if not bilinear_interpolation_pad:
         offsets = _held(b, x, offsets, kernel, stated, deformable_group)
-    return b(
-        DeformConv,
-        x,
-        filters,
-        offsets,
-        None,
-        mask,
-        group=group,
-        offset_group=deformable_group,
-        kernel_shape=kernel,
-        **stated,
-    )
+    stated |= {"group": group, "offset_group": deformable_group, "kernel_shape": kernel}
+    return b(DeformConv, x, filters, offsets, None, mask, **stated)
 
 
 def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: dict[str, Any], groups: int) -> Value:
@@ -82,11 +64,8 @@ def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: d
     """
     apart = b(Reshape, offsets, joined(b, 0, groups, prod(kernel), 2, *(extent(b, offsets, axis) for axis in (2, 3))))
     taps = np.indices(kernel).reshape(2, -1)
-    strides, dilations, pads = (
-        stated["strides"] or (1, 1),
-        stated["dilations"] or (1, 1),
-        stated.get("pads") or (0, 0, 0, 0),
-    )
+    strides, dilations = (stated[name] or (1, 1) for name in ("strides", "dilations"))
+    pads = stated.get("pads") or (0, 0, 0, 0)
     parts: list[Value] = []
     for axis in (0, 1):
         every = b(Mul, counted(b, extent(b, offsets, 2 + axis)), scalar(b, strides[axis], DType.INT64))
@@ -104,8 +83,8 @@ def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: d
 
 @DeformConvView.lift("openvino")
 def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
-    stated = {"auto_pad": "NOTSET", "dilations": op.dilations, "pads": op.pads, "strides": op.strides}
-    words = window_words(len(b.dims(op.w)) - 2, stated, b.dims(op.w)[2:], b.dims(op.x)[2:])
+    stated: dict[str, Any] = {"dilations": op.dilations, "pads": op.pads, "strides": op.strides}
+    words = window_words(window(b.dims(op.x)[2:], b.dims(op.w)[2:], **stated), "NOTSET")
     words |= {"group": op.group, "deformable_group": op.offset_group, "bilinear_interpolation_pad": True}
     y = emit(b, "opset8.DeformableConvolution", op.x, op.offset, op.w, *([] if op.mask is None else [op.mask]), **words)
     return (biased(b, y, op.b, len(b.dims(op.w)) - 2),)
@@ -129,7 +108,10 @@ def extract_image_patches(
     stated = borders(len(sizes), strides, (0, 0), (0, 0), rates, auto_pad)
     dtype = dtype_of(x)
     wide = dtype if dtype.is_floating else DType.FLOAT32
-    copied = convolved(b, cast(b, x, wide), b.constant(columns_kernel(channels, sizes, wide), wide), channels, stated)
+    # Filters [channels * taps, 1, *sizes] each of which copies one entry of its window.
+    taps = np.eye(prod(sizes)).reshape(-1, 1, *sizes)
+    filters = b.constant(np.tile(taps, (channels, *[1] * (len(sizes) + 1))).astype(wide.numpy), wide)
+    copied = convolved(b, cast(b, x, wide), filters, channels, stated)
     # Filters came channel by channel, the result is place by place.
     order = np.arange(reserve(channels, *sizes)).reshape(channels, -1).T.reshape(-1)
     return cast(b, b(Gather, copied, vector(b, [int(n) for n in order]), axis=1), dtype)

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit
+from graphport.ops.declare import lower
 from graphport.ops.dialects.openvino.convolution_windows import (
     Sliding,
     biased,
     check_entries,
     check_space,
+    emitted_by_group,
     joined_groups,
+    steps,
+    window_words,
 )
-from graphport.ops.dialects.openvino.emitting import emitted_reshape
-from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, sizes, vector
+from graphport.ops.dialects.openvino.emitting import emitted_pad
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, needed, sizes, vector
 from graphport.ops.dialects.windows import transposed_window_of
 from graphport.ops.folded import folded
 from graphport.ops.pages.convolution import ConvTranspose
@@ -69,10 +71,7 @@ def _conv_transpose(b: Builder, op: Gradient, x: Value, w: Value, group: int, ou
         check_entries(rank, pads_begin=op.pads_begin, pads_end=op.pads_end)
         cut = list(zip(op.pads_begin or zeros, op.pads_end or zeros, strict=True))
     if output_shape is not None:
-        wanted = integers(output_shape)
-        if wanted is None:
-            message = "the shape of what is painted must be constant"
-            raise UnsupportedError(message)
+        wanted = needed(output_shape, "the shape of what is painted")
         dims = sizes(b.dims(x)[2:], "what is painted in a given shape")
         full = [
             (n - 1) * s + (k - 1) * d + 1 + e
@@ -112,28 +111,13 @@ def _trimmed(
     ends = [end - more for (_, end), more in zip(cut, extra, strict=True)]
     more = [max(-end, 0) for end in ends]
     begins = [begin for begin, _ in cut]
+    stated = steps(strides, dilations) | {"group": group, "kernel_shape": tuple(kernel)}
     if min(begins) < 0 or any(n >= max(s, d) for n, s, d in zip(more, strides, dilations, strict=True)):
-        whole = b(ConvTranspose, x, w, group=group, kernel_shape=tuple(kernel), **_steps(strides, dilations))
         edges = [-n for n in (0, 0, *begins, 0, 0, *ends)]
-        return b(Pad, whole, vector(b, edges))
+        return b(Pad, b(ConvTranspose, x, w, **stated), vector(b, edges))
     pads = (*begins, *(max(end, 0) for end in ends))
-    return b(
-        ConvTranspose,
-        x,
-        w,
-        group=group,
-        kernel_shape=tuple(kernel),
-        pads=pads if any(pads) else None,
-        output_padding=tuple(more) if any(more) else None,
-        **_steps(strides, dilations),
-    )
-
-
-def _steps(strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
-    return {
-        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
-        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
-    }
+    stated |= {"pads": pads if any(pads) else None, "output_padding": tuple(more) if any(more) else None}
+    return b(ConvTranspose, x, w, **stated)
 
 
 @ConvTransposeView.lift("openvino")
@@ -141,32 +125,14 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     kernel = sizes(b.dims(op.w)[2:], "the kernel")
     check_space(len(kernel))
     geometry = transposed_window_of(op)
-    begins, ends = (sizes(side, "padding") for side in zip(*geometry.pads, strict=True))
-    words: dict[str, Any] = {
-        "strides": geometry.strides,
-        "dilations": geometry.dilations,
-        "pads_begin": begins,
-        "pads_end": ends,
-        "auto_pad": "explicit",
-        "output_padding": op.output_padding or (0,) * len(kernel),
-    }
-    full = [
-        (n - 1) * s + (k - 1) * d + 1 + e - p - q
-        for n, s, k, d, e, p, q in zip(
-            b.dims(op.x)[2:],
-            geometry.strides,
-            kernel,
-            geometry.dilations,
-            words["output_padding"],
-            begins,
-            ends,
-            strict=True,
-        )
-    ]
-    if list(full) != list(geometry.lengths):
+    words = window_words(geometry, "NOTSET") | {"output_padding": op.output_padding or (0,) * len(kernel)}
+    begins, ends, extra = words["pads_begin"], words["pads_end"], words["output_padding"]
+    axes = zip(b.dims(op.x)[2:], geometry.strides, kernel, geometry.dilations, extra, begins, ends, strict=True)
+    full = [(n - 1) * s + (k - 1) * d + 1 + e - p - q for n, s, k, d, e, p, q in axes]
+    if full != list(geometry.lengths):
         # A shape that is larger than what is computed is zeros behind it.
         missing = [out - n for n, out in zip(sizes(full), sizes(geometry.lengths), strict=True)]
-        words["output_padding"] = tuple(e + m for e, m in zip(words["output_padding"], missing, strict=True))
+        words["output_padding"] = tuple(e + m for e, m in zip(extra, missing, strict=True))
     x, edges = op.x, None
     around = _zeros_around(b, op.x) if max(geometry.strides) > 1 else None
     if around is not None:
@@ -177,14 +143,9 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
         ]
         words["pads_begin"], words["pads_end"] = (tuple(max(n, 0) for n in side) for side in kept)
         edges = [[0, 0, *(max(-n, 0) for n in side)] for side in kept]
-    if op.group == 1:
-        y = emit(b, "opset1.ConvolutionBackpropData", x, op.w, **words)
-    else:
-        depth, *rest = sizes(b.dims(op.w), "the shape of grouped filters")
-        parted = emitted_reshape(b, op.w, [op.group, depth // op.group, *rest])
-        y = emit(b, "opset1.GroupConvolutionBackpropData", x, parted, **words)
+    y = emitted_by_group(b, "ConvolutionBackpropData", x, op.w, op.group, words)
     if edges is not None and any(map(any, edges)):
-        y = emit(b, "opset12.Pad", y, *(vector(b, side) for side in edges), b.like(y, 0), pad_mode="constant")
+        y = emitted_pad(b, y, *edges)
     return (biased(b, y, op.b, len(b.dims(op.w)) - 2),)
 
 
@@ -241,7 +202,7 @@ def col2im(
     wide = dtype if dtype.is_floating and dtype.bits >= 32 else DType.FLOAT32
     columns = cast(b, b(Unsqueeze, x, vector(b, [0])) if is_single else x, wide)
     pads = (*(pads_begin or (0, 0)), *(pads_end or (0, 0)))
-    stated: dict[str, Any] = _steps(strides or (1, 1), dilations or (1, 1)) | {"pads": pads if any(pads) else None}
+    stated: dict[str, Any] = steps(strides or (1, 1), dilations or (1, 1)) | {"pads": pads if any(pads) else None}
     image = cast(b, b(Col2Im, columns, as_int64(b, output_size), as_int64(b, kernel_size), **stated), dtype)
     return b(Squeeze, image, vector(b, [0])) if is_single else image
 

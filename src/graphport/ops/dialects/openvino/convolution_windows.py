@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.convolution_extents import Vectors, same_padding, spatial
 from graphport.ops.dialects.openvino.emitting import emitted_cast, emitted_reshape
-from graphport.ops.dialects.openvino.matmul import requantized, shifted
+from graphport.ops.dialects.openvino.matmul import check_exact, requantized, shifted
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
-from graphport.ops.dialects.windows import window_options
+from graphport.ops.dialects.windows import Convolution, padding_of, window_options
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.convolution.window import window
+from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat
 from graphport.ops.view import Attributes
@@ -54,10 +53,7 @@ def borders(
     check_entries(rank, strides=strides, dilations=dilations)
     if is_explicit:
         check_entries(rank, pads_begin=pads_begin, pads_end=pads_end)
-    stated: dict[str, Any] = {
-        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
-        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
-    }
+    stated = steps(strides, dilations)
     if is_explicit:
         pads = (*(pads_begin or (0,) * rank), *(pads_end or (0,) * rank))
         return stated | {"pads": pads if any(pads) else None}
@@ -65,6 +61,14 @@ def borders(
         message = f"auto_pad is {auto_pad!r}"
         raise UnsupportedError(message)
     return stated | {"auto_pad": _AUTO[auto_pad]}
+
+
+def steps(strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
+    """Both in ONNX's words, `None` where they are 1 throughout."""
+    return {
+        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
+        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
+    }
 
 
 def check_entries(rank: int, **lists: Sequence[int]) -> None:
@@ -91,7 +95,8 @@ def convolved(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]
     kernel = tuple(dim for dim in b.dims(w)[2:] if isinstance(dim, int))
     known = kernel if len(kernel) == len(b.dims(w)) - 2 else None
     if stated.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER") and stated["dilations"]:
-        stated = _explicit(b, x, b.dims(w)[2:], stated)
+        # Not every runtime computes the padding of a window with gaps.
+        stated = with_numbers(b, x, b.dims(w)[2:], stated) or stated
         if stated["auto_pad"] and known is not None:
             x, stated = _padded(b, x, known, stated), stated | {"auto_pad": None}
     pads = stated.get("pads")
@@ -114,13 +119,12 @@ _EXACT = 16
 """Bits of integers that float32 has all of."""
 
 
-def _explicit(b: Builder, x: Value, kernel: Sequence[Dim], stated: dict[str, Any]) -> dict[str, Any]:
-    """Automatic padding of a dilated window as numbers, for not every runtime computes it."""
+def with_numbers(b: Builder, x: Value, kernel: Sequence[Dim], stated: dict[str, Any]) -> dict[str, Any] | None:
+    """A window in ONNX's words, with automatic padding as numbers; `None` where it is not known."""
     slid = window(b.dims(x)[2:], kernel, **stated)
     pads = [pad for pair in zip(*slid.pads, strict=True) for pad in pair]
-    if not all(isinstance(pad, int) for pad in pads):
-        return stated
-    return stated | {"auto_pad": None, "pads": tuple(pads)}
+    known = tuple(pad for pad in pads if isinstance(pad, int))
+    return stated | {"auto_pad": None, "pads": known} if len(known) == len(pads) else None
 
 
 def _padded(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]) -> Value:
@@ -173,23 +177,18 @@ def joined_groups(b: Builder, filters: Value) -> Value:
     return reshaped(b, filters, [group * first, *rest])
 
 
-def window_words(rank: int, stated: dict[str, Any], kernel: Sequence[Dim], dims: Sequence[Dim]) -> dict[str, Any]:
-    """ONNX's attributes of a window in OpenVINO's words.
+def window_words(slid: Window, auto_pad: str) -> dict[str, Any]:
+    """A window in OpenVINO's words.
 
     Raises:
-        ShapeError: as `window` has it.
+        UnsupportedError: it has more axes than there are words for, or padding that is not known.
     """
-    auto_pad = stated["auto_pad"]
-    slid = window(dims, kernel, **stated)
-    words: dict[str, Any] = {
-        "strides": slid.strides,
-        "dilations": slid.dilations,
-        "pads_begin": (0,) * rank,
-        "pads_end": (0,) * rank,
-    }
+    rank = len(slid.strides)
+    check_space(rank)
+    words: dict[str, Any] = {"strides": slid.strides, "dilations": slid.dilations}
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        return words | {"auto_pad": auto_pad.lower()}
-    begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
+        return words | {"pads_begin": (0,) * rank, "pads_end": (0,) * rank, "auto_pad": auto_pad.lower()}
+    begins, ends = padding_of(slid)
     return words | {"pads_begin": begins, "pads_end": ends, "auto_pad": "explicit"}
 
 
@@ -217,35 +216,31 @@ def slid_over(x: Value, rank: int) -> Sequence[Dim]:
     return (OPEN,) * rank if known is None else known[2:]
 
 
-def _emitted_conv(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]) -> Value:
+def _emitted_conv(b: Builder, x: Value, w: Value, op: Convolution) -> Value:
     rank = len(b.dims(w)) - 2
-    check_space(rank)
-    words = window_words(rank, stated, b.dims(w)[2:], slid_over(x, rank))
+    slid = window(slid_over(x, rank), b.dims(w)[2:], **window_options(op))
+    return emitted_by_group(b, "Convolution", x, w, op.group, window_words(slid, op.auto_pad))
+
+
+def emitted_by_group(b: Builder, word: str, x: Value, w: Value, group: int, words: dict[str, Any]) -> Value:
+    """A convolution by its word, or by that for groups, whose filters have an axis of groups in front."""
     if group == 1:
-        return emit(b, "opset1.Convolution", x, w, **words)
+        return emit(b, f"opset1.{word}", x, w, **words)
     maps, *rest = sizes(b.dims(w), "the shape of grouped filters")
-    return emit(b, "opset1.GroupConvolution", x, emitted_reshape(b, w, [group, maps // group, *rest]), **words)
+    return emit(b, f"opset1.Group{word}", x, emitted_reshape(b, w, [group, maps // group, *rest]), **words)
 
 
 @ConvView.lift("openvino")
 def lift_conv(b: Builder, op: ConvView) -> Lifted:
-    return (biased(b, _emitted_conv(b, op.x, op.w, op.group, window_options(op)), op.b, len(b.dims(op.w)) - 2),)
+    return (biased(b, _emitted_conv(b, op.x, op.w, op), op.b, len(b.dims(op.w)) - 2),)
 
 
 @ConvIntegerView.lift("openvino")
 def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
     """In float32, which holds the sum of a few hundred products of bytes exactly."""
-    _check_exact(b, op.w)
+    check_exact(b.dims(op.w)[1:])
     left, right = shifted(b, op.x, op.x_zero_point), shifted(b, op.w, _per_map(b, op.w_zero_point, op.w))
-    return (emitted_cast(b, _emitted_conv(b, left, right, op.group, window_options(op)), DType.INT32),)
-
-
-def _check_exact(b: Builder, w: Value) -> None:
-    """Each product of two differences of bytes takes 17 bits and a sign; float32 has 24."""
-    taps = b.dims(w)[1:]
-    if not all(isinstance(n, int) for n in taps) or prod(sizes(taps)) > 1 << 8:
-        message = "sums of more products than float32 holds exactly"
-        raise UnsupportedError(message)
+    return (emitted_cast(b, _emitted_conv(b, left, right, op), DType.INT32),)
 
 
 def _per_map(b: Builder, parameter: Value | None, w: Value) -> Value | None:
@@ -259,24 +254,13 @@ def _per_map(b: Builder, parameter: Value | None, w: Value) -> Value | None:
 def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
     if not dtype_of(op.y_zero_point).is_integer:
         return None
-    _check_exact(b, op.w)
+    check_exact(b.dims(op.w)[1:])
     right = shifted(b, op.w, _per_map(b, op.w_zero_point, op.w))
-    total = _emitted_conv(b, shifted(b, op.x, op.x_zero_point), right, op.group, window_options(op))
+    total = _emitted_conv(b, shifted(b, op.x, op.x_zero_point), right, op)
     if op.b is not None:
         total = biased(b, total, emitted_cast(b, op.b, DType.FLOAT32), len(b.dims(op.w)) - 2)
-    per_map = (
-        op.w_scale
-        if b.dims(op.w_scale) in ((), (1,))
-        else emitted_reshape(b, op.w_scale, (1, -1, *[1] * (len(b.dims(op.w)) - 2)))
-    )
-    factor = emit(b, "opset1.Divide", emit(b, "opset1.Multiply", per_map, op.x_scale), op.y_scale)
+    scale = op.w_scale
+    if b.dims(scale) not in ((), (1,)):
+        scale = emitted_reshape(b, scale, (1, -1, *[1] * (len(b.dims(op.w)) - 2)))
+    factor = emit(b, "opset1.Divide", emit(b, "opset1.Multiply", scale, op.x_scale), op.y_scale)
     return (requantized(b, emit(b, "opset1.Multiply", total, factor), op.y_zero_point),)
-
-
-# Transposed convolutions
-
-
-def columns_kernel(channels: int, kernel: Sequence[int], dtype: DType) -> np.ndarray[Any, Any]:
-    """Filters [channels * prod(kernel), 1, *kernel] of a grouped convolution that copies each entry of its window."""
-    taps = prod(kernel)
-    return np.tile(np.eye(taps).reshape(taps, 1, *kernel), (channels, *[1] * (len(kernel) + 1))).astype(dtype.numpy)

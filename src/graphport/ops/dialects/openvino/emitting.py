@@ -63,6 +63,11 @@ def emitted_slice(b: Builder, x: Value, start: int, stop: int, axis: int, step: 
     return emit(b, "opset8.Slice", x, *(vector(b, [n]) for n in (start, stop, step, axis)))
 
 
+def emitted_pad(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
+    """`x` with zeros around it."""
+    return emit(b, "opset12.Pad", x, vector(b, begins), vector(b, ends), b.like(x, 0), pad_mode="constant")
+
+
 def emitted_extent(b: Builder, x: Value, axis: int) -> Value:
     """The length of an axis as a number of rank 0."""
     length = b.dims(x)[axis]

@@ -9,11 +9,12 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
 from graphport.ops.declare import lower
-from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, dtype_of, index, integers, vector
+from graphport.ops.dialects.extents import counted
+from graphport.ops.dialects.openvino.emitting import emitted_extent
+from graphport.ops.dialects.operands import as_int64, as_vector, cast, dtype_of, index, integers, vector
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.comparison import Equal
-from graphport.ops.pages.generate import ConstantOfShape, EyeLike, Range
+from graphport.ops.pages.generate import ConstantOfShape, EyeLike
 from graphport.ops.pages.reshape import Concat, Expand, Unsqueeze
 
 if TYPE_CHECKING:
@@ -52,23 +53,15 @@ def eye(
 
 def _diagonal(b: Builder, rows: Value, columns: Value, diagonal: Value, dtype: DType) -> Value:
     """Ones where a column is as far from its row as a run tells."""
-    zero, one = (index(b, n) for n in (0, 1))
-    down, across = (b(Range, zero, as_scalar(b, as_int64(b, side)), one) for side in (rows, columns))
+    down, across = (counted(b, as_int64(b, side)) for side in (rows, columns))
     wanted = b(Unsqueeze, b(Add, down, as_vector(b, diagonal)), vector(b, [1]))
     return cast(b, b(Equal, across, wanted), dtype)
 
 
 @EyeLike.lift("openvino")
 def lift_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Lifted:
-    shape = emit(b, "opset3.ShapeOf", input)
-    zero = index(b, 0)
-    dims = b.dims(input)
-    sizes = [
-        index(b, n) if isinstance(n, int) else emit(b, "opset8.Gather", shape, index(b, axis), zero)
-        for axis, n in enumerate(dims)
-    ]
-    wanted = dtype or dtype_of(input)
-    return b.word("opset9.Eye", *sizes, index(b, k), output_type=wanted)
+    sides = [emitted_extent(b, input, axis) for axis in (0, 1)]
+    return b.word("opset9.Eye", *sides, index(b, k), output_type=dtype or dtype_of(input))
 
 
 @ConstantOfShape.lift("openvino")

@@ -20,7 +20,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.openvino.emitting import emitted_reshape
+from graphport.ops.dialects.openvino.emitting import emitted_scalar
 from graphport.ops.dialects.operands import integers
 from graphport.ops.pages.generate import Constant, Range, constant_value
 
@@ -96,7 +96,7 @@ def range_of_one_type(b: Builder, start: Value, stop: Value, step: Value) -> Val
         message = f"start, stop and step are {', '.join(sorted(map(str, types)))}"
         raise ShapeError(message, "Range of operation set 1 takes one type; Range of set 4 takes several")
     if not types:
-        return _unknown(b, start, stop, step)
+        return b(Range, start, stop, step)
     return _range(b, (start, stop, step), types.pop())
 
 
@@ -135,10 +135,6 @@ def _check_numeric(role: str, dtype: DType) -> None:
     if not (dtype.is_integer or dtype.is_floating) or dtype.bits < 8:
         message = f"{role} is {dtype}"
         raise ShapeError(message, "it must be a number of 8 bits or more")
-
-
-def _unknown(b: Builder, start: Value, stop: Value, step: Value) -> Value:
-    return b(Range, start, stop, step)
 
 
 def _range(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) -> Value:
@@ -382,7 +378,7 @@ def _end(b: Builder, value: Value, dtype: DType) -> Value:
     known = integers(value)
     if known is not None and len(known) == 1 and not value.is_constant:
         return b.constant(np.array(known[0], dtype.numpy), dtype)
-    return emitted_reshape(b, value, ()) if b.dims(value) else value
+    return emitted_scalar(b, value)
 
 
 @Constant.lift("openvino")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,9 @@ from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose
 from graphport.ops.views.matmul import GemmView, QLinearMatMulView
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.dialects.emitting import Lifted
@@ -47,6 +51,8 @@ def _transposed(b: Builder, x: Value) -> Value:
 
 
 ROWS.lift("MatMul -> opset1.MatMul(a, b)")
+# Of matrices of at most four rows.
+ROWS.having(inverted=inverted).lower("opset14.Inverse(x, *, adjoint=False) -> inverted(x, adjoint=adjoint)")
 
 
 @GemmView.lift("openvino")
@@ -67,14 +73,17 @@ def lift_matmul_integer(
     """In float32, which holds the sum of a few hundred products of bytes exactly."""
     left = shifted(b, x, per_row(b, a_zero_point, x))
     right = shifted(b, y, b_zero_point)
-    _check_exact(b, x)
+    check_exact(b.dims(x)[-1:])
     return (emitted_cast(b, emit(b, "opset1.MatMul", left, right), DType.INT32),)
 
 
-def _check_exact(b: Builder, x: Value) -> None:
-    """Each product of two differences of bytes takes 17 bits and a sign; float32 has 24."""
-    length = b.dims(x)[-1]
-    if not isinstance(length, int) or length > 1 << 8:
+def check_exact(terms: Sequence[Dim]) -> None:
+    """Refuse sums of so many products; each one of two differences of bytes takes 17 bits and a sign, float32 has 24.
+
+    Raises:
+        UnsupportedError: there are more than float32 adds exactly, or nobody knows how many.
+    """
+    if not all(isinstance(n, int) for n in terms) or prod(sizes(terms)) > 1 << 8:
         message = "sums of more products than float32 holds exactly"
         raise UnsupportedError(message)
 
@@ -96,7 +105,7 @@ def shifted(b: Builder, x: Value, zero_point: Value | None) -> Value:
 def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
     if not dtype_of(op.y_zero_point).is_integer:
         return None
-    _check_exact(b, op.a)
+    check_exact(b.dims(op.a)[-1:])
     product = emit(
         b, "opset1.MatMul", shifted(b, op.a, per_row(b, op.a_zero_point, op.a)), shifted(b, op.b, op.b_zero_point)
     )
@@ -148,9 +157,3 @@ def grouped_matmul(b: Builder, x: Value, weights: Value, offsets: Value | None =
     left = b(Sub, b(Shape, x, start=0, end=1), start)
     parts.append(b(Expand, b.like(x, 0), b(Concat, left, b(Shape, weights, start=1, end=2), axis=0)))
     return b(Concat, *parts, axis=0)
-
-
-@lower("openvino", "opset14.Inverse")
-def inverse(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
-    """The inverse of each matrix in the last two axes, turned if told so; of at most four rows."""
-    return inverted(b, x, adjoint=adjoint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,18 +10,12 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.extents import cut
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.emitting import emitted_cast, emitted_reshape, renamed
 from graphport.ops.dialects.operands import dtype_of, needed, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.normalization import (
-    LRN,
-    InstanceNormalization,
-    LayerNormalization,
-    LpNormalization,
-    MeanVarianceNormalization,
-)
+from graphport.ops.pages.normalization import LRN, LayerNormalization
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.shapes import axis_indices
@@ -74,8 +68,7 @@ def _lift_training(
     centred = emit(b, "opset1.Subtract", x, own_mean)
     own_var = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), others, keep_dims=True)
     root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", own_var, epsilon))
-    channel = (-1, *[1] * (rank - 2))
-    factor, summand = (emitted_reshape(b, emitted_cast(b, each, dtype), channel) for each in (scale, bias))
+    factor, summand = (_per_channel(b, emitted_cast(b, each, dtype), x) for each in (scale, bias))
     scaled = emit(b, "opset1.Multiply", emit(b, "opset1.Divide", centred, root), factor)
     results = [emit(b, "opset1.Add", scaled, summand)]
     for kept, current in ((mean, own_mean), (var, own_var)):
@@ -131,21 +124,17 @@ def standardized(b: Builder, x: Value, axes: Sequence[int], *, eps: float, is_sc
     return b(Div, centred, deviation)
 
 
-def _mvn(b: Builder, x: Value, axes: Sequence[int], eps: float, mode: str = "inside_sqrt") -> Value:
-    return emit(b, "opset6.MVN", x, vector(b, axes), eps=eps, normalize_variance=True, eps_mode=mode)
-
-
 @LayerNormalizationView.lift("openvino")
 def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
     if op.stash_type != 1:
         return None
     rank, dtype = len(b.dims(op.x)), dtype_of(op.x)
-    axes = range(op.axis % rank, rank)
+    places = vector(b, range(op.axis % rank, rank))
     wide = emitted_cast(b, op.x, DType.FLOAT32)
     if b.count == 1:
-        results = [_mvn(b, wide, axes, op.epsilon)]
+        mvn: dict[str, Any] = {"eps": op.epsilon, "normalize_variance": True, "eps_mode": "inside_sqrt"}
+        results = [emit(b, "opset6.MVN", wide, places, **mvn)]
     else:
-        places = vector(b, axes)
         mean = emit(b, "opset1.ReduceMean", wide, places, keep_dims=True)
         centred = emit(b, "opset1.Subtract", wide, mean)
         variance = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), places, keep_dims=True)
@@ -170,24 +159,24 @@ def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
     return b.word("opset1.Multiply", y, op.scale)
 
 
-@InstanceNormalization.lift("openvino")
-def lift_instance_normalization(
-    b: Builder, input: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5
-) -> Lifted:
-    rank = len(b.dims(input))
-    channel = (-1, *[1] * (rank - 2))
-    y = emit(b, "opset1.Multiply", _mvn(b, input, range(2, rank), epsilon), emitted_reshape(b, scale, channel))
-    return b.word("opset1.Add", y, emitted_reshape(b, bias, channel))
+def _per_channel(b: Builder, numbers: Value, x: Value) -> Value:
+    """A number for each channel, beside `x`."""
+    return emitted_reshape(b, numbers, (-1, *[1] * (len(b.dims(x)) - 2)))
 
 
-ROWS.lift("""
+ROWS.having(per_channel=_per_channel, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).lift("""
 GroupNormalization -> opset12.GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+InstanceNormalization
+    -> y = opset6.MVN(input, spatial(input), eps=epsilon, normalize_variance=True, eps_mode="inside_sqrt");
+       opset1.Add(opset1.Multiply(y, per_channel(scale, input)), per_channel(b, input))
+MeanVarianceNormalization
+    -> opset6.MVN(x, vector(axes), eps=1e-9, normalize_variance=True, eps_mode="outside_sqrt")
+# Where the norm is 0 so is `input`, and the quotient by 1 is 0, too.
+LpNormalization
+    -> norm = opset4.ReduceL1(input, vector([axis]), keep_dims=True) if p == 1
+              else opset4.ReduceL2(input, vector([axis]), keep_dims=True);
+       opset1.Divide(input, opset1.Select(opset1.Equal(norm, 0.0), like(input, 1), norm))
 """)
-
-
-@MeanVarianceNormalization.lift("openvino")
-def lift_mean_variance_normalization(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Lifted:
-    return (_mvn(b, x, axes, 1e-9, "outside_sqrt"),)
 
 
 _WIDEST = 1024
@@ -221,7 +210,7 @@ def _windowed_mean(b: Builder, x: Value, axes: Sequence[int], size: int) -> Valu
         edges += [size // 2 if place == axis else 0 for place in range(rank)]
         wide = b(Pad, x, vector(b, edges))
         ends = [last if n == size - 1 else n + 1 - size for n in range(size)]
-        parts = [b(Slice, wide, *(vector(b, [n]) for n in (start, end, axis))) for start, end in enumerate(ends)]
+        parts = [cut(b, wide, start, end, axis) for start, end in enumerate(ends)]
         x = b(Sum, *parts)
     return b(Div, x, b.like(x, float(size) ** len(axes)))
 
@@ -243,13 +232,3 @@ def normalize_l2(b: Builder, x: Value, axes: Value, *, eps: float, eps_mode: str
     total = b(ReduceSum, b(Mul, x, x), places, noop_with_empty_axes=1)
     small = b.like(x, eps)
     return b(Div, x, b(Sqrt, b(Add, total, small) if eps_mode.lower() == "add" else b(Max, total, small)))
-
-
-@LpNormalization.lift("openvino")
-def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Lifted:
-    """Over the norm; where it is 0 so is `input`, and the quotient by 1 is 0, too."""
-    word = "opset4.ReduceL1" if p == 1 else "opset4.ReduceL2"
-    norm = emit(b, word, input, vector(b, [axis]), keep_dims=True)
-    is_zero = emit(b, "opset1.Equal", norm, 0.0)
-    safe = emit(b, "opset1.Select", is_zero, b.like(input, 1), norm)
-    return b.word("opset1.Divide", input, safe)

@@ -11,18 +11,19 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.declare import lower
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
 from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.openvino.emitting import emitted_reshape
-from graphport.ops.dialects.openvino.pooling_roi import bilinear_roi_pooling
+from graphport.ops.dialects.extents import mixed
+from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.convolution_windows import window_words
+from graphport.ops.dialects.openvino.emitting import emitted_pad, emitted_reshape
 from graphport.ops.dialects.openvino.reduction_rows import reduced
-from graphport.ops.dialects.operands import cast, dtype_of, index, needed, reshaped, sizes, transposed, vector
-from graphport.ops.dialects.windows import window_of
+from graphport.ops.dialects.operands import cast, dtype_of, index, needed, reshaped, sizes, vector
+from graphport.ops.dialects.windows import padding_of, window_of
 from graphport.ops.pages.convolution.window import Window
 from graphport.ops.pages.indexing import Gather, GatherElements
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.pooling import GlobalAveragePool, GlobalLpPool, GlobalMaxPool, MaxRoiPool
+from graphport.ops.pages.pooling import MaxRoiPool
 from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMean
 from graphport.ops.pages.reshape import Expand, Shape
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
@@ -39,26 +40,18 @@ if TYPE_CHECKING:
 def _words(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any], Window]:
     """ONNX's attributes of a window in OpenVINO's words."""
     slid = window_of(op)
-    rank = len(slid.strides)
-    if rank > 3:
-        message = f"a window over {rank} axes; OpenVINO has them over 1 to 3"
-        raise UnsupportedError(message)
-    words: dict[str, Any] = {"kernel": slid.kernel, "strides": slid.strides}
-    words |= {"pads_begin": (0,) * rank, "pads_end": (0,) * rank}
-    if op.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        return words | {"auto_pad": op.auto_pad.lower()}, slid
-    begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
-    words |= {"pads_begin": begins, "pads_end": ends, "auto_pad": "explicit"}
-    return (words | {"rounding_type": "ceil_torch"} if op.ceil_mode else words), slid
+    words = {"kernel": slid.kernel, **window_words(slid, op.auto_pad)}
+    if op.ceil_mode and words["auto_pad"] == "explicit":
+        words["rounding_type"] = "ceil_torch"
+    return words, slid
 
 
 @MaxPoolView.lift("openvino")
 def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
     if op.storage_order and b.count > 1:
         return None
-    words, slid = _words(op)
-    word = "opset14.MaxPool" if op.ceil_mode else "opset8.MaxPool"
-    return emits(b, word, b.count, op.x, dilations=slid.dilations, **words)
+    words, _ = _words(op)
+    return emits(b, "opset14.MaxPool" if op.ceil_mode else "opset8.MaxPool", b.count, op.x, **words)
 
 
 @AveragePoolView.lift("openvino")
@@ -68,9 +61,15 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     words["exclude_pad"] = not op.count_include_pad
     if op.ceil_mode and op.count_include_pad and any(p for side in slid.pads for p in side if p != 0):
         x, words = _padded_before(b, x, slid, words)
-    if any(gap != 1 for gap in slid.dilations):
-        return b.word("opset16.AvgPool", x, dilations=slid.dilations, **words)
-    return b.word("opset14.AvgPool" if op.ceil_mode else "opset1.AvgPool", x, **words)
+    return (_averaged(b, x, words, "opset14.AvgPool" if op.ceil_mode else "opset1.AvgPool"),)
+
+
+def _averaged(b: Builder, x: Value, words: dict[str, Any], word: str = "opset1.AvgPool") -> Value:
+    """Means under windows; only the newest word has gaps in them."""
+    dilations = words.pop("dilations")
+    if any(gap != 1 for gap in dilations):
+        return emit(b, "opset16.AvgPool", x, dilations=dilations, **words)
+    return emit(b, word, x, **words)
 
 
 def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) -> tuple[Value, dict[str, Any]]:
@@ -87,9 +86,7 @@ def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) ->
     # What is padded ends with the last window: none begins in what is left of the padding.
     ends = [min(edge, end) for (_, edge), (_, end) in zip(edges, pads, strict=True)]
     begins = [begin for begin, _ in pads]
-    padded = emit(
-        b, "opset12.Pad", x, vector(b, [0, 0, *begins]), vector(b, [0, 0, *ends]), b.like(x, 0), pad_mode="constant"
-    )
+    padded = emitted_pad(b, x, [0, 0, *begins], [0, 0, *ends])
     zeros = (0,) * len(dims)
     return padded, words | {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": True}
 
@@ -99,63 +96,33 @@ def lift_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
     """The mean of the powers under windows that hang over nothing, times their size."""
     slid = window_of(op)
     edges = _edges(b.dims(op.x)[2:], slid)
-    rank = len(slid.strides)
     powers = emit(b, "opset1.Power", emit(b, "opset1.Abs", op.x), float(op.p))
     if any(begin or end for begin, end in edges):
-        begins, ends = ([0, 0, *side] for side in zip(*edges, strict=True))
-        powers = emit(
-            b, "opset12.Pad", powers, vector(b, begins), vector(b, ends), b.like(op.x, 0), pad_mode="constant"
-        )
-    zeros = (0,) * rank
-    words: dict[str, Any] = {"kernel": slid.kernel, "strides": slid.strides, "pads_begin": zeros, "pads_end": zeros}
-    words |= {"exclude_pad": False}
-    if any(gap != 1 for gap in slid.dilations):
-        mean = emit(b, "opset16.AvgPool", powers, dilations=slid.dilations, **words)
-    else:
-        mean = emit(b, "opset1.AvgPool", powers, **words)
-    total = emit(b, "opset1.Multiply", mean, float(prod(op.kernel_shape)))
+        powers = emitted_pad(b, powers, *([0, 0, *side] for side in zip(*edges, strict=True)))
+    zeros = (0,) * len(slid.strides)
+    words: dict[str, Any] = {"kernel": slid.kernel, "strides": slid.strides, "dilations": slid.dilations}
+    words |= {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": False}
+    total = emit(b, "opset1.Multiply", _averaged(b, powers, words), float(prod(op.kernel_shape)))
     return b.word("opset1.Power", total, b.like(op.x, 1 / op.p))
 
 
 def _edges(dims: Sequence[Dim], slid: Window) -> list[tuple[int, int]]:
     """How much has to be added at both ends for the windows to stand on something, or to be cut off."""
-    axes = zip(
-        sizes(dims, "an extent"),
-        sizes(slid.kernel),
-        slid.strides,
-        slid.dilations,
-        slid.pads,
-        sizes(slid.lengths),
-        strict=True,
-    )
-    found: list[tuple[int, int]] = []
-    for n, k, s, d, pads, out in axes:
-        begin, _ = sizes(pads, "padding")
-        found.append((begin, max((out - 1) * s + (k - 1) * d + 1 - n - begin, 0)))
-    return found
+    begins, _ = padding_of(slid)
+    extents, kernel, lengths = sizes(dims, "an extent"), sizes(slid.kernel), sizes(slid.lengths)
+    axes = zip(extents, kernel, slid.strides, slid.dilations, begins, lengths, strict=True)
+    return [(begin, max((out - 1) * s + (k - 1) * d + 1 - n - begin, 0)) for n, k, s, d, begin, out in axes]
 
 
-def _spatial(b: Builder, x: Value) -> Value:
-    return vector(b, range(2, len(b.dims(x))))
-
-
-@GlobalAveragePool.lift("openvino")
-def lift_global_average_pool(b: Builder, x: Value) -> Lifted:
-    return (reduced(b, "opset1.ReduceMean", x, _spatial(b, x), 1),)
-
-
-@GlobalMaxPool.lift("openvino")
-def lift_global_max_pool(b: Builder, x: Value) -> Lifted:
-    return (reduced(b, "opset1.ReduceMax", x, _spatial(b, x), 1),)
-
-
-@GlobalLpPool.lift("openvino")
-def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Lifted:
-    if p in (1, 2):
-        return (reduced(b, f"opset4.ReduceL{p}", x, _spatial(b, x), 1),)
-    powers = emit(b, "opset1.Power", emit(b, "opset1.Abs", x), float(p))
-    total = reduced(b, "opset1.ReduceSum", powers, _spatial(b, x), 1)
-    return b.word("opset1.Power", total, b.like(x, 1 / p))
+ROWS.having(reduced=reduced, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).lift("""
+GlobalAveragePool -> reduced("opset1.ReduceMean", x, spatial(x), 1)
+GlobalMaxPool -> reduced("opset1.ReduceMax", x, spatial(x), 1)
+GlobalLpPool
+    -> p == 1: reduced("opset4.ReduceL1", x, spatial(x), 1)
+    -> p == 2: reduced("opset4.ReduceL2", x, spatial(x), 1)
+    -> powers = opset1.Power(opset1.Abs(x), p);
+       opset1.Power(reduced("opset1.ReduceSum", powers, spatial(x), 1), 1 / p)
+""")
 
 
 # Adaptive poolings
@@ -173,7 +140,7 @@ def adaptive_avg_pool(b: Builder, x: Value, output_shape: Value) -> Value:
         if decide_equal(n, out):
             continue
         axis = rank - len(wanted) + number
-        x = _averaged(b, x, axis, n, out) if isinstance(n, int) else pooled(b, x, axis, out, ReduceMean)
+        x = _evened(b, x, axis, n, out) if isinstance(n, int) else pooled(b, x, axis, out, ReduceMean)
     return x
 
 
@@ -181,16 +148,14 @@ def _regions(length: int, out: int) -> list[tuple[int, int]]:
     return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
 
 
-def _averaged(b: Builder, x: Value, axis: int, length: int, out: int) -> Value:
+def _evened(b: Builder, x: Value, axis: int, length: int, out: int) -> Value:
     """One axis by the product with a matrix that holds each region's shares."""
-    rank, dtype = len(b.dims(x)), dtype_of(x)
-    order = [*(other for other in range(rank) if other != axis), axis]
+    dtype = dtype_of(x)
     reserve(length, out)
-    numbers = np.zeros((length, out))
+    shares = np.zeros((length, out))
     for i, (begin, end) in enumerate(_regions(length, out)):
-        numbers[begin:end, i] = 1 / (end - begin)
-    means = b(MatMul, transposed(b, x, order), b.constant(numbers.astype(dtype.numpy), dtype))
-    return transposed(b, means, [int(place) for place in np.argsort(order)])
+        shares[begin:end, i] = 1 / (end - begin)
+    return mixed(b, x, axis, b.constant(shares.astype(dtype.numpy), dtype))
 
 
 @lower("openvino", "opset8.AdaptiveMaxPool")
@@ -215,57 +180,28 @@ def adaptive_max_pool(
         every = np.arange(prod(dims)).reshape(dims)[tuple(slice(*ends) for ends in place)].reshape(-1)
         # A smaller region reads its first entry more than once.
         table[row] = np.concatenate([every, np.repeat(every[:1], most - every.size)])
-    flat = reshaped(b, x, [*(0 if not isinstance(n, int) else n for n in lead), prod(dims)])
-    read = b(Gather, flat, b.constant(table), axis=-1)
-    shape = [*(0 if not isinstance(n, int) else n for n in lead), *wanted]
+    front = [n if isinstance(n, int) else 0 for n in lead]
+    read = b(Gather, reshaped(b, x, [*front, prod(dims)]), b.constant(table), axis=-1)
+    shape = [*front, *wanted]
     y = reshaped(b, b(ReduceMax, read, vector(b, [-1]), keepdims=0), shape)
     if b.count == 1:
         return (y,)
     first = b(ArgMax, read, axis=-1, keepdims=1)
     every = b.constant(table.reshape(*[1] * len(lead), *table.shape))
-    places = b(GatherElements, _spread(b, every, read), first, axis=-1)
+    places = b(GatherElements, b(Expand, every, b(Shape, read)), first, axis=-1)
     return y, cast(b, reshaped(b, places, shape), index_element_type)
 
 
-def _spread(b: Builder, table: Value, like: Value) -> Value:
-    return b(Expand, table, b(Shape, like))
-
-
 # Regions of interest
-
-
-@lower("openvino", "opset2.ROIPooling")
-def roi_pooling(
-    b: Builder,
-    x: Value,
-    rois: Value,
-    *,
-    output_size: tuple[int, ...] = (),
-    output_roi: tuple[int, ...] = (),
-    pooled_h: int = 0,
-    pooled_w: int = 0,
-    spatial_scale: float,
-    method: str = "max",
-) -> Value:
-    """The largest entry of each cell of a region, or what is between entries at corners of a grid."""
-    del output_roi
-    shape = (pooled_h, pooled_w) if pooled_h and pooled_w else output_size
-    if method == "bilinear":
-        return bilinear_roi_pooling(b, x, rois, shape)
-    if method != "max":
-        message = f"pooling of regions by {method}"
-        raise UnsupportedError(message)
-    return b(MaxRoiPool, x, rois, pooled_shape=shape, spatial_scale=spatial_scale)
 
 
 @MaxRoiPool.lift("openvino")
 def lift_max_roi_pool(
     b: Builder, x: Value, rois: Value, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0
 ) -> Lifted:
-    height, width = pooled_shape
-    stated: dict[str, Any] = {"output_roi": tuple(pooled_shape), "output_size": tuple(pooled_shape)}
-    stated |= {"pooled_h": height, "pooled_w": width, "spatial_scale": spatial_scale}
-    return b.word("opset2.ROIPooling", x, rois, method="max", **stated)
+    shape = tuple(pooled_shape)
+    stated: dict[str, Any] = {"output_roi": shape, "output_size": shape, "pooled_h": shape[0], "pooled_w": shape[1]}
+    return b.word("opset2.ROIPooling", x, rois, method="max", spatial_scale=spatial_scale, **stated)
 
 
 @MaxUnpoolView.lift("openvino")
@@ -278,11 +214,9 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     dims = [*lead, *((n - 1) * s + k - p - q for n, k, s, p, q in axes)]
     zeros = b.constant(np.zeros(reserve(*dims), dtype_of(op.x).numpy), dtype_of(op.x))
     flat, places = emitted_reshape(b, op.x, (-1,)), emitted_reshape(b, op.i, (-1,))
-    at = index(b, 0)
-    written = emitted_reshape(b, emit(b, "opset3.ScatterElementsUpdate", zeros, places, flat, at), dims)
+    written = emit(b, "opset3.ScatterElementsUpdate", zeros, places, flat, index(b, 0))
+    written = emitted_reshape(b, written, dims)
     if op.output_shape is None:
         return (written,)
     wanted = needed(op.output_shape, "the shape of what is pooled back")
-    more = vector(b, [out - n for out, n in zip(wanted, dims, strict=True)])
-    none = vector(b, [0] * len(dims))
-    return b.word("opset12.Pad", written, none, more, b.like(op.x, 0), pad_mode="constant")
+    return (emitted_pad(b, written, [0] * len(dims), [out - n for out, n in zip(wanted, dims, strict=True)]),)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import lower
-from graphport.ops.dialects.openvino.convolution_windows import borders
+from graphport.ops.dialects.openvino.convolution_windows import Sliding, with_numbers
 from graphport.ops.dialects.openvino.pooling_padded import (
     entries_from,
     padded_average_pool,
@@ -15,7 +15,6 @@ from graphport.ops.dialects.openvino.pooling_padded import (
 )
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.pages.arithmetic import Mod
-from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.pooling import AveragePool, MaxPool
 from graphport.ops.shapes import axis_index
 
@@ -26,6 +25,15 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 _SAME = ("SAME_UPPER", "SAME_LOWER")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool(Sliding):
+    """And what pools say: the extents of the window, and how the number of its places is rounded."""
+
+    kernel: tuple[int, ...]
+    dilations: tuple[int, ...] = ()
+    rounding_type: str = "floor"
 
 
 def _reach(kernel: Sequence[int], stated: dict[str, Any]) -> list[int]:
@@ -45,10 +53,10 @@ def _plain(
         is_odd = bool(stated["dilations"]) or any(s > r for s, r in zip(strides, reach, strict=True))
         if not is_odd and not needs_numbers:
             return stated
-        numbered = _numbered(b, x, kernel, stated)
-        if numbered is None:
+        found = with_numbers(b, x, kernel, stated)
+        if found is None:
             return None
-        stated = numbered
+        stated = found
     elif rounding == "floor":
         return stated if _fits(kernel, stated) else None
     # Windows that stand on data alone are rounded up as those with padding of 0 are.
@@ -79,65 +87,26 @@ def _hung_over(
     return padded if _fits(kernel, padded) else None
 
 
-def _numbered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]) -> dict[str, Any] | None:
-    """Padding that is computed as numbers, if extents are known."""
-    slid = window(b.dims(x)[2:], kernel, **stated)
-    pads = [pad for side in zip(*slid.pads, strict=True) for pad in side]
-    if not all(isinstance(pad, int) for pad in pads):
-        return None
-    return stated | {"auto_pad": None, "pads": tuple(pads)}
-
-
-@lower("openvino", "opset1.MaxPool")
-def max_pool_1(
-    b: Builder,
-    x: Value,
-    *,
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    kernel: tuple[int, ...],
-    rounding_type: str = "floor",
-    auto_pad: str = "explicit",
-) -> Value:
-    """The largest entry under a window."""
-    stated = borders(len(kernel), strides, pads_begin, pads_end, (), auto_pad)
-    return _largest(b, x, kernel, stated, rounding_type, None)[0]
-
-
-@lower("openvino", "opset8.MaxPool")
-@lower("openvino", "opset14.MaxPool")
+@Pool.lower("openvino", "opset1.MaxPool")
+@Pool.lower("openvino", "opset8.MaxPool")
+@Pool.lower("openvino", "opset14.MaxPool")
 def max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...] = (),
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    kernel: tuple[int, ...],
-    rounding_type: str = "floor",
-    auto_pad: str = "explicit",
-    index_element_type: DType = DType.INT64,
-    axis: int = 0,
+    b: Builder, op: Pool, x: Value, *, index_element_type: DType = DType.INT64, axis: int = 0
 ) -> tuple[Value, ...]:
     """The largest entry under a window, and its place, counted from an axis on."""
-    stated = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
     if b.count == 1:
-        return _largest(b, x, kernel, stated, rounding_type, None)
-    y, indices = _largest(b, x, kernel, stated, rounding_type, axis_index(axis, len(b.dims(x))))
+        return _largest(b, x, op, None)
+    y, indices = _largest(b, x, op, axis_index(axis, len(b.dims(x))))
     return y, cast(b, indices, index_element_type)
 
 
-def _largest(
-    b: Builder, x: Value, kernel: tuple[int, ...], stated: dict[str, Any], rounding: str, first: int | None
-) -> tuple[Value, ...]:
+def _largest(b: Builder, x: Value, op: Pool, first: int | None) -> tuple[Value, ...]:
     """The largest entries, of integers that ONNX does not pool as of reals that hold them."""
-    dtype = dtype_of(x)
+    dtype, kernel, stated = dtype_of(x), op.kernel, op.borders(len(op.kernel))
     wide = cast(b, x, dtype if dtype.is_floating or dtype.bits == 8 else DType.FLOAT64)
-    plain = _plain(b, x, kernel, stated, rounding, needs_numbers=first is not None)
+    plain = _plain(b, x, kernel, stated, op.rounding_type, needs_numbers=first is not None)
     if plain is None:
-        around = surroundings(b, x, kernel, stated, rounding)
+        around = surroundings(b, x, kernel, stated, op.rounding_type)
         y, *indices = padded_max_pool(b, wide, around, kernel, stated, first=first)
         return (cast(b, y, dtype), *indices)
     y, *indices = b.results(MaxPool, 1 if first is None else 2, wide, kernel_shape=kernel, **plain)
@@ -146,32 +115,19 @@ def _largest(
     return (cast(b, y, dtype), *indices)
 
 
-@lower("openvino", "opset1.AvgPool")
-@lower("openvino", "opset14.AvgPool")
-@lower("openvino", "opset16.AvgPool")
-def avg_pool(
-    b: Builder,
-    x: Value,
-    *,
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    exclude_pad: bool,
-    auto_pad: str = "explicit",
-    rounding_type: str = "floor",
-    dilations: tuple[int, ...] = (),
-) -> Value:
+@Pool.lower("openvino", "opset1.AvgPool")
+@Pool.lower("openvino", "opset14.AvgPool")
+@Pool.lower("openvino", "opset16.AvgPool")
+def avg_pool(b: Builder, op: Pool, x: Value, *, exclude_pad: bool) -> Value:
     """The mean under a window, of what is no padding, or of all.
 
     What the last windows hang over counts as padding, as soon as there is any.
     """
-    stated = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
-    dtype = dtype_of(x)
+    dtype, kernel, stated = dtype_of(x), op.kernel, op.borders(len(op.kernel))
     wide = cast(b, x, dtype if dtype.is_floating else DType.FLOAT32)
-    is_excluded, plain = _mean(b, x, kernel, stated, rounding_type, exclude_pad=exclude_pad)
+    is_excluded, plain = _mean(b, x, kernel, stated, op.rounding_type, exclude_pad=exclude_pad)
     if plain is None:
-        around = surroundings(b, x, kernel, stated, rounding_type)
+        around = surroundings(b, x, kernel, stated, op.rounding_type)
         return cast(b, padded_average_pool(b, wide, around, kernel, stated, exclude_pad=exclude_pad), dtype)
     return cast(b, b(AveragePool, wide, kernel_shape=kernel, count_include_pad=int(not is_excluded), **plain), dtype)
 

@@ -14,6 +14,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.pages.reshape import Reshape, may_fill, settled
 
 _NO_DIM = -2
@@ -239,7 +240,5 @@ def _settled(b: Builder, data: Value, pattern: Value) -> Value:
     return emit("Where", copied, source, emit("Where", is_open, quotient, pattern))
 
 
-@Reshape.lift("openvino")
-def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> tuple[Value, ...]:
-    """A 0 that is literal there is literal here; ONNX leaves open what OpenVINO makes of -1 beside a copied 0."""
-    return b.word("opset1.Reshape", data, shape, special_zero=not allowzero)
+# A 0 that is literal there is literal here; ONNX leaves open what OpenVINO makes of -1 beside a copied 0.
+ROWS.lift("Reshape -> opset1.Reshape(data, shape, special_zero=not allowzero)")

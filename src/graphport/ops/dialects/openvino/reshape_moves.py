@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dims import Symbolic
-from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.emitting import emitted_reshape, renamed
+from graphport.ops.dialects.extents import cut, extent
+from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.emitting import emitted_reshape, emitted_slice, renamed
 from graphport.ops.dialects.operands import (
     as_int64,
     as_vector,
-    cast,
     index,
     integers,
     needed,
@@ -27,7 +27,6 @@ from graphport.ops.dialects.operands import (
 )
 from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reduction import ReduceSum
 from graphport.ops.pages.reshape import (
     Concat,
@@ -36,7 +35,6 @@ from graphport.ops.pages.reshape import (
     Identity,
     Reshape,
     Shape,
-    Size,
     Split,
     Squeeze,
     Tile,
@@ -54,15 +52,23 @@ if TYPE_CHECKING:
     from graphport.ops.dialects.emitting import Lifted
 
 
-@lower("openvino", "opset16.Identity")
-def identity(b: Builder, x: Value) -> Value:
-    """`x` itself."""
-    return b(Identity, x)
-
-
-@Identity.lift("openvino")
-def lift_identity(b: Builder, input: Value) -> Lifted:
-    return (renamed(b, input),) if isinstance(input.fact, TensorFact) else None
+ROWS.lower("""
+opset16.Identity(x) -> Identity(x)
+opset1.Concat(*inputs, axis) <-> Concat(*inputs, axis=axis)
+opset1.Unsqueeze(x, axes) -> Unsqueeze(x, as_vector(axes))
+opset1.ShapeOf, opset3.ShapeOf(x, *, output_type=None) -> cast(Shape(x), output_type if output_type else int64)
+""")
+ROWS.having(is_tensor=lambda _b, x: isinstance(x.fact, TensorFact)).lift("""
+Identity -> is_tensor(input): renamed(input)
+Unsqueeze -> opset1.Unsqueeze(data, axes)
+Expand -> opset3.Broadcast(input, shape, mode="bidirectional")
+Tile -> opset1.Tile(input, repeats)
+Shape
+    -> start == 0 and end is None: opset3.ShapeOf(data)
+    -> last = 2147483647 if end is None else end;
+       opset8.Slice(opset3.ShapeOf(data), vector([start]), vector([last]), vector([1]), vector([0]))
+Size -> opset1.ReduceProd(opset3.ShapeOf(data), vector([0]), keep_dims=False)
+""")
 
 
 @lower("openvino", "opset1.Transpose")
@@ -106,28 +112,6 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
     return b.word("opset1.Squeeze", data, vector(b, ones)) if ones else (renamed(b, data),)
 
 
-@lower("openvino", "opset1.Unsqueeze")
-def unsqueeze(b: Builder, x: Value, axes: Value) -> Value:
-    """`x` with axes of length 1 more."""
-    return b(Unsqueeze, x, as_vector(b, axes))
-
-
-@Unsqueeze.lift("openvino")
-def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
-    return b.word("opset1.Unsqueeze", data, axes)
-
-
-@lower("openvino", "opset1.Concat")
-def concat(b: Builder, *inputs: Value, axis: int) -> Value:
-    """One behind the other along an axis."""
-    return b(Concat, *inputs, axis=axis)
-
-
-@Concat.lift("openvino")
-def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
-    return b.word("opset1.Concat", *inputs, axis=axis)
-
-
 @lower("openvino", "opset1.Split")
 def split(b: Builder, x: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
     """As many equal parts along an axis."""
@@ -145,7 +129,7 @@ def variadic_split(b: Builder, x: Value, axis: Value, lengths: Value) -> tuple[V
     (place,) = needed(axis, "the axis of a split")
     parts = integers(lengths)
     if parts is None:
-        whole = b(Shape, x, start=place, end=place + 1) if place != -1 else b(Shape, x, start=place)
+        whole = extent(b, x, place)
         given = as_int64(b, lengths)
         # All lengths but -1 add up to one less than they do with it: the open part is what is left.
         left = b(Sub, b(Sub, whole, b(ReduceSum, given, vector(b, [0]))), vector(b, [1]))
@@ -167,13 +151,9 @@ def _parts(b: Builder, x: Value, axis: int, lengths: Sequence[int]) -> list[Valu
     open_one = list(lengths).index(-1)
     for number, length in enumerate(lengths):
         before, behind = sum(lengths[:number]), sum(lengths[number + 1 :])
-        if number < open_one:
-            start, end = before, before + length
-        elif number == open_one:
-            start, end = before, -behind or last
-        else:
-            start, end = -(behind + length), -behind or last
-        found.append(b(Slice, x, vector(b, [start]), vector(b, [end]), vector(b, [axis])))
+        start = before if number <= open_one else -(behind + length)
+        end = before + length if number < open_one else -behind or last
+        found.append(cut(b, x, start, end, axis))
     return found
 
 
@@ -188,35 +168,11 @@ def lift_split(
     if split is not None:
         return b.word("opset1.VariadicSplit", input, place, split, facts=facts)
     length = dims[axis]
-    if not isinstance(length, int):
+    if not isinstance(length, int) or length % b.count == 0:
         return b.word("opset1.Split", input, place, facts=facts, num_splits=b.count)
     part = -(-length // b.count)
-    if part * b.count == length:
-        return b.word("opset1.Split", input, place, facts=facts, num_splits=b.count)
     parts = [min(part, max(length - part * number, 0)) for number in range(b.count)]
     return b.word("opset1.VariadicSplit", input, place, vector(b, parts), facts=facts)
-
-
-@lower("openvino", "opset1.ShapeOf")
-@lower("openvino", "opset3.ShapeOf")
-def shape_of(b: Builder, x: Value, *, output_type: DType = DType.INT64) -> Value:
-    """The extents of `x`."""
-    return cast(b, b(Shape, x), output_type)
-
-
-@Shape.lift("openvino")
-def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Lifted:
-    if start == 0 and end is None:
-        return b.word("opset3.ShapeOf", data)
-    whole = emit(b, "opset3.ShapeOf", data)
-    last = np.iinfo(np.int32).max if end is None else end
-    return b.word("opset8.Slice", whole, vector(b, [start]), vector(b, [last]), vector(b, [1]), vector(b, [0]))
-
-
-@Size.lift("openvino")
-def lift_size(b: Builder, data: Value) -> Lifted:
-    whole = emit(b, "opset3.ShapeOf", data)
-    return b.word("opset1.ReduceProd", whole, vector(b, [0]), keep_dims=False)
 
 
 @lower("openvino", "opset1.Broadcast")
@@ -248,11 +204,6 @@ def _mapped(b: Builder, x: Value, axes: tuple[int, ...], target: Value) -> Value
     return b(Unsqueeze, x, vector(b, missing)) if missing else x
 
 
-@Expand.lift("openvino")
-def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
-    return b.word("opset3.Broadcast", input, shape, mode="bidirectional")
-
-
 @lower("openvino", "opset1.Tile")
 def tile(b: Builder, x: Value, repeats: Value) -> Value:
     """`x` repeated along each axis; the shorter of shape and counts is led by ones."""
@@ -264,11 +215,6 @@ def tile(b: Builder, x: Value, repeats: Value) -> Value:
     elif given > rank:
         x = b(Unsqueeze, x, vector(b, range(given - rank)))
     return b(Tile, x, counts)
-
-
-@Tile.lift("openvino")
-def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
-    return b.word("opset1.Tile", input, repeats)
 
 
 def _spread(dims: Sequence[Dim]) -> list[int]:
@@ -316,7 +262,6 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
     if all(isinstance(dim, int) for dim in right):
         return (emitted_reshape(b, input, [-1, prod(sizes(right))]),)
     whole = emit(b, "opset3.ShapeOf", input)
-    first = emit(b, "opset8.Slice", whole, vector(b, [0]), vector(b, [place]), vector(b, [1]), vector(b, [0]))
-    rows = emit(b, "opset1.ReduceProd", first, vector(b, [0]), keep_dims=True)
+    rows = emit(b, "opset1.ReduceProd", emitted_slice(b, whole, 0, place, 0), vector(b, [0]), keep_dims=True)
     wanted = emit(b, "opset1.Concat", rows, vector(b, [-1]), axis=0)
     return b.word("opset1.Reshape", input, wanted, special_zero=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphport.ops.declare import lower
 from graphport.ops.dialects.extents import extent, joined
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import as_int64, dtype_of, integers, needed, reshaped, transposed, vector
 from graphport.ops.pages.arithmetic import Div, Mul, Sub
 from graphport.ops.pages.indexing import Slice
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.dialects.emitting import Lifted
 
 Length: TypeAlias = "int | Value"
 
@@ -30,11 +30,13 @@ def lengths(b: Builder, x: Value) -> list[Length]:
     return [dim if isinstance(dim, int) else extent(b, x, axis) for axis, dim in enumerate(b.dims(x))]
 
 
-def _times(b: Builder, length: Length, factor: int) -> Length:
+def times(b: Builder, length: Length, factor: int) -> Length:
+    """A length several times."""
     return length * factor if isinstance(length, int) else b(Mul, length, vector(b, [factor]))
 
 
-def _parted(b: Builder, length: Length, count: int) -> Length:
+def parted(b: Builder, length: Length, count: int) -> Length:
+    """A length in so many parts."""
     return length // count if isinstance(length, int) else b(Div, length, vector(b, [count]))
 
 
@@ -54,20 +56,14 @@ def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
         return b(DepthToSpace, x, blocksize=block_size, mode="DCR" if mode == "blocks_first" else "CRD")
     n, c, *places = lengths(b, x)
     k, r = block_size, len(dims) - 2
-    depth = _parted(b, c, k**r)
+    depth = parted(b, c, k**r)
     if mode == "blocks_first":
         parts, first, depth_at = [n, *[k] * r, depth, *places], 1, r + 1
     else:
         parts, first, depth_at = [n, depth, *[k] * r, *places], 2, 1
     pairs = [axis for i in range(r) for axis in (r + 2 + i, first + i)]
     moved = transposed(b, shaped(b, x, parts), [0, depth_at, *pairs])
-    return shaped(b, moved, [n, depth, *(_times(b, p, k) for p in places)])
-
-
-@DepthToSpace.lift("openvino")
-def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
-    stated = "blocks_first" if mode == "DCR" else "depth_first"
-    return b.word("opset1.DepthToSpace", input, block_size=blocksize, mode=stated)
+    return shaped(b, moved, [n, depth, *(times(b, p, k) for p in places)])
 
 
 @lower("openvino", "opset1.SpaceToDepth")
@@ -79,15 +75,10 @@ def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
         return b(SpaceToDepth, x, blocksize=block_size)
     n, c, *places = lengths(b, x)
     k, r = block_size, len(dims) - 2
-    apart = shaped(b, x, [n, c, *(part for p in places for part in (_parted(b, p, k), k))])
+    apart = shaped(b, x, [n, c, *(part for p in places for part in (parted(b, p, k), k))])
     blocks, rest = [3 + 2 * i for i in range(r)], [2 + 2 * i for i in range(r)]
     order = [0, *blocks, 1, *rest] if mode == "blocks_first" else [0, 1, *blocks, *rest]
-    return shaped(b, transposed(b, apart, order), [n, _times(b, c, k**r), *(_parted(b, p, k) for p in places)])
-
-
-@SpaceToDepth.lift("openvino")
-def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
-    return b.word("opset1.SpaceToDepth", input, block_size=blocksize, mode="blocks_first")
+    return shaped(b, transposed(b, apart, order), [n, times(b, c, k**r), *(parted(b, p, k) for p in places)])
 
 
 @lower("openvino", "opset2.SpaceToBatch")
@@ -101,10 +92,10 @@ def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_e
         x = b(Pad, x, vector(b, (*begins, *ends)))
     n, *places = lengths(b, x)
     rank = len(places)
-    left = [_parted(b, p, s) for p, s in zip(places, k[1:], strict=True)]
+    left = [parted(b, p, s) for p, s in zip(places, k[1:], strict=True)]
     apart = shaped(b, x, [n, *(part for pair in zip(left, k[1:], strict=True) for part in pair)])
     order = [*(2 + 2 * i for i in range(rank)), 0, *(1 + 2 * i for i in range(rank))]
-    return shaped(b, transposed(b, apart, order), [_times(b, n, prod(k)), *left])
+    return shaped(b, transposed(b, apart, order), [times(b, n, prod(k)), *left])
 
 
 @lower("openvino", "opset2.BatchToSpace")
@@ -112,12 +103,11 @@ def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops
     """The batch spread over blocks of places, then cropped."""
     k = needed(block, "the block")
     n, *places = lengths(b, x)
-    rank, left = len(places), _parted(b, n, prod(k))
+    rank, left = len(places), parted(b, n, prod(k))
     apart = shaped(b, x, [*k[1:], left, *places])
     order = [rank, *(axis for i in range(rank) for axis in (rank + 1 + i, i))]
-    whole = shaped(
-        b, transposed(b, apart, order), [left, *(_times(b, p, s) for p, s in zip(places, k[1:], strict=True))]
-    )
+    sides = [times(b, p, s) for p, s in zip(places, k[1:], strict=True)]
+    whole = shaped(b, transposed(b, apart, order), [left, *sides])
     begins, ends = integers(crops_begin), integers(crops_end)
     if begins is not None and ends is not None and not any((*begins, *ends)):
         return whole
@@ -134,6 +124,13 @@ def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
     n, c, h, w = lengths(b, x)
     k = stride[0]
     # Counted as [C/k², H, k, W, k], a place of the source is [k, k, C/k², H, W] of the result.
-    apart = shaped(b, x, [n, _parted(b, c, k**2), h, k, w, k])
+    apart = shaped(b, x, [n, parted(b, c, k**2), h, k, w, k])
     moved = transposed(b, apart, [0, 3, 5, 1, 2, 4])
-    return shaped(b, moved, [n, _times(b, c, k**2), _parted(b, h, k), _parted(b, w, k)])
+    return shaped(b, moved, [n, times(b, c, k**2), parted(b, h, k), parted(b, w, k)])
+
+
+ROWS.lift("""
+DepthToSpace
+    -> opset1.DepthToSpace(input, block_size=blocksize, mode="blocks_first" if mode == "DCR" else "depth_first")
+SpaceToDepth -> opset1.SpaceToDepth(input, block_size=blocksize, mode="blocks_first")
+""")
