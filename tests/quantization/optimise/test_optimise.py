@@ -54,18 +54,20 @@ def _timed(monkeypatch, times):
 
 @pytest.mark.parametrize("name", ["depthwise", "denoiser"])
 @pytest.mark.parametrize("preset", ["fast", "balanced"])
-def test_no_preset_makes_what_the_front_does_not_know(monkeypatch, name, preset):
-    """A plan with as many layers on integers that is as near."""
-    found = getattr(nets, name)()
+def test_no_preset_is_nearer_and_faster_than_the_knee(monkeypatch, name, preset):
+    """Where roundings take time, and products of reals but for the first layer."""
+
+    def time(graph):
+        rounded = sum(node.op == "DequantizeLinear" and node.operands[0].is_constant for node in graph)
+        real = sum(node.op == "Conv" for node in graph) - rounded
+        return 0.3 + 0.01 * sum(node.op == "QuantizeLinear" for node in graph) + 0.05 * max(real - 1, 0)
+
+    found = getattr(nets, name)(seed=1)
     x = nets.samples(found, 96)
-    alone = gp.quantize(found, x, preset=preset).report
-    known = []
-    monkeypatch.setattr(optimise, "front", lambda points, wanted=None: known.extend(points) or [wanted])
-    _timed(monkeypatch, _share)
-    gp.quantize(found, x, preset=preset, front=True)
-    rounded = sum(layer.is_quantized for layer in alone.layers)
-    as_many = [each for each in known if sum(n for name, n in each.layers.items() if name != "float32") == rounded]
-    assert max(each.snr_db for each in as_many) >= alone.snr_db - 0.05
+    _timed(monkeypatch, time)
+    alone, made = gp.quantize(found, x, preset=preset), gp.quantize(found, x, preset=preset, front=True)
+    is_nearer = made.report.snr_db >= alone.report.snr_db - 0.05
+    assert is_nearer or time(made.graph) < time(alone.graph)
 
 
 def _share(graph):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
 _TURNS, _LEAST_TURNS = 7, 3
-_SECONDS, _RUNS = 0.012, 200
+_SECONDS, _RUNS = 0.009, 200
 """How many turns are taken at most, and at least; and what a turn of one model takes, or how many runs that has."""
 _WHOLE = 12.0
 """Seconds of processor time that all turns may take, unless the least number of them takes more."""

@@ -47,6 +47,8 @@ _SUMS = (0.1, 1.0)
 """The parts of products whose sums may stay unrounded that are tried."""
 _MOST_PLANS = 9
 _BYTE = 8
+_GAINED, _QUICKER = 1.0, 0.97
+"""dB that a plan may gain by codes of its own, and what part of its time it takes if that was told too long."""
 _WIDE = (1, 4)
 """Of how many layers activations of 16 bits are tried."""
 
@@ -95,8 +97,13 @@ def optimised(
     noises = _noises(session, base)
     planned = session.timed("plans", _planned, session, base, table, noises)
     presets = [] if asked is None else session.timed("preset", of_preset, session, base, asked)
-    candidates = [base, *([] if table else _variants(session, base)), *planned, *presets]
+    candidates = [base, *([] if table else _variants(session, base)), *planned]
+    first = len(candidates)
+    candidates += [each.candidate for each in presets]
     points = _measured(session, base, candidates, metric, table)
+    if presets and _may_be_chosen(goals, points, first):
+        candidates[first] = session.timed("preset", presets[0].adjusted)
+        points[first : first + 1] = _measured(session, base, [candidates[first]], metric, table)
     storing = Storing(session, base, _timed_run(session, base, goals))
     while table is None and session.choices.target.stored and base.quantization.placement.layers:
         more = session.timed("storing", storing.more, goals, points)
@@ -121,6 +128,14 @@ def optimised(
     findings = [] if met is not False else [_missed(goals, chosen, metric)]
     session.steps.append(Step(f"point {chosen.point} of {len(numbered)}", chosen.snr_db, is_kept=True))
     return Optimum(candidate, tuple(numbered), chosen, met, tuple(findings))
+
+
+def _may_be_chosen(goals: Goals, points: Sequence[FrontPoint], place: int) -> bool:
+    """Whether a point would be chosen if its layers were adjusted to its plan."""
+    point = points[place]
+    part = None if point.latency is None else _QUICKER * point.latency
+    better = replace(point, snr_db=point.snr_db + _GAINED, latency=part)
+    return replace(goals, point=None).chosen([*points[:place], better, *points[place + 1 :]]) is better
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphport.quantization.quickest import SLOWER, quickest
@@ -14,11 +14,27 @@ if TYPE_CHECKING:
     from graphport.quantization.session import QuantizationSession
 
 
-def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> list[Candidate]:
+@dataclass(frozen=True, slots=True, eq=False)
+class PresetPlan:
+    """The plan of a preset.
+
+    `candidate` has the codes that weights got where all is on integers, as other plans have; `found` is what `session`
+    made, whose layers are not adjusted yet.
+    """
+
+    session: QuantizationSession
+    found: Candidate
+    candidate: Candidate
+
+    def adjusted(self) -> Candidate:
+        """With codes of its own, which lose less."""
+        return self.session.finished(self.found)
+
+
+def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> list[PresetPlan]:
     """What is made without a front, and what it was before layers were left real for their noise, as `fast` leaves it.
 
-    Ranges are those of `base`, and layers are adjusted anew: codes that weights got where all is on integers lose more
-    in another plan. None where it is the plan of `base`.
+    Ranges are those of `base`; none where it is the plan of `base`.
 
     Args:
         session: made `base`, and measures others.
@@ -34,11 +50,16 @@ def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> 
     floating = start.quantization.placement.floating
     floating.update(dict.fromkeys([node for node in floating if node.output.name in slow], SLOWER))
     found = other.cheaper(start)
-    if _plan(found) == _plan(base):
-        return []
     # No others are left real any more.
     other.choices = replace(asked, settings=replace(asked.settings, cheap_layers=False))
-    return [other.finished(found), *([] if found is start else [start])]
+    every = [found, *([] if found is start else [start])]
+    return [PresetPlan(other, each, _as_in(base, each)) for each in every if _plan(each) != _plan(base)]
+
+
+def _as_in(base: Candidate, of: Candidate) -> Candidate:
+    """`of` with the codes of `base`."""
+    weights = {node: base.quantization.weights.get(node, weight) for node, weight in of.quantization.weights.items()}
+    return replace(of, quantization=replace(of.quantization, weights=weights), noise=None, follower=base.follower)
 
 
 def _plan(of: Candidate) -> tuple[set[object], set[object]]:
