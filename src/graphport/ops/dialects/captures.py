@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, walk
+from graphport.ops.builder import Builder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.core.facts import Fact
     from graphport.ir.graph import Value
-    from graphport.ops.builder import Builder
 
 
 def copied(b: Builder, body: Graph) -> Graph:
@@ -20,6 +22,15 @@ def copied(b: Builder, body: Graph) -> Graph:
     if b.graph is not None:
         b.graph.share_names(twin)
     return twin
+
+
+def step_body(b: Builder, facts: Sequence[Fact]) -> tuple[Builder, Graph, list[Value]]:
+    """What builds in a new body of a loop, the body, in which values are called like none around it, and its inputs."""
+    body = Graph(f"{b.stem}.step")
+    if b.graph is not None:
+        b.graph.share_names(body)
+    inner = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.step")
+    return inner, body, [body.add_input(f"{b.stem}.given", fact) for fact in facts]
 
 
 def facts_of_results(b: Builder) -> list[Fact]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.captures import step_body
 from graphport.ops.dialects.operands import dtype_of, integers, sizes, transposed, vector
 from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.activation import (
@@ -168,13 +168,9 @@ def _scanned(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, .
     for way, backwards in enumerate(DIRECTIONS[layer.direction]):
         entries = _projected(layer, way, kept)
         initial = [_before(layer, value, way, batch) for value in layer.initial]
-        body = Graph(f"{b.stem}.step")
-        if b.graph is not None:
-            b.graph.share_names(body)
-        inner = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.step")
         widths = (*[layer.hidden] * count, layer.gates * layer.hidden)
         facts = [TensorFact(dtype_of(layer.x), (batch, width)) for width in widths]
-        *state, entry = [body.add_input(f"{b.stem}.given", fact) for fact in facts]
+        inner, body, (*state, entry) = step_body(b, facts)
         new = cell(replace(layer, b=inner), way)(entry, tuple(state))
         # A body returns a value once.
         body.set_outputs([*new, inner(Identity, new[0])])

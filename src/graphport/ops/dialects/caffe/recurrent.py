@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from graphport.core.dims import product
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph, Value
+from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.caffe.binding import Layer, layer
+from graphport.ops.dialects.captures import step_body
 from graphport.ops.pages.activation import Sigmoid, Tanh
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.control.loops import Scan
@@ -94,12 +95,8 @@ def _scanned(
     else:
         shape = b(Concat, b(Shape, at.x, start=1, end=2), at.integers(width), axis=0)
         states = [b(ConstantOfShape, shape) for _ in range(count)]
-    body = Graph(f"{b.stem}.step")
-    if b.graph is not None:
-        b.graph.share_names(body)
-    inner = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.step")
     facts = [TensorFact(DType.FLOAT32, (batch, n)) for n in (*[width] * count, b.dims(driven)[2], 1)]
-    *own, x, cont = [body.add_input(f"{b.stem}.given", fact) for fact in facts]
+    inner, body, (*own, x, cont) = step_body(b, facts)
     new, out = step(inner, own, x, cont)
     # A body returns a value once.
     body.set_outputs([*new, inner(Identity, out) if out in new else out])

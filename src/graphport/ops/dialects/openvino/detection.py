@@ -10,17 +10,19 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.openvino.detection_boxes import selected_boxes
+from graphport.ops.dialects.extents import cut
+from graphport.ops.dialects.openvino.binding import ROWS
+from graphport.ops.dialects.openvino.detection_boxes import LOWEST, selected_boxes
 from graphport.ops.dialects.openvino.detection_matrix_nms import matrix_nms_scores
 from graphport.ops.dialects.operands import as_int64, as_vector, cast, dtype_of, real, scalar, vector
 from graphport.ops.pages.arithmetic import Add, Max
 from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
-from graphport.ops.pages.indexing import Gather, GatherND, Slice
+from graphport.ops.pages.indexing import Gather, GatherND
 from graphport.ops.pages.pooling import MaxPool
 from graphport.ops.pages.reduction import TopK
 from graphport.ops.pages.reshape import Concat, Shape, Unsqueeze
 from graphport.ops.view import Attributes
-from graphport.ops.views.detection import NonMaxSuppressionView, RoiAlignView
+from graphport.ops.views.detection import NonMaxSuppressionView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -105,20 +107,17 @@ def suppression_9(
         raise UnsupportedError(message)
     if sigma > 0:
         count, _, floor = _limits(b, most, overlap, least)
-        found, places = matrix_nms_scores(
-            b, boxes, scores, (count, floor), sigma, is_center=op.box_encoding == "center"
-        )
-        return selected_boxes(b, found, places, dtype_of(scores), op.output_type, is_sorted=op.sort_result_descending)[
-            : b.count
-        ]
+        is_center = op.box_encoding == "center"
+        found = matrix_nms_scores(b, boxes, scores, (count, floor), sigma, is_center=is_center)
+        types = dtype_of(scores), op.output_type
+        return selected_boxes(b, *found, *types, is_sorted=op.sort_result_descending)[: b.count]
     kept = _suppressed(b, boxes, scores, most, overlap, least, op.box_encoding)
     marks = b(GatherND, scores, kept)
     if op.sort_result_descending:
         kept, marks = _sorted(b, kept, marks)
     results = [cast(b, kept, op.output_type)]
     if b.count > 1:
-        ends = (vector(b, [n]) for n in (0, 2, 1))
-        owners = cast(b, b(Slice, kept, *ends), dtype_of(marks))
+        owners = cast(b, cut(b, kept, 0, 2, 1), dtype_of(marks))
         results.append(b(Concat, owners, b(Unsqueeze, marks, vector(b, [1])), axis=1))
     if b.count > 2:
         results.append(cast(b, b(Shape, kept, start=0, end=1), op.output_type))
@@ -130,11 +129,7 @@ def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
     if op.max_output_boxes_per_class is None:
         message = "no box is kept"
         raise UnsupportedError(message)
-    lowest = float(np.finfo(np.float32).min)
-    limits = [
-        _more(b, op.iou_threshold),
-        b.constant(np.array(lowest, np.float32)) if op.score_threshold is None else op.score_threshold,
-    ]
+    least = scalar(b, LOWEST, DType.FLOAT32) if op.score_threshold is None else op.score_threshold
     return emits(
         b,
         "opset9.NonMaxSuppression",
@@ -142,7 +137,8 @@ def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
         op.boxes,
         op.scores,
         op.max_output_boxes_per_class,
-        *limits,
+        _more(b, op.iou_threshold),
+        least,
         box_encoding="center" if op.center_point_box else "corner",
         sort_result_descending=False,
         output_type=DType.INT64,
@@ -206,21 +202,12 @@ def roi_align(
     return b(Max, b(MaxPool, found, kernel_shape=sides, strides=sides), b.like(found, 0))
 
 
-@RoiAlignView.lift("openvino")
-def lift_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
-    if op.mode != "avg":
-        message = "the largest of what is sampled, which OpenVINO does not take as ONNX does"
-        raise UnsupportedError(message)
-    stated = "half_pixel_for_nn" if op.coordinate_transformation_mode == "half_pixel" else "asymmetric"
-    return b.word(
-        "opset9.ROIAlign",
-        op.x,
-        op.rois,
-        op.batch_indices,
-        pooled_h=op.output_height,
-        pooled_w=op.output_width,
-        sampling_ratio=op.sampling_ratio,
-        spatial_scale=op.spatial_scale,
-        mode=op.mode,
-        aligned_mode=stated,
-    )
+ROWS.lift("""
+RoiAlign
+    -> mode == "avg":
+       opset9.ROIAlign(x, rois, batch_indices, pooled_h=output_height, pooled_w=output_width,
+                       sampling_ratio=sampling_ratio, spatial_scale=spatial_scale, mode=mode,
+                       aligned_mode="half_pixel_for_nn" if coordinate_transformation_mode == "half_pixel"
+                                    else "asymmetric")
+    -> unsupported("the largest of what is sampled, which OpenVINO does not take as ONNX does")
+""")

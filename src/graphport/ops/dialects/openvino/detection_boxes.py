@@ -9,10 +9,10 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.captures import step_body
 from graphport.ops.dialects.extents import counted, cut, entry, extent, joined
-from graphport.ops.dialects.operands import cast, vector
+from graphport.ops.dialects.operands import cast, dtype_of, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Where
 from graphport.ops.pages.control.loops import Scan
@@ -129,20 +129,15 @@ class Greedy:
     def __call__(self, b: Builder, boxes: Value, usable: Value) -> Value:
         """Which of boxes [G, K, n] in order are kept, of those that are `usable` [G, K]: both of 0 and 1."""
         areas = self.overlap.area(b, boxes)
-        body = Graph(f"{b.stem}.step")
-        if b.graph is not None:
-            b.graph.share_names(body)
-        inner = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.step")
         steps = counted(b, extent(b, boxes, 1))
         none = b(Mul, usable, b.like(usable, 0))
         limit = b.like(usable, self.threshold) if isinstance(self.threshold, int | float) else self.threshold
         limits = b(Add, cut(b, none, 0, 1, 1), limit)
         scanned = [b(Transpose, boxes, perm=(1, 0, 2)), b(Transpose, areas, perm=(1, 0)), b(Transpose, usable), steps]
-        dtype = boxes.fact.dtype if isinstance(boxes.fact, TensorFact) else None
         groups, count = b.dims(usable)
         shapes = ((groups, count), (groups, 1), (groups, b.dims(boxes)[2]), (groups,), (groups,))
-        facts = [TensorFact(dtype, dims) for dims in shapes]
-        given = [body.add_input(f"{inner.stem}.given", fact) for fact in (*facts, TensorFact(DType.INT64, ()))]
+        facts = [TensorFact(dtype_of(boxes), dims) for dims in shapes]
+        inner, body, given = step_body(b, (*facts, TensorFact(DType.INT64, ())))
         body.set_outputs(self._step(inner, boxes, areas, steps, given))
         return b.results(Scan, 2, none, limits, *scanned, body=body, num_scan_inputs=4)[0]
 
@@ -151,10 +146,10 @@ class Greedy:
         column = vector(b, [1])
         shared = self.overlap(b, b(Unsqueeze, box, column), b(Unsqueeze, area, column), boxes, areas)
         compare = GreaterOrEqual if self.at_threshold else Greater
-        covered = b(Mul, kept, cast(b, b(compare, shared, limits), _dtype(kept)))
+        covered = b(Mul, kept, cast(b, b(compare, shared, limits), dtype_of(kept)))
         left = b(Sub, b.like(kept, 1), b(ReduceMax, covered, column))
         new = b(Mul, left, b(Unsqueeze, usable, column))
-        here = cast(b, b(Equal, steps, step), _dtype(kept))
+        here = cast(b, b(Equal, steps, step), dtype_of(kept))
         return [b(Add, kept, b(Mul, new, here)), self._adapted(b, limits, new)]
 
     def _adapted(self, b: Builder, limits: Value, new: Value) -> Value:
@@ -162,11 +157,6 @@ class Greedy:
             return b(Identity, limits)
         is_lowered = b(And, b(Greater, new, b.like(new, 0)), b(Greater, limits, b.like(limits, 0.5)))
         return b(Where, is_lowered, b(Mul, limits, b.like(limits, self.eta)), limits)
-
-
-def _dtype(x: Value) -> DType:
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
-    return dtype or DType.FLOAT32
 
 
 def grouped(b: Builder, x: Value, tail: int) -> Value:
@@ -182,8 +172,7 @@ def narrowed(b: Builder, usable: Value, *others: Value) -> list[Value]:
     """
     counts = b(ReduceSum, cast(b, usable, DType.INT64), vector(b, [-1]), keepdims=0)
     most = b(Max, b(Reshape, b(ReduceMax, counts, keepdims=0), vector(b, [1])), vector(b, [1]))
-    ends = (vector(b, [0]), most, vector(b, [-1]))
-    return [b(Slice, each, *ends) for each in (usable, *others)]
+    return [b(Slice, each, vector(b, [0]), most, vector(b, [-1])) for each in (usable, *others)]
 
 
 def selected_boxes(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.extents import counted, extent, joined
 from graphport.ops.dialects.openvino.detection_boxes import (
     LOWEST,
@@ -26,6 +26,7 @@ from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, 
 from graphport.ops.pages.indexing import Compress, Gather, GatherElements, ScatterElements
 from graphport.ops.pages.reduction import CumSum, ReduceMax, ReduceMin, ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -34,51 +35,56 @@ if TYPE_CHECKING:
 _MANY = np.iinfo(np.int64).max
 
 
-@lower("openvino", "opset8.MatrixNms")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Attributes):
+    """Which boxes are looked at, and which detections are listed in which order."""
+
+    sort_result_type: str = "none"
+    output_type: DType = DType.INT64
+    nms_top_k: int = -1
+    keep_top_k: int = -1
+    sort_result_across_batch: bool = False
+    score_threshold: float = 0.0
+    background_class: int = -1
+    normalized: bool = True
+
+    @property
+    def overlap(self) -> Overlap:
+        """How boxes are compared: corners are pixels of a box where they are no parts of a picture."""
+        return Overlap(offset=0.0 if self.normalized else 1.0)
+
+
+@Listing.lower("openvino", "opset8.MatrixNms")
 def matrix_suppression(
     b: Builder,
+    op: Listing,
     boxes: Value,
     scores: Value,
     *,
-    sort_result_type: str = "none",
-    output_type: DType = DType.INT64,
-    nms_top_k: int = -1,
-    keep_top_k: int = -1,
-    sort_result_across_batch: bool = False,
-    score_threshold: float = 0.0,
-    background_class: int = -1,
     decay_function: str = "linear",
     gaussian_sigma: float = 2.0,
     post_threshold: float = 0.0,
-    normalized: bool = True,
 ) -> tuple[Value, ...]:
     """Boxes whose score, times the least decay that a better box of the class causes, is above a threshold."""
-    found, indices = best(b, scores, nms_top_k)
-    usable, found, indices = narrowed(b, b(Greater, found, b.like(found, score_threshold)), found, indices)
+    found, indices = best(b, scores, op.nms_top_k)
+    usable, found, indices = narrowed(b, b(Greater, found, b.like(found, op.score_threshold)), found, indices)
     candidates = rows_of(b, boxes, b(Reshape, indices, joined(b, extent(b, indices, 0), -1)))
     candidates = b(Reshape, candidates, joined(b, b(Shape, indices), 4))
-    decay = _decay(b, candidates, decay_function, gaussian_sigma, normalized=normalized)
-    marks = b(Mul, found, decay)
+    overlap = replace(op.overlap, inverted_is_empty=True)
+    marks = b(Mul, found, _decay(b, candidates, overlap, decay_function, gaussian_sigma))
     kept = b(And, usable, b(Greater, marks, b.like(marks, post_threshold)))
-    across = sort_result_type if sort_result_across_batch else "none"
+    across = op.sort_result_type if op.sort_result_across_batch else "none"
     table = _Table.shared(b, boxes, scores)
-    marks = table.marks(b, scores, indices, marks, kept, background_class)
-    return table.detections(b, marks, keep_top_k, "none", across, output_type)
+    marks = table.marks(b, scores, indices, marks, kept, op.background_class)
+    return table.detections(b, marks, op.keep_top_k, "none", across, op.output_type)
 
 
-def _decay(b: Builder, boxes: Value, function: str, sigma: float, *, normalized: bool) -> Value:
+def _decay(b: Builder, boxes: Value, overlap: Overlap, function: str, sigma: float) -> Value:
     """What the scores [N, C, K] of boxes in order are multiplied with, at most 1."""
-    overlap = Overlap(offset=0.0 if normalized else 1.0, inverted_is_empty=True)
     area = overlap.area(b, boxes)
     row, column = vector(b, [-2]), vector(b, [-1])
-    ends = [vector(b, [3]), vector(b, [2])]
-    shared = overlap(
-        b,
-        b(Unsqueeze, boxes, ends[0]),
-        b(Unsqueeze, area, column),
-        b(Unsqueeze, boxes, ends[1]),
-        b(Unsqueeze, area, row),
-    )
+    pairs = [(b(Unsqueeze, boxes, vector(b, [at])), b(Unsqueeze, area, along)) for at, along in ((3, column), (2, row))]
+    shared = overlap(b, *pairs[0], *pairs[1])
     every = counted(b, extent(b, boxes, 2))
     is_better = b(Less, every, b(Unsqueeze, every, vector(b, [1])))
     counts = b(And, is_better, b(Not, b(IsNaN, shared)))
@@ -93,40 +99,34 @@ def _decay(b: Builder, boxes: Value, function: str, sigma: float, *, normalized:
     return b(ReduceMin, b(Where, counts, each, one), column, keepdims=0)
 
 
-@lower("openvino", "opset8.MulticlassNms")
-@lower("openvino", "opset9.MulticlassNms")
+@Listing.lower("openvino", "opset8.MulticlassNms")
+@Listing.lower("openvino", "opset9.MulticlassNms")
 def multiclass_suppression(
     b: Builder,
+    op: Listing,
     boxes: Value,
     scores: Value,
     owned: Value | None = None,
     *,
-    sort_result_type: str = "none",
-    output_type: DType = DType.INT64,
-    nms_top_k: int = -1,
-    keep_top_k: int = -1,
-    sort_result_across_batch: bool = False,
     iou_threshold: float = 0.0,
-    score_threshold: float = 0.0,
-    background_class: int = -1,
     nms_eta: float = 1.0,
-    normalized: bool = True,
 ) -> tuple[Value, ...]:
     """Boxes of each class that no better one of it covers by as much as a threshold."""
     if owned is None:
         table = _Table.shared(b, boxes, scores)
     else:
         table, scores = _Table.owned(b, boxes, scores, owned)
-    found, indices = best(b, scores, nms_top_k)
-    usable, found, indices = narrowed(b, b(GreaterOrEqual, found, b.like(found, score_threshold)), found, indices)
+    found, indices = best(b, scores, op.nms_top_k)
+    usable, found, indices = narrowed(b, b(GreaterOrEqual, found, b.like(found, op.score_threshold)), found, indices)
     candidates = rows_of(b, grouped(b, table.boxes, 2), grouped(b, indices, 1))
-    overlap = Overlap(offset=0.0 if normalized else 1.0, must_touch=False, must_have_area=True)
+    overlap = replace(op.overlap, must_touch=False, must_have_area=True)
     greedy = Greedy(overlap, iou_threshold, at_threshold=True, eta=nms_eta)
     kept = greedy(b, candidates, cast(b, grouped(b, usable, 1), dtype_of(boxes)))
     kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, indices))
-    marks = table.marks(b, scores, indices, found, kept, background_class)
-    within, across = ("none", sort_result_type) if sort_result_across_batch else (sort_result_type, "none")
-    return table.detections(b, marks, keep_top_k, within, across, output_type)
+    marks = table.marks(b, scores, indices, found, kept, op.background_class)
+    order = op.sort_result_type
+    within, across = ("none", order) if op.sort_result_across_batch else (order, "none")
+    return table.detections(b, marks, op.keep_top_k, within, across, op.output_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +153,8 @@ class _Table:
         starts = b(Sub, ends, counts)
         every = counted(b, extent(b, scores, 1))
         column = vector(b, [1])
-        is_own = b(
-            And, b(Less, every, b(Unsqueeze, ends, column)), b(GreaterOrEqual, every, b(Unsqueeze, starts, column))
-        )
+        is_begun = b(GreaterOrEqual, every, b(Unsqueeze, starts, column))
+        is_own = b(And, b(Less, every, b(Unsqueeze, ends, column)), is_begun)
         found = b(Where, b(Unsqueeze, is_own, column), b(Unsqueeze, scores, vector(b, [0])), b.like(scores, LOWEST))
         shape = joined(b, b(Shape, found), 4)
         return cls(b(Expand, b(Unsqueeze, boxes, vector(b, [0])), shape), per_class=True), found
@@ -181,9 +180,8 @@ class _Table:
         if within == "classid":
             order = in_order(b, self._classes(b, found, indices, length), largest=False)
             found, indices = (b(GatherElements, each, order, axis=1) for each in (found, indices))
-        counts = b(
-            ReduceSum, cast(b, b(Greater, found, b.like(found, LOWEST)), DType.INT64), vector(b, [1]), keepdims=0
-        )
+        is_there = b(Greater, found, b.like(found, LOWEST))
+        counts = b(ReduceSum, cast(b, is_there, DType.INT64), vector(b, [1]), keepdims=0)
         boxes = b(Reshape, self.boxes, joined(b, extent(b, self.boxes, 0), -1, 4))
         corners = b(Reshape, rows_of(b, boxes, indices), vector(b, [-1, 4]))
         pictures = b(Unsqueeze, counted(b, extent(b, found, 0)), vector(b, [1]))

@@ -8,8 +8,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.captures import step_body
 from graphport.ops.dialects.extents import counted, cut, extent, joined
 from graphport.ops.dialects.openvino.detection_boxes import LOWEST, Overlap, grouped, rows_of
 from graphport.ops.dialects.operands import as_scalar, cast, vector
@@ -63,12 +63,8 @@ def _ordered(b: Builder, boxes: Value, *, is_center: bool) -> Value:
 def _picked(b: Builder, boxes: Value, marks: Value, steps: Value, least: Value, sigma: float) -> tuple[Value, Value]:
     """What each step picks of boxes [G, M, 4] with scores [G, M]: scores and places [steps, G]."""
     areas = _OVERLAP.area(b, boxes)
-    body = Graph(f"{b.stem}.step")
-    if b.graph is not None:
-        b.graph.share_names(body)
-    inner = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.step")
     facts = [TensorFact(DType.INT64, ()), TensorFact(DType.BOOL, ()), TensorFact(DType.FLOAT32, b.dims(marks))]
-    _, going, own = (body.add_input(f"{inner.stem}.given", fact) for fact in facts)
+    inner, body, (_, going, own) = step_body(b, facts)
     body.set_outputs([inner(Identity, going), *_step(inner, own, boxes, areas, least, sigma)])
     _, found, places = b.results(Loop, 3, steps, b.constant(np.array(True)), marks, body=body)
     return found, places

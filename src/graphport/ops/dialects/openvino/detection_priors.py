@@ -14,6 +14,7 @@ from graphport.ops.dialects.operands import as_int64, cast, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sqrt, Sub
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,19 +43,19 @@ class _Prior:
     is_clipped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Priors:
-    """The attributes of the layer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priors(Attributes):
+    """What the layer says of its boxes; `min_max_aspect_ratios_order` has the largest of a size before its ratios."""
 
-    min_size: Reals
-    max_size: Reals
-    aspect_ratio: Reals
-    density: Reals
-    fixed_ratio: Reals
-    fixed_size: Reals
-    flip: bool
-    scale_all_sizes: bool
-    largest_first: bool
+    min_size: Reals = ()
+    max_size: Reals = ()
+    aspect_ratio: Reals = ()
+    density: Reals = ()
+    fixed_ratio: Reals = ()
+    fixed_size: Reals = ()
+    flip: bool = False
+    scale_all_sizes: bool = True
+    min_max_aspect_ratios_order: bool = True
 
     def ratios(self) -> list[float]:
         """Ratios, each once, 1 first."""
@@ -132,51 +133,32 @@ class _Priors:
                 own = size if self.scale_all_sizes else self.min_size[0]
                 roots = [ratio**0.5 for ratio in self.ratios() if abs(ratio - 1) >= _ALIKE]
                 turned = [_Prior(own / 2 * root, own / 2 / root, scale=scale) for root in roots]
-            yield from [*between, *turned] if self.largest_first else [*turned, *between]
+            yield from [*between, *turned] if self.min_max_aspect_ratios_order else [*turned, *between]
 
 
-@lower("openvino", "opset1.PriorBox")
-@lower("openvino", "opset8.PriorBox")
+@Priors.lower("openvino", "opset1.PriorBox")
+@Priors.lower("openvino", "opset8.PriorBox")
 def prior_box(
     b: Builder,
+    op: Priors,
     output_size: Value,
     picture: Value,
     *,
-    min_size: Reals = (),
-    max_size: Reals = (),
-    aspect_ratio: Reals = (),
-    density: Reals = (),
-    fixed_ratio: Reals = (),
-    fixed_size: Reals = (),
     clip: bool = False,
-    flip: bool = False,
     step: float = 0.0,
     offset: float = 0.0,
     variance: Reals = (),
-    scale_all_sizes: bool = True,
-    min_max_aspect_ratios_order: bool = True,
 ) -> Value:
     """Corners of boxes in parts of the picture, and what detectors multiply offsets with: [2, n]."""
-    priors = _Priors(
-        min_size,
-        max_size,
-        aspect_ratio,
-        density,
-        fixed_ratio,
-        fixed_size,
-        flip,
-        scale_all_sizes,
-        min_max_aspect_ratios_order,
-    )
-    boxes = priors.boxes()
+    boxes = op.boxes()
     map_, whole = (cast(b, each, DType.FLOAT32) for each in (output_size, picture))
     steps = b(Div, whole, map_)
     middle = 0.5
-    if not scale_all_sizes and step != -1:
+    if not op.scale_all_sizes and step != -1:
         height = entry(b, whole, 0)
         steps = steps if step == 0 else b(Expand, b(Mul, height, b.like(height, step)), vector(b, [2]))
         middle = 0.5 if step == 0 else offset
-    elif not scale_all_sizes:
+    elif not op.scale_all_sizes:
         steps, middle = b(Expand, cut(b, steps, 0, 1, 0), vector(b, [2])), offset
     elif step != 0:
         steps, middle = b.constant(np.full(2, step, np.float32)), offset

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.extents import counted, cut, entry, extent, fill, joined
 from graphport.ops.dialects.openvino.detection_boxes import LOWEST, Greedy, Overlap, best, grouped, narrowed, rows_of
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
@@ -18,6 +18,7 @@ from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, 
 from graphport.ops.pages.indexing import Compress, GatherElements, ScatterElements, Slice
 from graphport.ops.pages.reduction import ArgMax, CumSum
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 _CORNER, _CENTER = "caffe.priorboxparameter.corner", "caffe.priorboxparameter.center_size"
 
 
-@dataclass(frozen=True, slots=True)
-class _Stated:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer(Attributes):
     """The attributes of the layer."""
 
     background_label_id: int = 0
@@ -60,10 +61,11 @@ class _Stated:
         return self.keep_top_k[0]
 
 
-@lower("openvino", "opset1.DetectionOutput")
-@lower("openvino", "opset8.DetectionOutput")
+@Layer.lower("openvino", "opset1.DetectionOutput")
+@Layer.lower("openvino", "opset8.DetectionOutput")
 def detection_output(
     b: Builder,
+    op: Layer,
     locations: Value,
     scores: Value,
     priors: Value,
@@ -71,46 +73,14 @@ def detection_output(
     first_locations: Value | None = None,
     *,
     num_classes: int = 0,
-    background_label_id: int = 0,
-    top_k: int = -1,
-    variance_encoded_in_target: bool = False,
-    keep_top_k: tuple[int, ...] = (),
-    code_type: str = "caffe.PriorBoxParameter.CORNER",
-    share_location: bool = True,
-    nms_threshold: float = 0.0,
-    confidence_threshold: float = 0.0,
-    clip_after_nms: bool = False,
-    clip_before_nms: bool = False,
-    decrease_label_id: bool = False,
-    normalized: bool = False,
-    input_height: int = 1,
-    input_width: int = 1,
-    objectness_score: float = 0.0,
 ) -> Value:
     """Rows of picture, class, score and corners [1, 1, n, 7] of boxes that are kept; a row of -1 ends them."""
     del num_classes  # as many as there are scores of a prior
-    stated = _Stated(
-        background_label_id,
-        top_k,
-        variance_encoded_in_target,
-        keep_top_k,
-        code_type,
-        share_location,
-        nms_threshold,
-        confidence_threshold,
-        clip_after_nms,
-        clip_before_nms,
-        decrease_label_id,
-        normalized,
-        input_height,
-        input_width,
-        objectness_score,
-    )
-    stated.check()
+    op.check()
     dtype = dtype_of(locations)
     operands = [locations, scores, priors, first_scores, first_locations]
     wide = [None if x is None else cast(b, x, DType.FLOAT32) for x in operands]
-    return cast(b, _Detector(b, stated).detections(*wide), dtype)  # pyright: ignore[reportArgumentType]
+    return cast(b, _Detector(b, op).detections(*wide), dtype)  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +88,7 @@ class _Detector:
     """A layer being built."""
 
     b: Builder
-    stated: _Stated
+    stated: Layer
 
     def detections(
         self, locations: Value, scores: Value, priors: Value, first_scores: Value | None, first_locations: Value | None
@@ -161,7 +131,7 @@ class _Detector:
         """[N, L, P, 4], of as many classes as have locations of their own."""
         b = self.b
         classes = 1 if self.stated.share_location else -1
-        shape = joined(b, 0, -1 if classes == 1 else count, *([1] if classes == 1 else [-1]), 4)
+        shape = joined(b, 0, *((-1, 1) if classes == 1 else (count, -1)), 4)
         return b(Transpose, b(Reshape, locations, shape), perm=(0, 2, 1, 3))
 
     def _decoded(self, boxes: Value, offsets: Value, variances: Value | None) -> Value:

@@ -6,17 +6,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from graphport.ops.declare import lower
-from graphport.ops.dialects.operands import reshaped, sizes, vector
+from graphport.ops.dialects.extents import cut
+from graphport.ops.dialects.operands import reshaped, sizes
 from graphport.ops.pages.activation import Sigmoid, Softmax
-from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-_Numbers = tuple[int, ...]
 
 
 @lower("openvino", "opset1.RegionYolo")
@@ -31,7 +29,7 @@ def region_yolo(
     end_axis: int,
     num: int,
     do_softmax: bool = True,
-    mask: _Numbers = (),
+    mask: tuple[int, ...] = (),
 ) -> Value:
     """Places, confidence and classes of each box: all but the sizes through a sigmoid, or the classes as shares."""
     del anchors
@@ -40,11 +38,11 @@ def region_yolo(
     parts = coords + 1 + classes
     apart = reshaped(b, x, [n, boxes, parts, prod(places)])
     pieces = [
-        b(Sigmoid, _entries(b, apart, 0, 2)),
-        _entries(b, apart, 2, coords),
-        b(Sigmoid, _entries(b, apart, coords, coords + 1)),
+        b(Sigmoid, cut(b, apart, 0, 2, 2)),
+        cut(b, apart, 2, coords, 2),
+        b(Sigmoid, cut(b, apart, coords, coords + 1, 2)),
     ]
-    kinds = _entries(b, apart, coords + 1, parts)
+    kinds = cut(b, apart, coords + 1, parts, 2)
     pieces.append(b(Softmax, kinds, axis=2) if do_softmax else b(Sigmoid, kinds))
     whole = b(Concat, *pieces, axis=2)
     dims = [n, channels, *places]
@@ -52,7 +50,3 @@ def region_yolo(
         return reshaped(b, whole, dims)
     first, last = axis_index(axis, len(dims)), axis_index(end_axis, len(dims))
     return reshaped(b, whole, [*dims[:first], prod(dims[first : last + 1]), *dims[last + 1 :]])
-
-
-def _entries(b: Builder, x: Value, start: int, stop: int) -> Value:
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [2]))

@@ -8,11 +8,11 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
+from graphport.ops.dialects.extents import counted, cut, extent, joined
 from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, dtype_of, index, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Less, Not, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather, GatherElements, Slice
+from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.reduction import ArgMax, CumSum, ReduceSum, TopK
 from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose, Unsqueeze
 
@@ -48,35 +48,34 @@ def greedy_decoder_of_lengths(
 ) -> tuple[Value, ...]:
     """Classes [N, T], -1 behind the last, and how many there are."""
     best = b(ArgMax, scores, axis=2, keepdims=0)
-    steps = _steps(b, best)
+    steps = counted(b, extent(b, best, 1))
     going = b(Less, steps, b(Unsqueeze, as_int64(b, lengths), vector(b, [1])))
     nothing = as_vector(b, blank) if blank is not None else b(Sub, b(Shape, scores, start=2), vector(b, [1]))
     found, count = _kept(b, best, going, nothing, merges=merge_repeated)
     return cast(b, found, classes_index_type), cast(b, count, sequence_length_type)
 
 
-def _steps(b: Builder, best: Value) -> Value:
-    zero, one = (index(b, n) for n in (0, 1))
-    return b(Range, zero, as_scalar(b, b(Shape, best, start=1)), one)
-
-
 def _kept(b: Builder, best: Value, going: Value, blank: Value, *, merges: bool) -> tuple[Value, Value]:
     """The classes that are neither blank nor repeated, moved together; and how many they are."""
     kept = b(And, going, b(Not, b(Equal, best, blank)))
     if merges:
-        ends = (vector(b, [n]) for n in (0, -1, 1))
-        first = b(Expand, vector(b, [-1]), b(Concat, b(Shape, best, start=0, end=1), vector(b, [1]), axis=0))
-        before = b(Concat, first, b(Slice, best, *ends), axis=1)
+        first = b(Expand, vector(b, [-1]), joined(b, extent(b, best, 0), 1))
+        before = b(Concat, first, cut(b, best, 0, -1, 1), axis=1)
         kept = b(And, kept, b(Not, b(Equal, best, before)))
-    steps = _steps(b, best)
-    length = b(Shape, best, start=1)
-    # Steps that are left out are sorted behind all others.
-    late = b(Mul, cast(b, b(Not, kept), DType.INT64), length)
-    _, order = b.results(TopK, 2, b(Add, late, steps), length, axis=1, largest=0)
-    moved = b(GatherElements, best, order, axis=1)
-    count = b(ReduceSum, cast(b, kept, DType.INT64), vector(b, [1]), keepdims=0)
+    steps = counted(b, extent(b, best, 1))
+    moved, count = packed(b, best, kept, steps)
     is_there = b(Less, steps, b(Unsqueeze, count, vector(b, [1])))
     return b(Where, is_there, moved, index(b, -1)), count
+
+
+def packed(b: Builder, x: Value, kept: Value, steps: Value) -> tuple[Value, Value]:
+    """Entries [N, T], counted by `steps` [T], of which those that are kept come first; and how many they are [N]."""
+    length = b(Shape, x, start=1)
+    # What is left out is sorted behind all others.
+    late = b(Mul, cast(b, b(Not, kept), DType.INT64), length)
+    _, order = b.results(TopK, 2, b(Add, late, steps), length, axis=1, largest=0)
+    count = b(ReduceSum, cast(b, kept, DType.INT64), vector(b, [1]), keepdims=0)
+    return b(GatherElements, x, order, axis=1), count
 
 
 @lower("openvino", "opset1.GatherTree")
@@ -87,7 +86,7 @@ def gather_tree(b: Builder, steps: Value, parents: Value, lengths: Value, end_to
     ids, owners = as_int64(b, steps), as_int64(b, parents)
     token = as_scalar(b, as_int64(b, end_token))
     ends = b(Unsqueeze, as_int64(b, lengths), vector(b, [1]))
-    beams = b(Range, *(index(b, 0), as_scalar(b, b(Shape, ids, start=2)), index(b, 1)))
+    beams = counted(b, b(Shape, ids, start=2))
     current = b(Expand, beams, b(Shape, ids, start=1))
     found: list[Value] = []
     for step in reversed(range(count)):

@@ -8,6 +8,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.extents import counted, cut
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import (
     as_index,
     as_int64,
@@ -21,7 +23,6 @@ from graphport.ops.dialects.operands import (
 )
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
 from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Where
-from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather, ScatterND, Slice
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceSum
@@ -32,46 +33,13 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@lower("openvino", "opset3.EmbeddingBagOffsetsSum")
-@lower("openvino", "opset15.EmbeddingBagOffsets")
-def embedding_bag_offsets(
-    b: Builder,
-    table: Value,
-    indices: Value,
-    offsets: Value,
-    default: Value | None = None,
-    weights: Value | None = None,
-    *,
-    reduction: str = "sum",
-) -> Value:
-    """The sum, or mean, of the rows of each bag; bags follow one another, each from its offset to the next."""
-    starts = as_int64(b, offsets)
-    count = b(Shape, indices)
-    ends = b(Concat, b(Slice, starts, vector(b, [1]), vector(b, [np.iinfo(np.int64).max])), count, axis=0)
-    every = b(Range, _number(b, 0), as_scalar(b, count), _number(b, 1))
-    column = vector(b, [1])
-    held = b(And, b(GreaterOrEqual, every, b(Unsqueeze, starts, column)), b(Less, every, b(Unsqueeze, ends, column)))
-    return _sum_rows(b, table, indices, held, default, weights, reduction)
-
-
-@lower("openvino", "opset3.EmbeddingSegmentsSum")
-def segments_sum(
-    b: Builder,
-    table: Value,
-    indices: Value,
-    segments: Value,
-    count: Value,
-    default: Value | None = None,
-    weights: Value | None = None,
-) -> Value:
-    """The sum of the rows of each segment; an operand says which row belongs to which."""
-    every = b(Range, _number(b, 0), as_scalar(b, as_int64(b, count)), _number(b, 1))
-    held = b(Equal, as_int64(b, segments), b(Unsqueeze, every, vector(b, [1])))
-    return _sum_rows(b, table, indices, held, default, weights, "sum")
-
-
-def _number(b: Builder, n: int) -> Value:
-    return index(b, n)
+def _held(b: Builder, indices: Value, offsets: Value) -> Value:
+    """Which row is in which bag [bags, n]; bags follow one another, each from its offset to the next."""
+    starts, count = as_int64(b, offsets), b(Shape, indices)
+    ends = b(Concat, cut(b, starts, 1, np.iinfo(np.int64).max, 0), count, axis=0)
+    starts, ends = (b(Unsqueeze, each, vector(b, [1])) for each in (starts, ends))
+    every = counted(b, count)
+    return b(And, b(GreaterOrEqual, every, starts), b(Less, every, ends))
 
 
 def _sum_rows(
@@ -105,6 +73,17 @@ def _sum_rows(
     return b(Reshape, found, b(Concat, bags, b(Shape, table, start=1), axis=0))
 
 
+ROWS.having(held=_held, counted=counted, bags=_sum_rows).lower("""
+opset3.EmbeddingBagOffsetsSum, opset15.EmbeddingBagOffsets(table, indices, offsets, default=None, weights=None, *,
+                                                           reduction="sum")
+    -> bags(table, indices, held(indices, offsets), default, weights, reduction)
+# An operand says which row belongs to which segment.
+opset3.EmbeddingSegmentsSum(table, indices, segments, count, default=None, weights=None)
+    -> held = Equal(as_int64(segments), Unsqueeze(counted(as_int64(count)), [1]));
+       bags(table, indices, held, default, weights, "sum")
+""")
+
+
 @lower("openvino", "opset3.EmbeddingBagPackedSum")
 @lower("openvino", "opset15.EmbeddingBagPacked")
 def embedding_bag_packed(
@@ -124,24 +103,21 @@ def segment_max(
 ) -> Value:
     """The largest of each segment's rows; an empty segment has zeros, or the lowest number."""
     owners = as_int64(b, segments)
-    if count is None:
-        total = b(Add, b(Gather, owners, _number(b, -1)), _number(b, 1))
-    else:
-        total = as_scalar(b, as_int64(b, count))
+    behind_last = b(Add, b(Gather, owners, index(b, -1)), index(b, 1)) if count is None else as_int64(b, count)
+    total = as_scalar(b, behind_last)
     dtype = dtype_of(data)
     lowest = float(np.finfo(np.float16 if dtype is DType.FLOAT16 else np.float32).min)
     start = lowest if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
     # ONNX Runtime finds no maximum of float16 there; rows of segments that are not asked for go behind the last one.
     rows = cast(b, data, DType.FLOAT32) if dtype is DType.FLOAT16 else data
-    shape = b(Concat, b(Reshape, b(Add, total, _number(b, 1)), vector(b, [1])), b(Shape, data, start=1), axis=0)
+    shape = b(Concat, b(Reshape, b(Add, total, index(b, 1)), vector(b, [1])), b(Shape, data, start=1), axis=0)
     places = b(Unsqueeze, b(Min, owners, total), vector(b, [1]))
     found = b(ScatterND, b(Expand, b.like(rows, start), shape), places, rows, reduction="max")
     asked = b(Reshape, total, vector(b, [1]))
     found = cast(b, b(Slice, found, vector(b, [0]), asked, vector(b, [0])), dtype)
     if fill_mode != "zero":
         return found
-    every = b(Range, _number(b, 0), total, _number(b, 1))
-    held = cast(b, b(Equal, owners, b(Unsqueeze, every, vector(b, [1]))), DType.INT32)
+    held = cast(b, b(Equal, owners, b(Unsqueeze, counted(b, total), vector(b, [1]))), DType.INT32)
     is_held = cast(b, b(ReduceMax, held, vector(b, [1]), keepdims=0), DType.BOOL)
     behind = list(range(1, len(b.dims(data))))
     mask = b(Unsqueeze, is_held, vector(b, behind)) if behind else is_held

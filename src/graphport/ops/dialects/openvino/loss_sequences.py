@@ -8,21 +8,24 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
 from graphport.ops.declare import lower
-from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, dtype_of, scalar, vector
+from graphport.ops.dialects.captures import step_body
+from graphport.ops.dialects.extents import counted
+from graphport.ops.dialects.openvino.indexing_decoders import packed
+from graphport.ops.dialects.operands import as_int64, as_vector, cast, dtype_of, index, vector
 from graphport.ops.pages.activation import LogSoftmax
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Mod, Mul, Neg, Sub
 from graphport.ops.pages.comparison import And, Equal, Less, LessOrEqual, Not, Or, Where
 from graphport.ops.pages.control.loops import Scan
-from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather, GatherElements, Slice
 from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum, TopK
+from graphport.ops.pages.reduction import ReduceMax, ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Value
 
 _NEVER = float("-inf")
@@ -59,22 +62,18 @@ def ctc_loss(
     times = b(Shape, logits, start=1, end=2)
     each = b(Concat, b(Shape, stated, start=0, end=1), times, b(Shape, stated, start=1), axis=0)
     likely = b(Transpose, b(GatherElements, likely, b(Expand, places, each), axis=2), perm=(1, 0, 2))
-    steps = b(Range, _number(b, 0), as_scalar(b, times), _number(b, 1))
+    steps = counted(b, times)
     may_stay, may_skip = _moves(b, stated, nothing, merges=ctc_merge_repeated)
-    last = b(Unsqueeze, b(Mul, count, _number(b, 2)), vector(b, [1]))
+    last = b(Unsqueeze, b(Mul, count, index(b, 2)), vector(b, [1]))
     lengths = b(Unsqueeze, as_int64(b, logit_lengths), vector(b, [1]))
     total = _walked(b, likely, steps, may_stay, may_skip, last, lengths)
-    every = b(Range, _number(b, 0), as_scalar(b, b(Shape, stated, start=1)), _number(b, 1))
-    is_end = b(And, b(LessOrEqual, every, last), b(LessOrEqual, b(Sub, last, _number(b, 1)), every))
+    every = counted(b, b(Shape, stated, start=1))
+    is_end = b(And, b(LessOrEqual, every, last), b(LessOrEqual, b(Sub, last, index(b, 1)), every))
     ends = b(Where, is_end, total, b.like(total, _NEVER))
     worst = b(ReduceMax, ends, vector(b, [1]))
     spread = b(ReduceSum, b(Exp, b(Sub, ends, _finite(b, worst))), vector(b, [1]))
     found = b(Neg, b(Add, b(Log, spread), _finite(b, worst)))
-    return cast(b, b(Gather, found, _number(b, 0), axis=1), dtype)
-
-
-def _number(b: Builder, n: int) -> Value:
-    return scalar(b, n, DType.INT64)
+    return cast(b, b(Gather, found, index(b, 0), axis=1), dtype)
 
 
 def _finite(b: Builder, x: Value) -> Value:
@@ -85,7 +84,7 @@ def _finite(b: Builder, x: Value) -> Value:
 def _targets(b: Builder, labels: Value, lengths: Value, *, is_collapsed: bool, is_unique: bool) -> tuple[Value, Value]:
     """The labels [N, T] that count, moved together, and how many they are [N]."""
     length = b(Shape, labels, start=1)
-    every = b(Range, _number(b, 0), as_scalar(b, length), _number(b, 1))
+    every = counted(b, length)
     kept = b(Less, every, b(Unsqueeze, lengths, vector(b, [1])))
     if not is_unique and not is_collapsed:
         return labels, lengths
@@ -95,23 +94,20 @@ def _targets(b: Builder, labels: Value, lengths: Value, *, is_collapsed: bool, i
         seen = b(ReduceMax, cast(b, b(And, pairs, is_earlier), DType.INT32), vector(b, [2]), keepdims=0)
         kept = b(And, kept, b(Equal, seen, b.like(seen, 0)))
     else:
-        is_first = b(Equal, every, _number(b, 0))
+        is_first = b(Equal, every, index(b, 0))
         before = b(Slice, b(Pad, labels, vector(b, [0, 1, 0, 0])), vector(b, [0]), length, vector(b, [1]))
         kept = b(And, kept, b(Or, is_first, b(Not, b(Equal, labels, before))))
-    late = b(Mul, cast(b, b(Not, kept), DType.INT64), length)
-    _, order = b.results(TopK, 2, b(Add, late, every), length, axis=1, largest=0)
-    count = b(ReduceSum, cast(b, kept, DType.INT64), vector(b, [1]), keepdims=0)
-    return b(GatherElements, labels, order, axis=1), count
+    return packed(b, labels, kept, every)
 
 
 def _with_blanks(b: Builder, targets: Value, blank: Value) -> Value:
     """Labels [N, T] as [N, 2 * T + 1] with a blank before each and behind the last."""
     length = b(Shape, targets, start=1)
     whole = b(Add, b(Mul, length, vector(b, [2])), vector(b, [1]))
-    every = b(Range, _number(b, 0), as_scalar(b, whole), _number(b, 1))
+    every = counted(b, whole)
     padded = b(Pad, targets, vector(b, [0, 0, 0, 1]))
-    own = b(Gather, padded, b(Div, every, _number(b, 2)), axis=1)
-    is_label = b(Equal, b(Mod, every, _number(b, 2)), _number(b, 1))
+    own = b(Gather, padded, b(Div, every, index(b, 2)), axis=1)
+    is_label = b(Equal, b(Mod, every, index(b, 2)), index(b, 1))
     return b(Where, is_label, own, blank)
 
 
@@ -130,41 +126,26 @@ def _walked(
     b: Builder, likely: Value, steps: Value, may_stay: Value, may_skip: Value, last: Value, lengths: Value
 ) -> Value:
     """The logarithms [N, S] of the probabilities of all ways to each place after the last step of each sequence."""
-    body = Graph(f"{b.stem}.step")
-    if b.graph is not None:
-        b.graph.share_names(body)
-    inner = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.step")
-    batch, count = b.dims(may_stay)
-    facts = [TensorFact(DType.FLOAT32, (batch, count))] * 2
-    own, here, step = (body.add_input(f"{inner.stem}.given", fact) for fact in (*facts, TensorFact(DType.INT64, ())))
-    every = b(Range, _number(b, 0), as_scalar(b, b(Shape, may_stay, start=1)), _number(b, 1))
+    fact = TensorFact(DType.FLOAT32, b.dims(may_stay))
+    inner, body, given = step_body(b, (fact, fact, TensorFact(DType.INT64, ())))
+    every = counted(b, b(Shape, may_stay, start=1))
     nowhere = b(Expand, b.constant(np.float32(_NEVER)), b(Shape, may_stay))
-    body.set_outputs([_step(inner, own, here, step, every, may_stay, may_skip, last, lengths)])
+    body.set_outputs([_step(inner, given, every, (may_stay, may_skip), last, lengths)])
     return b.results(Scan, 1, nowhere, likely, steps, body=body, num_scan_inputs=2)[0]
 
 
 def _step(
-    b: Builder,
-    own: Value,
-    here: Value,
-    step: Value,
-    every: Value,
-    may_stay: Value,
-    may_skip: Value,
-    last: Value,
-    lengths: Value,
+    b: Builder, given: Sequence[Value], every: Value, moves: tuple[Value, Value], last: Value, lengths: Value
 ) -> Value:
+    """The logarithms of one step after those of the one before."""
+    (own, here, step), (may_stay, may_skip) = given, moves
     nothing = b.like(own, _NEVER)
-    ways = [
-        b(Where, may_stay, own, nothing),
-        _moved(b, own, 1),
-        b(Where, may_skip, _moved(b, own, 2), nothing),
-    ]
+    ways = [b(Where, may_stay, own, nothing), _moved(b, own, 1), b(Where, may_skip, _moved(b, own, 2), nothing)]
     worst = _finite(b, b(Max, *ways))
     parts = [b(Exp, b(Sub, way, worst)) for way in ways]
     gone = b(Add, b(Log, b(Add, b(Add, parts[0], parts[1]), parts[2])), worst)
-    begun = b(Where, b(Less, every, _number(b, 2)), b.like(own, 0), nothing)
-    gone = b(Where, b(Equal, step, _number(b, 0)), begun, gone)
+    begun = b(Where, b(Less, every, index(b, 2)), b.like(own, 0), nothing)
+    gone = b(Where, b(Equal, step, index(b, 0)), begun, gone)
     new = b(Where, b(LessOrEqual, every, last), b(Add, gone, here), nothing)
     return b(Where, b(Less, step, lengths), new, own)
 

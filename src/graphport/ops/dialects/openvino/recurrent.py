@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,12 +16,19 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.extents import cut
+from graphport.ops.dialects.openvino.emitting import emitted_gather, emitted_transpose
 from graphport.ops.dialects.openvino.recurrent_lengths import over_lengths
 from graphport.ops.dialects.operands import index, vector
+from graphport.ops.pages.arithmetic import Cast, Mul
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.pages.reshape import Concat, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.view import Attributes
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
+
+if TYPE_CHECKING:
+    from graphport.ops.declare import Page
+
 
 Lifted = tuple[Value | None, ...] | None
 Names = tuple[str, ...]
@@ -32,7 +39,7 @@ _ACTIVATION_NAMES = {
 } | {name.lower(): name for name in ("ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus")}
 """Activations by the names of OpenVINO, as ONNX spells them."""
 _SHARED = frozenset({"Sigmoid", "Tanh", "Relu", "HardSigmoid", "Elu", "Softsign", "Softplus"})
-_ONNX_GATES = "iofc"
+_GATES, _ONNX_GATES = "fico", "iofc"
 _FARTHEST = 8
 """So many operators are looked through."""
 
@@ -77,17 +84,17 @@ _RNN = ("tanh",)
 """Activations that the kinds have where nothing else is said."""
 
 
+Weights = tuple[Value, Value, Value | None]
+"""Those of the entries, those of the state, and both biases, as ONNX has them."""
+
+
 @Layer.lower("openvino", "opset5.LSTMSequence")
 def lstm_sequence(
     b: Builder, op: Layer, x: Value, h: Value, c: Value, lengths: Value, w: Value, r: Value, bias: Value
 ) -> tuple[Value, ...]:
     """Long short-term memory.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], two states."""
     options = op.attributes(_LSTM, op.direction)
-    weights = [_ordered(b, each, "fico", axis=1) for each in (w, r)]
-    both = _both_biases(b, _ordered(b, bias, "fico", axis=1))
-    states = [_swapped(b, each) for each in (h, c)]
-    made = b.results(LSTM, 3, _swapped(b, x), *weights, both, _lengths(b, lengths, x), *states, **options)
-    return _sequence_first(b, made[0]), *(_swapped(b, each) for each in made[1:])
+    return _over_sequence(b, LSTM, x, (h, c), lengths, _of_lstm(b, w, r, bias), options)
 
 
 @Layer.lower("openvino", "opset5.GRUSequence")
@@ -104,21 +111,9 @@ def gru_sequence(
     linear_before_reset: bool = False,
 ) -> tuple[Value, ...]:
     """Gated recurrent units.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
-    options = op.attributes(_GRU, op.direction)
+    options = op.attributes(_GRU, op.direction) | {"linear_before_reset": int(linear_before_reset)}
     both = _reset_biases(b, bias, op.hidden_size) if linear_before_reset else _both_biases(b, bias)
-    made = b.results(
-        GRU,
-        2,
-        _swapped(b, x),
-        w,
-        r,
-        both,
-        _lengths(b, lengths, x),
-        _swapped(b, h),
-        linear_before_reset=int(linear_before_reset),
-        **options,
-    )
-    return _sequence_first(b, made[0]), _swapped(b, made[1])
+    return _over_sequence(b, GRU, x, (h,), lengths, (w, r, both), options)
 
 
 @Layer.lower("openvino", "opset5.RNNSequence")
@@ -127,23 +122,31 @@ def rnn_sequence(
 ) -> tuple[Value, ...]:
     """Plain recurrence.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
     options = op.attributes(_RNN, op.direction)
-    both = _both_biases(b, bias)
-    operands = (_swapped(b, x), w, r, both, _lengths(b, lengths, x), _swapped(b, h))
-    made = b.results(RNN, 2, *operands, **options)
-    return _sequence_first(b, made[0]), _swapped(b, made[1])
+    return _over_sequence(b, RNN, x, (h,), lengths, (w, r, _both_biases(b, bias)), options)
+
+
+def _over_sequence(
+    b: Builder,
+    page: Page,
+    x: Value,
+    states: tuple[Value, ...],
+    lengths: Value,
+    weights: Weights,
+    options: dict[str, Any],
+) -> tuple[Value, ...]:
+    """A layer over sequences that come batch first, as its results do."""
+    x_, *states_ = (b(Transpose, each, perm=(1, 0, 2)) for each in (x, *states))
+    made = b.results(page, 1 + len(states), x_, *weights, _lengths(b, lengths, x), *states_, **options)
+    y = b(Transpose, made[0], perm=(2, 1, 0, 3))
+    return y, *(b(Transpose, each, perm=(1, 0, 2)) for each in made[1:])
 
 
 @Cell.lower("openvino", "opset4.LSTMCell")
 def lstm_cell(
     b: Builder, op: Cell, x: Value, h: Value, c: Value, w: Value, r: Value, bias: Value | None = None
-) -> tuple[Value, Value]:
+) -> tuple[Value, ...]:
     """One step of long short-term memory.  Shapes: x [batch, n], states [batch, hidden] → two states."""
-    options = op.attributes(_LSTM)
-    weights = [_unsqueezed(b, _ordered(b, each, "fico", axis=0), 0) for each in (w, r)]
-    both = None if bias is None else _both_biases(b, _unsqueezed(b, _ordered(b, bias, "fico", axis=0), 0))
-    states = [_unsqueezed(b, each, 0) for each in (h, c)]
-    made = b.results(LSTM, 3, _unsqueezed(b, x, 0), *weights, both, None, *states, **options)
-    return _squeezed(b, made[1], 0), _squeezed(b, made[2], 0)
+    return _step(b, LSTM, x, (h, c), _of_lstm(b, *_one_way(b, w, r, bias)), op.attributes(_LSTM))
 
 
 @Cell.lower("openvino", "opset1.LSTMCell")
@@ -160,7 +163,7 @@ def old_lstm_cell(
     *,
     weights_format: str = "ifco",
     input_forget: bool = False,
-) -> tuple[Value, Value]:
+) -> tuple[Value, ...]:
     """The same: peepholes and the attributes of its own may stand in a file, but OpenVINO computes without them."""
     del peepholes, weights_format, input_forget
     return lstm_cell(b, op, x, h, c, w, r, bias)
@@ -179,59 +182,54 @@ def gru_cell(
     linear_before_reset: bool = False,
 ) -> Value:
     """One step of a gated recurrent unit.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
-    options = op.attributes(_GRU)
-    both = None
-    if bias is not None:
-        one = _unsqueezed(b, bias, 0)
-        both = _reset_biases(b, one, op.hidden_size) if linear_before_reset else _both_biases(b, one)
-    operands = (_unsqueezed(b, x, 0), _unsqueezed(b, w, 0), _unsqueezed(b, r, 0), both, None, _unsqueezed(b, h, 0))
-    made = b.results(GRU, 2, *operands, linear_before_reset=int(linear_before_reset), **options)
-    return _squeezed(b, made[1], 0)
+    options = op.attributes(_GRU) | {"linear_before_reset": int(linear_before_reset)}
+    w, r, both = _one_way(b, w, r, bias)
+    if both is not None:
+        both = _reset_biases(b, both, op.hidden_size) if linear_before_reset else _both_biases(b, both)
+    return _step(b, GRU, x, (h,), (w, r, both), options)[0]
 
 
 @Cell.lower("openvino", "opset1.RNNCell")
 def rnn_cell(b: Builder, op: Cell, x: Value, h: Value, w: Value, r: Value, bias: Value | None = None) -> Value:
     """One step of a plain recurrence.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
-    options = op.attributes(_RNN)
-    both = None if bias is None else _both_biases(b, _unsqueezed(b, bias, 0))
-    operands = (_unsqueezed(b, x, 0), _unsqueezed(b, w, 0), _unsqueezed(b, r, 0), both, None, _unsqueezed(b, h, 0))
-    made = b.results(RNN, 2, *operands, **options)
-    return _squeezed(b, made[1], 0)
+    w, r, one = _one_way(b, w, r, bias)
+    return _step(b, RNN, x, (h,), (w, r, None if one is None else _both_biases(b, one)), op.attributes(_RNN))[0]
 
 
-# Layout
+def _step(
+    b: Builder, page: Page, x: Value, states: tuple[Value, ...], weights: Weights, options: dict[str, Any]
+) -> tuple[Value, ...]:
+    """The states after one step: a layer over a sequence of one, in one direction."""
+    front = vector(b, [0])
+    x, *given = (b(Unsqueeze, each, front) for each in (x, *states))
+    made = b.results(page, 1 + len(states), x, *weights, None, *given, **options)
+    return tuple(b(Squeeze, each, front) for each in made[1:])
 
 
-def _swapped(b: Builder, x: Value) -> Value:
-    """The first two axes exchanged."""
-    return OpBuilder(b)("Transpose", x, perm=(1, 0, 2))
+# Weights
 
 
-def _sequence_first(b: Builder, y: Value) -> Value:
-    """[length, ways, batch, hidden] to [batch, ways, length, hidden]."""
-    return OpBuilder(b)("Transpose", y, perm=(2, 1, 0, 3))
+def _one_way(b: Builder, w: Value, r: Value, bias: Value | None) -> Weights:
+    """Weights and a bias with an axis of directions."""
+    front = vector(b, [0])
+    return b(Unsqueeze, w, front), b(Unsqueeze, r, front), None if bias is None else b(Unsqueeze, bias, front)
 
 
-def _unsqueezed(b: Builder, x: Value, axis: int) -> Value:
-    return OpBuilder(b)("Unsqueeze", x, vector(b, [axis]))
+def _of_lstm(b: Builder, w: Value, r: Value, bias: Value | None) -> Weights:
+    """Weights and biases with their gates in the order of ONNX."""
+    w, r = (_ordered(b, each) for each in (w, r))
+    return w, r, None if bias is None else _both_biases(b, _ordered(b, bias))
 
 
-def _squeezed(b: Builder, x: Value, axis: int) -> Value:
-    return OpBuilder(b)("Squeeze", x, vector(b, [axis]))
-
-
-def _ordered(b: Builder, x: Value, gates: str, *, axis: int, wanted: str = _ONNX_GATES) -> Value:
-    """The blocks of `x` along `axis`, which are those of `gates`, in the order of `wanted`."""
-    if gates == wanted:
-        return x
-    parts = b.results(registry.pages()["Split"], len(gates), x, axis=axis, num_outputs=len(gates))
-    return OpBuilder(b)("Concat", *(parts[gates.index(gate)] for gate in wanted), axis=axis)
+def _ordered(b: Builder, x: Value) -> Value:
+    """The blocks of gates along axis 1 in the order of ONNX."""
+    parts = b.results(Split, len(_GATES), x, axis=1, num_outputs=len(_GATES))
+    return b(Concat, *(parts[_GATES.index(gate)] for gate in _ONNX_GATES), axis=1)
 
 
 def _both_biases(b: Builder, bias: Value) -> Value:
     """ONNX adds a bias of the entries and one of the state: the second is 0."""
-    emit = OpBuilder(b)
-    return emit("Concat", bias, emit("Mul", bias, b.like(bias, 0)), axis=1)
+    return b(Concat, bias, b(Mul, bias, b.like(bias, 0)), axis=1)
 
 
 def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
@@ -239,13 +237,12 @@ def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
 
     [z, r, h, s] becomes [z, r, h, 0, 0, s].
     """
-    emit = OpBuilder(b)
-    cut = vector(b, [3 * hidden])
-    end, axis = vector(b, [4 * hidden]), vector(b, [1])
-    zero = vector(b, [0])
-    entry, state = emit("Slice", bias, zero, cut, axis), emit("Slice", bias, cut, end, axis)
-    none = emit("Mul", emit("Slice", bias, zero, vector(b, [2 * hidden]), axis), b.like(bias, 0))
-    return emit("Concat", entry, none, state, axis=1)
+    ends = (0, 3 * hidden), (0, 2 * hidden), (3 * hidden, 4 * hidden)
+    entry, gates, state = (cut(b, bias, start, stop, 1) for start, stop in ends)
+    return b(Concat, entry, b(Mul, gates, b.like(bias, 0)), state, axis=1)
+
+
+# Lengths
 
 
 def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
@@ -255,7 +252,7 @@ def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
     if isinstance(whole, TensorFact) and whole.shape and whole.shape[1] == _only(lengths):
         return None
     is_int32 = isinstance(fact, TensorFact) and fact.dtype is DType.INT32
-    return lengths if is_int32 else OpBuilder(b)("Cast", lengths, to=DType.INT32)
+    return lengths if is_int32 else b(Cast, lengths, to=DType.INT32)
 
 
 def _only(value: Value) -> Dim | None:
@@ -284,8 +281,8 @@ def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
         message = "LSTMSequence has neither peepholes nor coupled gates"
         raise UnsupportedError(message)
     layer = _Layer(b, op, ("Sigmoid", "Tanh", "Tanh"))
-    weights = [_emitted_gates(b, each, "fico", axis=1) for each in (op.w, op.r)]
-    both = _emitted_gates(b, layer.bias(gates=4), "fico", axis=1)
+    weights = [_emitted_gates(b, each) for each in (op.w, op.r)]
+    both = _emitted_gates(b, layer.bias(gates=4))
     states = [layer.state(each) for each in (op.initial_h, op.initial_c)]
     operands = (layer.x(), *states, layer.lengths(), *weights, both)
     return layer.results(layer.made("opset5.LSTMSequence", *operands))
@@ -352,7 +349,7 @@ class _Layer:
         return self._x if self._is_batch_first else self._exchanged(self._x)
 
     def _exchanged(self, x: Value) -> Value:
-        return emit(self._b, "opset1.Transpose", x, vector(self._b, [1, 0, 2]))
+        return emitted_transpose(self._b, x, [1, 0, 2])
 
     def state(self, given: Value | None) -> Value:
         """An initial state, batch first; zeros where none is given."""
@@ -371,9 +368,7 @@ class _Layer:
         dim = fact.shape[axis] if isinstance(fact, TensorFact) and fact.shape is not None else None
         if isinstance(dim, int):
             return dim
-        shape = emit(self._b, "opset3.ShapeOf", self._x, output_type=DType.INT64)
-        place, first = vector(self._b, [axis]), index(self._b, 0)
-        return emit(self._b, "opset8.Gather", shape, place, first)
+        return emitted_gather(self._b, emit(self._b, "opset3.ShapeOf", self._x), [axis])
 
     def lengths(self) -> Value:
         """The lengths of the sequences; all are whole where none are given."""
@@ -427,10 +422,8 @@ class _Layer:
     def results(self, made: tuple[Value, ...]) -> tuple[Value, ...]:
         """Results in the layout of ONNX."""
         if self._is_batch_first:
-            order = vector(self._b, [0, 2, 1, 3])
-            return emit(self._b, "opset1.Transpose", made[0], order), *made[1:]
-        order = vector(self._b, [2, 1, 0, 3])
-        return emit(self._b, "opset1.Transpose", made[0], order), *map(self._exchanged, made[1:])
+            return emitted_transpose(self._b, made[0], [0, 2, 1, 3]), *made[1:]
+        return emitted_transpose(self._b, made[0], [2, 1, 0, 3]), *map(self._exchanged, made[1:])
 
 
 def _known(b: Builder, x: Value, axis: int) -> int:
@@ -446,7 +439,7 @@ def _halves(b: Builder, x: Value, widths: tuple[int, ...]) -> tuple[Value, ...]:
     return emits(b, "opset1.VariadicSplit", len(widths), x, axis, lengths)
 
 
-def _emitted_gates(b: Builder, x: Value, wanted: str, *, axis: int) -> Value:
-    """The blocks of `x`, which are in ONNX's order, in the order of `wanted`."""
-    parts = emits(b, "opset1.Split", len(wanted), x, index(b, axis), num_splits=len(wanted))
-    return emit(b, "opset1.Concat", *(parts[_ONNX_GATES.index(gate)] for gate in wanted), axis=axis)
+def _emitted_gates(b: Builder, x: Value) -> Value:
+    """The blocks of gates along axis 1 in the order of OpenVINO."""
+    parts = emits(b, "opset1.Split", len(_GATES), x, index(b, 1), num_splits=len(_GATES))
+    return emit(b, "opset1.Concat", *(parts[_ONNX_GATES.index(gate)] for gate in _GATES), axis=1)

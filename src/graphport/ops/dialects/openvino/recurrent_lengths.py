@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.openvino.emitting import emitted_range
 from graphport.ops.dialects.operands import index, vector
 
 if TYPE_CHECKING:
@@ -76,24 +74,10 @@ def _forwards(
 ) -> tuple[Value, ...]:
     lengths, initial = operands[-4], operands[1]
     y, _, *cells = emits(b, word, len(operands) - 4, *operands[:-4], whole, *operands[-3:], **attributes)
-    end = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Convert", lengths, destination_type=DType.INT64), _axes(b, 1))
+    end = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Convert", lengths, destination_type=DType.INT64), vector(b, [1]))
     # The state of one end is that behind so many steps; before the first it is what was given.
-    states = emit(b, "opset1.Concat", emit(b, "opset1.Unsqueeze", initial, _axes(b, 2)), y, axis=2)
+    states = emit(b, "opset1.Concat", emit(b, "opset1.Unsqueeze", initial, vector(b, [2])), y, axis=2)
     last = emit(b, "opset8.Gather", states, end, index(b, 2), batch_dims=1)
-    is_reached = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Less", _steps(b, y), end), _axes(b, 1, 3))
+    is_reached = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Less", emitted_range(b, y, 2), end), vector(b, [1, 3]))
     kept = emit(b, "opset1.Select", is_reached, y, b.like(y, 0.0))
-    return kept, emit(b, "opset1.Squeeze", last, _axes(b, 2)), *cells
-
-
-def _steps(b: Builder, y: Value) -> Value:
-    """The numbers of the steps.  Shapes: y [batch, ways, length, hidden] → [length]."""
-    steps = b.dims(y)[2]
-    if isinstance(steps, int):
-        return b.constant(np.arange(reserve(steps), dtype=np.int64))
-    zero, one, place = (index(b, number) for number in (0, 1, 2))
-    count = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", y, output_type=DType.INT64), place, zero)
-    return emit(b, "opset4.Range", zero, count, one, output_type=DType.INT64)
-
-
-def _axes(b: Builder, *axes: int) -> Value:
-    return vector(b, axes)
+    return kept, emit(b, "opset1.Squeeze", last, vector(b, [2])), *cells

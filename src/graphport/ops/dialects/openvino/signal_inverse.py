@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.dialects.openvino.signal_spectra import irdft
+from graphport.ops.dialects.openvino.signal_spectra import centered, irdft
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, needed, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
 from graphport.ops.pages.comparison import Equal, Where
@@ -44,7 +44,11 @@ def istft(
     x = cast(b, data, DType.FLOAT32)
     x = b(Unsqueeze, x, vector(b, [0])) if is_single else x
     frames = irdft(b, b(Transpose, x, perm=(0, 2, 1, 3)), vector(b, [2]), vector(b, [size]))
-    weights = _padded(b, cast(b, window, DType.FLOAT32), size)
+    (own,) = sizes(b.dims(window), "the length of a window")
+    if own > size:
+        message = f"a window of {own} for frames of {size}"
+        raise ShapeError(message)
+    weights = centered(b, cast(b, window, DType.FLOAT32), size)
     count = b(Shape, x, start=2, end=3)
     whole = b(Add, b(Mul, b(Sub, count, vector(b, [1])), vector(b, [step])), vector(b, [size]))
     total = _added(b, b(Mul, frames, weights), whole, size, step)
@@ -56,16 +60,6 @@ def istft(
     found = b(Where, b(Equal, squares, zero), zero, b(Div, total, squares))
     found = _fitted(b, found, whole, signal_length, size, center=center)
     return cast(b, b(Reshape, found, vector(b, [-1])) if is_single else found, dtype)
-
-
-def _padded(b: Builder, window: Value, size: int) -> Value:
-    """A window in the middle of a frame, zeros beside it."""
-    (own,) = sizes(b.dims(window), "the length of a window")
-    if own > size:
-        message = f"a window of {own} for frames of {size}"
-        raise ShapeError(message)
-    before = (size - own) // 2
-    return window if own == size else b(Pad, window, vector(b, [before, size - own - before]))
 
 
 def _added(b: Builder, frames: Value, whole: Value, size: int, step: int) -> Value:

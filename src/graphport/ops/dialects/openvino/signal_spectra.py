@@ -11,8 +11,15 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.extents import cut, entry
 from graphport.ops.dialects.openvino.binding import ROWS
-from graphport.ops.dialects.openvino.emitting import emitted_cast, emitted_reshape
+from graphport.ops.dialects.openvino.emitting import (
+    emitted_cast,
+    emitted_gather,
+    emitted_pad,
+    emitted_reshape,
+    emitted_slice,
+)
 from graphport.ops.dialects.operands import (
     as_int64,
     as_scalar,
@@ -26,7 +33,7 @@ from graphport.ops.dialects.operands import (
 )
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Shape, Squeeze, Unsqueeze
 from graphport.ops.pages.signal import DFT, STFT
@@ -63,24 +70,20 @@ def _transformed(
     b: Builder, x: Value, axis: int, length: int | Value | None, *, inverse: int, onesided: int = 0
 ) -> Value:
     count = index(b, length) if isinstance(length, int) else length
-    place = index(b, axis)
-    return b(DFT, x, count, place, inverse=inverse, onesided=onesided)
+    return b(DFT, x, count, index(b, axis), inverse=inverse, onesided=onesided)
 
 
-@lower("openvino", "opset7.DFT")
-def dft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
-    """Complex numbers transformed along some axes."""
+def _over_axes(b: Builder, x: Value, axes: Value, lengths: Value | None, inverse: int) -> Value:
+    """Complex numbers transformed along some axes, or back."""
     for axis, length in _plan(b, x, axes, lengths, len(b.dims(x)) - 1):
-        x = _transformed(b, x, axis, length, inverse=0)
+        x = _transformed(b, x, axis, length, inverse=inverse)
     return x
 
 
-@lower("openvino", "opset7.IDFT")
-def idft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
-    """Complex numbers transformed back along some axes."""
-    for axis, length in _plan(b, x, axes, lengths, len(b.dims(x)) - 1):
-        x = _transformed(b, x, axis, length, inverse=1)
-    return x
+ROWS.having(over_axes=_over_axes).lower("""
+opset7.DFT(x, axes, lengths=None) -> over_axes(x, axes, lengths, 0)
+opset7.IDFT(x, axes, lengths=None) -> over_axes(x, axes, lengths, 1)
+""")
 
 
 @lower("openvino", "opset9.RDFT")
@@ -108,10 +111,10 @@ def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Va
         x = _fitted(b, x, axis, given, whole // 2 + 1)
     # Without a length every entry between the first and the last has its mirror image.
     first = -2 if whole is None else (whole + 1) // 2 - 1
-    mirrored = _conjugated(b, _range(b, x, axis, first, 0, -1))
+    mirrored = b(Mul, cut(b, x, first, 0, axis, -1), b.like(x, [1, -1]))
     full = b(Concat, x, mirrored, axis=axis) if whole is None or whole > 2 else x
     numbers = _transformed(b, full, axis, whole, inverse=1)
-    return b(Gather, numbers, index(b, 0), axis=-1)
+    return entry(b, numbers, 0)
 
 
 def _fitted(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
@@ -121,16 +124,7 @@ def _fitted(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
     edges = [0] * (2 * len(b.dims(x)))
     edges[len(b.dims(x)) + axis] = wanted - given if isinstance(given, int) else wanted
     padded = b(Pad, x, vector(b, edges))
-    return padded if isinstance(given, int) else _range(b, padded, axis, 0, wanted, 1)
-
-
-def _range(b: Builder, x: Value, axis: int, start: int, stop: int, step: int) -> Value:
-    return b(Slice, x, *(vector(b, [n]) for n in (start, stop, axis, step)))
-
-
-def _conjugated(b: Builder, x: Value) -> Value:
-    dtype = dtype_of(x)
-    return b(Mul, x, b.constant(np.array([1, -1], dtype.numpy), dtype))
+    return padded if isinstance(given, int) else cut(b, padded, 0, wanted, axis)
 
 
 @lower("openvino", "opset15.STFT")
@@ -139,17 +133,20 @@ def stft(
 ) -> Value:
     """Half the spectra of windowed frames, frame by frame, or (`transpose_frames`) place by place in the spectrum."""
     (length,) = needed(frame_size, "the size of a frame")
-    (own,) = sizes(b.dims(window), "the length of a window")
     is_single = len(b.dims(signal)) == 1
     x = b(Unsqueeze, signal, vector(b, [0, 2] if is_single else [2]))
-    if own < length:
-        before = (length - own) // 2
-        window = b(Pad, window, vector(b, [before, length - own - before]))
     step = as_scalar(b, as_int64(b, frame_step))
-    found = b(STFT, x, step, window, index(b, length), onesided=1)
+    found = b(STFT, x, step, centered(b, window, length), index(b, length), onesided=1)
     if transpose_frames:
         found = transposed(b, found, [0, 2, 1, 3])
     return b(Squeeze, found, vector(b, [0])) if is_single else found
+
+
+def centered(b: Builder, window: Value, size: int) -> Value:
+    """A window in the middle of a frame, zeros beside it."""
+    (own,) = sizes(b.dims(window), "the length of a window")
+    before = (size - own) // 2
+    return b(Pad, window, vector(b, [before, size - own - before])) if own < size else window
 
 
 # The way to OpenVINO
@@ -182,8 +179,7 @@ def lift_dft(b: Builder, op: DFTView) -> Lifted:
         zeros = emit(b, "opset1.Multiply", input, 0.0)
         input = emit(b, "opset1.Concat", input, zeros, axis=rank - 1)
     if not isinstance(parts, int):
-        ends = (vector(b, [n]) for n in (0, 2, 1, rank - 1))
-        input = emit(b, "opset8.Slice", input, *ends)
+        input = emitted_slice(b, input, 0, 2, rank - 1)
     return b.word("opset7.IDFT" if op.inverse else "opset7.DFT", input, axes, *more)
 
 
@@ -195,13 +191,12 @@ def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value
         return x
     rank = len(b.dims(x))
     if wanted is not None and isinstance(given, int):
-        behind = vector(b, [wanted[0] - given if place == axis else 0 for place in range(rank)])
-    else:
-        own = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", x), vector(b, [axis]), vector(b, [0]))
-        lack = emit(b, "opset1.Maximum", emit(b, "opset1.Subtract", emitted_cast(b, lengths[0], DType.INT64), own), 0)
-        parts = [vector(b, [0] * axis), lack, vector(b, [0] * (rank - 1 - axis))]
-        behind = emit(b, "opset1.Concat", *(part for part in parts if b.dims(part)[0] != 0), axis=0)
-    return emit(b, "opset1.Pad", x, vector(b, [0] * rank), behind, b.like(x, 0), pad_mode="constant")
+        return emitted_pad(b, x, [0] * rank, [wanted[0] - given if place == axis else 0 for place in range(rank)])
+    own = emitted_gather(b, emit(b, "opset3.ShapeOf", x), [axis])
+    lack = emit(b, "opset1.Maximum", emit(b, "opset1.Subtract", emitted_cast(b, lengths[0], DType.INT64), own), 0)
+    parts = [vector(b, [0] * axis), lack, vector(b, [0] * (rank - 1 - axis))]
+    behind = emit(b, "opset1.Concat", *(part for part in parts if b.dims(part)[0] != 0), axis=0)
+    return emit(b, "opset12.Pad", x, vector(b, [0] * rank), behind, b.like(x, 0), pad_mode="constant")
 
 
 @STFTView.lift("openvino")
@@ -217,7 +212,7 @@ def lift_stft(b: Builder, op: STFTView) -> Lifted:
     count = (whole - length) // step + 1
     reserve(count, length)
     places = np.arange(count)[:, None] * step + np.arange(length)
-    frames = emit(b, "opset8.Gather", op.signal, b.constant(places), index(b, 1))
+    frames = emitted_gather(b, op.signal, b.constant(places), 1)
     if op.window is not None:
         weights = emit(b, "opset1.Unsqueeze", emitted_cast(b, op.window, dtype), vector(b, [1]))
         frames = emit(b, "opset1.Multiply", frames, weights)
@@ -227,10 +222,7 @@ def lift_stft(b: Builder, op: STFTView) -> Lifted:
     if parts == 1:
         frames = emit(b, "opset1.Concat", frames, emit(b, "opset1.Multiply", frames, 0.0), axis=3)
     spectrum = emit(b, "opset7.DFT", frames, axes)
-    if not op.onesided:
-        return (spectrum,)
-    ends = (vector(b, [n]) for n in (0, length // 2 + 1, 1, 2))
-    return b.word("opset8.Slice", spectrum, *ends)
+    return (emitted_slice(b, spectrum, 0, length // 2 + 1, 2) if op.onesided else spectrum,)
 
 
 def _by_own_word(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Lifted:
@@ -239,18 +231,15 @@ def _by_own_word(b: Builder, signal: Value, step: int, window: Value | None, fra
     dtype = dtype_of(signal)
     weights = b.constant(np.ones(length, dtype.numpy)) if window is None else emitted_cast(b, window, dtype)
     x = emit(b, "opset1.Squeeze", signal, vector(b, [2]))
-    counts = (index(b, n) for n in (length, step))
-    return b.word("opset15.STFT", x, weights, *counts, transpose_frames=False)
+    return b.word("opset15.STFT", x, weights, index(b, length), index(b, step), transpose_frames=False)
 
 
 def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | None) -> int:
     if frame_length is not None:
         return needed(frame_length, "the length of a frame")[0]
-    return (
-        sizes([whole], "the length of a signal")[0]
-        if window is None
-        else sizes(b.dims(window), "the length of a window")[0]
-    )
+    if window is None:
+        return sizes([whole], "the length of a signal")[0]
+    return sizes(b.dims(window), "the length of a window")[0]
 
 
 def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.captures import step_body
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import dtype_of, word
 
@@ -42,13 +42,9 @@ def gated_delta(
     rows = [_column(b, each) for each in (q, k, value)]
     factors = [_column(b, each) for each in (emit("Exp", log_decay), beta)]
     factors = [emit("Unsqueeze", each, b.constant(np.array([-1], np.int64))) for each in factors]
-    body = Graph(f"{b.stem}.step")
-    if b.graph is not None:
-        b.graph.share_names(body)
-    inner = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.step")
     given = [*rows, *factors]
     facts = [TensorFact(dtype_of(each), (b.dims(each)[0], *b.dims(each)[2:])) for each in given]
-    state, *entries = [body.add_input(f"{b.stem}.given", fact) for fact in (initial_state.fact, *facts)]
+    inner, body, (state, *entries) = step_body(b, (initial_state.fact, *facts))
     body.set_outputs(list(_step(inner, state, entries)))
     scans = len(given)
     last, every = b.results(
