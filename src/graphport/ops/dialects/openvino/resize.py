@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.openvino.emitting import emitted_transpose
-from graphport.ops.dialects.operands import as_vector, cast, dtype_of, index, needed, reals, sizes, transposed, vector
+from graphport.ops.dialects.extents import mixed
+from graphport.ops.dialects.openvino.emitting import emitted_gather, emitted_transpose
+from graphport.ops.dialects.operands import as_vector, cast, dtype_of, needed, reals, sizes, vector
 from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Identity
 from graphport.ops.pages.resize import Resize
@@ -26,7 +26,7 @@ from graphport.ops.view import Attributes
 from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
@@ -43,6 +43,56 @@ _MODES = {
 }
 
 
+class _Extents(NamedTuple):
+    """The axes that are resampled, and their new lengths or scales: the latter count where there are both."""
+
+    axes: tuple[int, ...]
+    wanted: Value | None
+    scales: Value | None
+
+
+def _length(n: int, scale: float) -> int:
+    """A length by a scale, as ONNX rounds it."""
+    return int(np.floor(np.float32(n) * np.float32(scale)))
+
+
+def _own_length(n: int, scale: float) -> int:
+    """A length by a scale, as OpenVINO rounds it."""
+    return int(np.floor(n * scale + 1e-5))
+
+
+def _planned(
+    b: Builder,
+    x: Value,
+    extents: _Extents,
+    length: Callable[[int, float], int],
+    corners: tuple[float, ...] | None = None,
+    policy: str = "stretch",
+) -> list[Axis]:
+    """What happens to each axis, as numbers.
+
+    Raises:
+        UnsupportedError: one of them is not known.
+    """
+    dims = sizes([b.dims(x)[axis] for axis in extents.axes], "an extent that is resampled")
+    half = len(dims)
+    ends = [(0.0, 1.0)] * half if corners is None else list(zip(corners[:half], corners[half:], strict=True))
+    if extents.scales is not None:
+        factors = reals(extents.scales)
+        if factors is None:
+            message = "the scales of a resizing must be constant"
+            raise UnsupportedError(message)
+        ratios, lengths = list(factors), [length(n, s) for n, s in zip(dims, factors, strict=True)]
+    else:
+        lengths = list(needed(extents.wanted, "the shape of a resizing"))
+        ratios = [size / n if n else 1.0 for n, size in zip(dims, lengths, strict=True)]
+        if policy != "stretch":
+            ratio = (min if policy == "not_larger" else max)(ratios)
+            ratios, lengths = [ratio] * half, [int(np.floor(ratio * n + 0.5)) for n in dims]
+    axes = zip(extents.axes, dims, lengths, ratios, ends, strict=True)
+    return [Axis(axis, n, out, ratio, start, end) for axis, n, out, ratio, (start, end) in axes]
+
+
 @lower("openvino", "opset1.Interpolate")
 def interpolate_1(
     b: Builder,
@@ -57,10 +107,14 @@ def interpolate_1(
     pads_end: tuple[int, ...] = (),
 ) -> Value:
     """To a given shape; places count from the corners, or their quotients do."""
-    coordinates = "align_corners" if align_corners else "asymmetric"
-    x = _padded(b, x, pads_begin, pads_end)
-    stated = {"mode": mode, "coordinates": coordinates, "nearest": "simple", "antialias": antialias, "a": -0.75}
-    return _resized(b, x, axes, output_shape, None, stated)
+    op = Interpolation(
+        mode=mode,
+        shape_calculation_mode="sizes",
+        coordinate_transformation_mode="align_corners" if align_corners else "asymmetric",
+        nearest_mode="simple",
+        antialias=antialias,
+    )
+    return _resized(b, _padded(b, x, pads_begin, pads_end), _Extents(tuple(axes), output_shape, None), op)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,115 +142,52 @@ def interpolate_4(
 @Interpolation.lower("openvino", "opset11.Interpolate")
 def interpolate_11(b: Builder, op: Interpolation, x: Value, scales_or_sizes: Value, axes: Value | None = None) -> Value:
     """To a given shape, or by given scales."""
-    stated = {
-        "mode": op.mode,
-        "coordinates": op.coordinate_transformation_mode,
-        "nearest": op.nearest_mode,
-        "antialias": op.antialias,
-        "a": op.cube_coeff,
-    }
     x = _padded(b, x, op.pads_begin, op.pads_end)
-    by_scales = op.shape_calculation_mode == "scales"
-    operands = (None, scales_or_sizes) if by_scales else (scales_or_sizes, None)
-    return _resized(b, x, _axes(b, x, axes), *operands, stated)
-
-
-def _axes(b: Builder, x: Value, axes: Value | None) -> tuple[int, ...]:
     rank = len(b.dims(x))
-    return tuple(range(rank)) if axes is None else axis_indices(needed(axes, "the axes of a resizing"), rank)
+    chosen = tuple(range(rank)) if axes is None else axis_indices(needed(axes, "the axes of a resizing"), rank)
+    operands = (None, scales_or_sizes) if op.shape_calculation_mode == "scales" else (scales_or_sizes, None)
+    return _resized(b, x, _Extents(chosen, *operands), op)
 
 
-def _padded(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
-    rank = len(b.dims(x))
-    edges = [(*side, *[0] * rank)[:rank] for side in (begins, ends)]
-    return b(Pad, x, vector(b, [*edges[0], *edges[1]])) if any(map(any, edges)) else x
-
-
-def _resized(
-    b: Builder,
-    x: Value,
-    axes: Sequence[int],
-    wanted: Value | None,
-    scales: Value | None,
-    stated: dict[str, Any],
-) -> Value:
-    mode = _MODES.get(stated["mode"])
+def _resized(b: Builder, x: Value, extents: _Extents, op: Interpolation) -> Value:
+    mode = _MODES.get(op.mode)
     if mode is None:
-        message = f"interpolation of mode {stated['mode']!r}"
+        message = f"interpolation of mode {op.mode!r}"
         raise UnsupportedError(message)
-    pillow = stated["mode"].endswith("_pillow")
-    coordinates = "half_pixel" if pillow else stated["coordinates"]
-    antialiases = pillow or (stated["antialias"] and stated["mode"] == "linear")
+    pillow = op.mode.endswith("_pillow")
+    coordinates = "half_pixel" if pillow else op.coordinate_transformation_mode
+    antialiases = pillow or (op.antialias and op.mode == "linear")
     if mode == "nearest":
-        found = _nearest_name(coordinates, stated["nearest"])
+        found = _nearest_name(coordinates, op.nearest_mode)
         if found is None:
-            return _gathered(b, x, axes, wanted, scales, coordinates, stated["nearest"])
+            return _gathered(b, x, extents, coordinates, op.nearest_mode)
         coordinates, nearest = found
-        return _emitted_resize(
-            b, x, axes, wanted, scales, coordinate_transformation_mode=coordinates, mode=mode, nearest_mode=nearest
-        )
+        return _by_page(b, x, extents, coordinate_transformation_mode=coordinates, mode=mode, nearest_mode=nearest)
     if coordinates == "tf_half_pixel_for_nn" or antialiases:
-        plans = _plans(b, x, axes, wanted, scales)
+        plans = _planned(b, x, extents, _own_length)
         if pillow:
             # Pillow knows sizes alone, whatever scale has led to them.
             plans = [replace(plan, ratio=plan.out / plan.length) for plan in plans]
-        return _mixed(b, x, plans, coordinates, stated, antialiases=antialiases)
-    return _emitted_resize(
-        b,
-        x,
-        axes,
-        wanted,
-        scales,
-        coordinate_transformation_mode=coordinates,
-        mode=mode,
-        cubic_coeff_a=stated["a"] if mode == "cubic" else None,
-    )
+        return _mixed(b, x, plans, coordinates, op, antialiases=antialiases)
+    coefficient = op.cube_coeff if mode == "cubic" else None
+    return _by_page(b, x, extents, coordinate_transformation_mode=coordinates, mode=mode, cubic_coeff_a=coefficient)
 
 
-def _nearest_name(coordinates: str, nearest: str) -> tuple[str, str] | None:
-    """Both modes in ONNX's words, or `None` where it has none."""
-    if coordinates == "tf_half_pixel_for_nn":
-        # The floor of a place that is half an entry further is the rounding of the place itself.
-        return ("half_pixel", "round_prefer_ceil") if nearest == "floor" else None
-    return None if nearest == "simple" else (coordinates, nearest)
-
-
-def _emitted_resize(
-    b: Builder, x: Value, axes: Sequence[int], wanted: Value | None, scales: Value | None, **words: Any
-) -> Value:
-    every = tuple(axes) if list(axes) != list(range(len(b.dims(x)))) else None
+def _by_page(b: Builder, x: Value, extents: _Extents, **words: Any) -> Value:
+    axes, wanted, scales = extents
+    words["axes"] = axes if axes != tuple(range(len(b.dims(x)))) else None
     if scales is not None:
         dims, factors = [b.dims(x)[axis] for axis in axes], reals(scales)
         if factors is not None and all(isinstance(n, int) for n in dims):
-            lengths = [int(np.floor(n * s + 1e-5)) for n, s in zip(sizes(dims), factors, strict=True)]
-            own = [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(sizes(dims), factors, strict=True)]
-            if lengths != own:
-                return b(Resize, x, None, None, vector(b, lengths), axes=every, **words)
-        return b(Resize, x, None, cast(b, scales, DType.FLOAT32), axes=every, **words)
+            known = list(zip(sizes(dims), factors, strict=True))
+            lengths = [_own_length(n, s) for n, s in known]
+            if lengths != [_length(n, s) for n, s in known]:
+                return b(Resize, x, None, None, vector(b, lengths), **words)
+        return b(Resize, x, None, cast(b, scales, DType.FLOAT32), **words)
     if wanted is None:
         message = "neither a shape nor scales"
         raise ShapeError(message)
-    return b(Resize, x, None, None, as_vector(b, wanted), axes=every, **words)
-
-
-def _plans(b: Builder, x: Value, axes: Sequence[int], wanted: Value | None, scales: Value | None) -> list[Axis]:
-    """What happens to each axis, as numbers.
-
-    Raises:
-        UnsupportedError: an extent is not known.
-    """
-    dims = sizes([b.dims(x)[axis] for axis in axes], "an extent that is resampled")
-    if scales is None:
-        lengths = needed(wanted, "the shape of a resizing")
-        ratios = [out / n for n, out in zip(dims, lengths, strict=True)]
-    else:
-        factors = reals(scales)
-        if factors is None:
-            message = "the scales of a resizing must be constant"
-            raise UnsupportedError(message)
-        ratios = list(factors)
-        lengths = [int(np.floor(n * s + 1e-5)) for n, s in zip(dims, factors, strict=True)]
-    return [Axis(axis, n, out, ratio) for axis, n, out, ratio in zip(axes, dims, lengths, ratios, strict=True)]
+    return b(Resize, x, None, None, as_vector(b, wanted), **words)
 
 
 def _coordinates(plan: Axis, coordinates: str) -> np.ndarray[Any, Any]:
@@ -206,17 +197,9 @@ def _coordinates(plan: Axis, coordinates: str) -> np.ndarray[Any, Any]:
     return source_coordinates(plan, coordinates, np.dtype(np.float32))
 
 
-def _gathered(
-    b: Builder,
-    x: Value,
-    axes: Sequence[int],
-    wanted: Value | None,
-    scales: Value | None,
-    coordinates: str,
-    nearest: str,
-) -> Value:
+def _gathered(b: Builder, x: Value, extents: _Extents, coordinates: str, nearest: str) -> Value:
     """The nearest entries by tables of places, one for each axis."""
-    for plan in _plans(b, x, axes, wanted, scales):
+    for plan in _planned(b, x, extents, _own_length):
         if plan.out == plan.length and plan.ratio == 1:
             continue
         at = _coordinates(plan, coordinates)
@@ -227,33 +210,44 @@ def _gathered(
 
 
 def _mixed(
-    b: Builder, x: Value, plans: Sequence[Axis], coordinates: str, stated: dict[str, Any], *, antialiases: bool
+    b: Builder, x: Value, plans: Sequence[Axis], coordinates: str, op: Interpolation, *, antialiases: bool
 ) -> Value:
     """Each axis by the product with a matrix of shares; what lies outside of it has none."""
-    dtype, rank = dtype_of(x), len(b.dims(x))
+    dtype = dtype_of(x)
     wide = dtype if dtype.is_floating else DType.FLOAT32
     x = cast(b, x, wide)
     for plan in plans:
-        if plan.out == plan.length and plan.ratio == 1:
-            continue
-        shares = _shares(plan, _coordinates(plan, coordinates), stated, antialiases=antialiases)
-        order = [*(other for other in range(rank) if other != plan.axis), plan.axis]
-        product = b(MatMul, transposed(b, x, order), b.constant(shares.astype(wide.numpy), wide))
-        x = transposed(b, product, [int(place) for place in np.argsort(order)])
+        if plan.out != plan.length or plan.ratio != 1:
+            shares = _shares(plan, _coordinates(plan, coordinates), op, antialiases=antialiases)
+            x = mixed(b, x, plan.axis, b.constant(shares.astype(wide.numpy), wide))
     return cast(b, x, dtype)
 
 
-def _shares(plan: Axis, at: np.ndarray[Any, Any], stated: dict[str, Any], *, antialiases: bool) -> np.ndarray[Any, Any]:
+def _padded(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
+    rank = len(b.dims(x))
+    edges = [(*side, *[0] * rank)[:rank] for side in (begins, ends)]
+    return b(Pad, x, vector(b, [*edges[0], *edges[1]])) if any(map(any, edges)) else x
+
+
+def _nearest_name(coordinates: str, nearest: str) -> tuple[str, str] | None:
+    """Both modes in ONNX's words, or `None` where it has none."""
+    if coordinates == "tf_half_pixel_for_nn":
+        # The floor of a place that is half an entry further is the rounding of the place itself.
+        return ("half_pixel", "round_prefer_ceil") if nearest == "floor" else None
+    return None if nearest == "simple" else (coordinates, nearest)
+
+
+def _shares(plan: Axis, at: np.ndarray[Any, Any], op: Interpolation, *, antialiases: bool) -> np.ndarray[Any, Any]:
     """How much of each entry is in each new one: [length, out]."""
-    if _MODES[stated["mode"]] == "cubic" and not antialiases:
-        return _clipped_shares(plan, at, stated["a"])
+    if _MODES[op.mode] == "cubic" and not antialiases:
+        return _clipped_shares(plan, at, op.cube_coeff)
     scale = min(plan.ratio, 1.0) if antialiases else 1.0
     reserve(plan.length, plan.out)
     distance = np.abs(np.arange(plan.length)[:, None] - at.astype(np.float64)) * scale
-    if _MODES[stated["mode"]] == "linear":
+    if _MODES[op.mode] == "linear":
         weights = np.clip(1 - distance, 0, None)
     else:
-        weights = cubic(distance, -0.5 if stated["mode"] == "bicubic_pillow" else stated["a"])
+        weights = cubic(distance, -0.5 if op.mode == "bicubic_pillow" else op.cube_coeff)
     return weights / weights.sum(axis=0)
 
 
@@ -271,48 +265,37 @@ _COORDINATES = frozenset({"half_pixel", "pytorch_half_pixel", "align_corners", "
 
 @ResizeView.lift("openvino")
 def lift_resize(b: Builder, op: ResizeView) -> Lifted:
-    scales, wanted = op.scales, op.sizes
-    scales = None if scales is None or b.dims(scales) == (0,) else scales
-    chosen = tuple(range(len(b.dims(op.x)))) if op.axes is None else axis_indices(op.axes, len(b.dims(op.x)))
-    is_plain = not op.antialias and not op.exclude_outside and op.keep_aspect_ratio_policy == "stretch"
-    fact = b.inference.page(
-        Resize, [op.x.fact, None, scales and scales.fact, wanted and wanted.fact], {"axes": op.axes}, 1
-    )[0]
+    coordinates, rank = op.coordinate_transformation_mode, len(b.dims(op.x))
+    stretches, crops = op.keep_aspect_ratio_policy == "stretch", coordinates == "tf_crop_and_resize"
+    scales = None if op.scales is None or b.dims(op.scales) == (0,) else op.scales
+    extents = _Extents(tuple(range(rank)) if op.axes is None else axis_indices(op.axes, rank), op.sizes, scales)
+    facts = [op.x.fact, None, scales and scales.fact, op.sizes and op.sizes.fact]
+    fact = b.inference.page(Resize, facts, {"axes": op.axes}, 1)[0]
     shape = fact.shape if isinstance(fact, TensorFact) else None
-    if (
-        shape is not None
-        and op.keep_aspect_ratio_policy == "stretch"
-        and op.coordinate_transformation_mode not in _CROPPING
-    ):
+    if shape is not None and stretches and not crops:
         if _keeps(b, op, shape, scales):
             return (b(Identity, op.x),)
-        chosen, scales, wanted = _changing(b, op.x, chosen, scales, wanted, shape)
-    lengths = shape if op.coordinate_transformation_mode == "align_corners" else None
-    if (
-        is_plain
-        and op.coordinate_transformation_mode in _COORDINATES
-        and _is_interpolate(b, op.x, chosen, scales, lengths, op.mode)
-    ):
+        extents = _changing(b, op.x, extents, shape)
+    is_plain = stretches and not op.antialias and not op.exclude_outside and coordinates in _COORDINATES
+    lengths = shape if coordinates == "align_corners" else None
+    if is_plain and _is_interpolate(b, op.x, extents, lengths, op.mode):
         return _interpolated(
             b,
             op.x,
-            wanted if scales is None else scales,
-            chosen,
-            by_scales=scales is not None,
+            extents,
             mode="linear_onnx" if op.mode == "linear" else op.mode,
-            coordinate_transformation_mode=op.coordinate_transformation_mode,
+            coordinate_transformation_mode=coordinates,
             nearest_mode=op.nearest_mode,
             cube_coeff=op.cubic_coeff_a,
         )
     if op.mode != "nearest" and not dtype_of(op.x).is_floating:
         return None
-    if wanted is not None and scales is None and (pillow := _pillow(b, op, chosen)):
-        return _interpolated(b, op.x, wanted, chosen, by_scales=False, mode=pillow)
-    corners = reals(op.roi) if op.coordinate_transformation_mode == "tf_crop_and_resize" else None
-    plans = _planned(b, op.x, chosen, scales, wanted, corners, op.keep_aspect_ratio_policy)
+    if extents.wanted is not None and extents.scales is None and (pillow := _pillow(b, op, extents.axes)):
+        return _interpolated(b, op.x, extents, mode=pillow)
+    plans = _planned(b, op.x, extents, _length, reals(op.roi) if crops else None, op.keep_aspect_ratio_policy)
     how: dict[str, Any] = {
         "mode": op.mode,
-        "coordinates": op.coordinate_transformation_mode,
+        "coordinates": coordinates,
         "nearest": op.nearest_mode,
         "a": op.cubic_coeff_a,
         "excludes_outside": bool(op.exclude_outside),
@@ -335,9 +318,6 @@ def _pillow(b: Builder, op: ResizeView, axes: tuple[int, ...]) -> str | None:
     return _PILLOW.get((op.mode, op.cubic_coeff_a if op.mode == "cubic" else None))
 
 
-_CROPPING = ("tf_crop_and_resize",)
-
-
 def _keeps(b: Builder, op: ResizeView, shape: Sequence[Dim], scales: Value | None) -> bool:
     """Whether every axis keeps its extent, and with it its entries."""
     factors = None if scales is None else reals(scales)
@@ -347,33 +327,30 @@ def _keeps(b: Builder, op: ResizeView, shape: Sequence[Dim], scales: Value | Non
     return same and all(factor == 1 for factor in factors or ())
 
 
-def _changing(
-    b: Builder, x: Value, axes: tuple[int, ...], scales: Value | None, wanted: Value | None, shape: Sequence[Dim]
-) -> tuple[tuple[int, ...], Value | None, Value | None]:
-    """The axes that a resizing changes, with their scales or lengths: an open batch need not be known for the rest."""
-    dims, factors = b.dims(x), reals(scales)
+def _changing(b: Builder, x: Value, extents: _Extents, shape: Sequence[Dim]) -> _Extents:
+    """Those axes that a resizing changes: an open batch need not be known for the rest."""
+    (axes, wanted, scales), factors = extents, reals(extents.scales)
     if scales is not None and factors is not None:
         kept = [place for place, factor in enumerate(factors) if factor != 1]
     elif scales is None:
-        kept = [place for place, axis in enumerate(axes) if decide_equal(shape[axis], dims[axis]) is not True]
+        kept = [place for place, axis in enumerate(axes) if decide_equal(shape[axis], b.dims(x)[axis]) is not True]
     else:
-        return axes, scales, wanted
+        return extents
     lengths = [length for place in kept if isinstance(length := shape[axes[place]], int)]
     if not 0 < len(kept) < len(axes):
-        return axes, scales, wanted
+        return extents
     if factors is not None:
         scales = b.constant(np.array([factors[place] for place in kept], np.float32))
     elif len(lengths) == len(kept):
         wanted = vector(b, lengths)
     elif wanted is not None:
-        wanted = emit(b, "opset8.Gather", wanted, vector(b, kept), index(b, 0))
-    return tuple(axes[place] for place in kept), scales, wanted
+        wanted = emitted_gather(b, wanted, kept)
+    return _Extents(tuple(axes[place] for place in kept), wanted, scales)
 
 
-def _is_interpolate(
-    b: Builder, x: Value, axes: Sequence[int], scales: Value | None, lengths: Sequence[Dim] | None, mode: str
-) -> bool:
+def _is_interpolate(b: Builder, x: Value, extents: _Extents, lengths: Sequence[Dim] | None, mode: str) -> bool:
     """Whether `Interpolate` computes the same; its lengths by scales round a little differently."""
+    axes = extents.axes
     dims = [b.dims(x)[axis] for axis in axes]
     if mode in ("linear", "cubic") and not dtype_of(x).is_floating:
         return False
@@ -381,70 +358,24 @@ def _is_interpolate(
         # With the corners aligned, one entry is the first, or the last.
         return False
     changed = [axis for axis, n in zip(axes, dims, strict=True) if not isinstance(n, int)]
-    factors = reals(scales)
+    factors = reals(extents.scales)
     if factors is not None:
         known = [(n, s) for n, s in zip(dims, factors, strict=True) if isinstance(n, int)]
-        if any(int(np.floor(n * s + 1e-5)) != int(np.floor(np.float32(n) * np.float32(s))) for n, s in known):
+        if any(_own_length(n, s) != _length(n, s) for n, s in known):
             return False
         changed = [axis for axis, s in zip(axes, factors, strict=True) if s != 1]
     # Only the last axes are interpolated between.
     return mode == "nearest" or all(axis >= 2 for axis in changed) or len(axes) <= 3
 
 
-def _interpolated(
-    b: Builder, x: Value, operand: Value | None, axes: Sequence[int], *, by_scales: bool, **words: Any
-) -> Lifted:
+def _interpolated(b: Builder, x: Value, extents: _Extents, **words: Any) -> Lifted:
+    operand = extents.wanted if extents.scales is None else extents.scales
     if operand is None:
         return None
     none = (0,) * len(b.dims(x))
-    return b.word(
-        "opset11.Interpolate",
-        x,
-        operand,
-        vector(b, axes),
-        shape_calculation_mode="scales" if by_scales else "sizes",
-        antialias=False,
-        pads_begin=none,
-        pads_end=none,
-        **words,
-    )
-
-
-def _planned(
-    b: Builder,
-    x: Value,
-    axes: Sequence[int],
-    scales: Value | None,
-    wanted: Value | None,
-    corners: tuple[float, ...] | None,
-    policy: str,
-) -> list[Axis]:
-    """What happens to each axis, as numbers.
-
-    Raises:
-        UnsupportedError: one of them is not known.
-    """
-    dims = sizes([b.dims(x)[axis] for axis in axes], "an extent that is resampled")
-    half = len(dims)
-    ends = [(0.0, 1.0)] * half if corners is None else list(zip(corners[:half], corners[half:], strict=True))
-    if scales is not None:
-        factors = reals(scales)
-        if factors is None:
-            message = "the scales of a resizing must be constant"
-            raise UnsupportedError(message)
-        lengths = [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(dims, factors, strict=True)]
-        ratios = list(factors)
-    else:
-        asked = needed(wanted, "the shape of a resizing")
-        ratios = [size / n if n else 1.0 for n, size in zip(dims, asked, strict=True)]
-        lengths = list(asked)
-        if policy != "stretch":
-            ratio = (min if policy == "not_larger" else max)(ratios)
-            ratios, lengths = [ratio] * half, [int(np.floor(ratio * n + 0.5)) for n in dims]
-    return [
-        Axis(axis, n, out, ratio, start, end)
-        for axis, n, out, ratio, (start, end) in zip(axes, dims, lengths, ratios, ends, strict=True)
-    ]
+    words |= {"shape_calculation_mode": "sizes" if extents.scales is None else "scales", "antialias": False}
+    words |= {"pads_begin": none, "pads_end": none}
+    return b.word("opset11.Interpolate", x, operand, vector(b, extents.axes), **words)
 
 
 def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, Any], extrapolation: float) -> Value:
@@ -457,14 +388,14 @@ def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, An
         alone = replace(plan, axis=0)
         if how["mode"] == "nearest":
             entries = resampled(np.arange(reserve(plan.length)), [alone], **how, extrapolation=0)
-            x = emit(b, "opset8.Gather", x, b.constant(entries), index(b, plan.axis))
+            x = emitted_gather(b, x, b.constant(entries), plan.axis)
         else:
             reserve(plan.length, max(plan.length, plan.out))
             shares = resampled(np.eye(plan.length, dtype=np.float64), [alone], **how, extrapolation=0)
             order = [*(other for other in range(rank) if other != plan.axis), plan.axis]
             matrix = b.constant(shares.T.astype(dtype.numpy), dtype)
             product = emit(b, "opset1.MatMul", emitted_transpose(b, x, order), matrix)
-            x = emitted_transpose(b, product, [int(place) for place in np.argsort(order)])
+            x = emitted_transpose(b, product, np.argsort(order).tolist())
         if crops:
             is_outside = resampled(np.zeros(plan.length), [alone], **how, extrapolation=1) == 1
             mask = b.constant(is_outside.reshape(-1, *[1] * (rank - plan.axis - 1)))
