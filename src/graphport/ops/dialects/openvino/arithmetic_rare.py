@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.reshape_spaces import Length, lengths, parted, shaped, times
 from graphport.ops.dialects.operands import cast, dtype_of, index, scalar, vector
 from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Div, Log, Mul, Round, Sqrt, Sub
-from graphport.ops.pages.comparison import Equal, Less, Where
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Round, Sub
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.pages.reshape import Concat, Tile
@@ -31,27 +28,22 @@ _FAR_END = (9.43887047e-03, 1.00167406, 2.83297682)
 """M. Giles, Approximating the erfinv function (2010): single precision over the whole range, in two pieces."""
 
 
-@lower("openvino", "opset17.ErfInv")
-def erf_inv(b: Builder, x: Value) -> Value:
-    """The number whose error function is `x`: a polynomial in the logarithm of `1 - x²`; infinite at -1 and 1."""
-    dtype = dtype_of(x)
-    one, wide = scalar(b, 1, DType.FLOAT32), cast(b, x, DType.FLOAT32)
-    w = b(Sub, scalar(b, 0, DType.FLOAT32), b(Log, b(Mul, b(Sub, one, wide), b(Add, one, wide))))
-    is_near = b(Less, w, scalar(b, 5, DType.FLOAT32))
-    near = _polynomial(b, b(Sub, w, scalar(b, 2.5, DType.FLOAT32)), (*_NEAR, *_NEAR_END))
-    far = _polynomial(b, b(Sub, b(Sqrt, w), scalar(b, 3, DType.FLOAT32)), (*_FAR, *_FAR_END))
-    found = b(Mul, b(Where, is_near, near, far), wide)
-    for end in (1, -1):
-        limit = scalar(b, end, DType.FLOAT32)
-        found = b(Where, b(Equal, wide, limit), scalar(b, end * np.inf, DType.FLOAT32), found)
-    return cast(b, found, dtype)
-
-
 def _polynomial(b: Builder, x: Value, factors: Sequence[float]) -> Value:
-    total: Value = scalar(b, factors[0], DType.FLOAT32)
+    total: Value = b.like(x, factors[0])
     for factor in factors[1:]:
-        total = b(Add, b(Mul, total, x), scalar(b, factor, DType.FLOAT32))
+        total = b(Add, b(Mul, total, x), b.like(x, factor))
     return total
+
+
+ROWS.having(
+    near=lambda b, x: _polynomial(b, x, (*_NEAR, *_NEAR_END)), far=lambda b, x: _polynomial(b, x, (*_FAR, *_FAR_END))
+).lower("""
+# A polynomial in the logarithm of `1 - x²`; infinite at -1 and 1.
+opset17.ErfInv(x)
+    -> y = cast(x, float32); w = Sub(0, Log(Mul(Sub(1, y), Add(1, y))));
+       inside = Mul(Where(Less(w, 5), near(Sub(w, 2.5)), far(Sub(Sqrt(w), 3))), y);
+       cast(Where(Equal(y, -1), -math.inf, Where(Equal(y, 1), math.inf, inside)), dtype(x))
+""")
 
 
 @lower("openvino", "opset13.FakeConvert")

@@ -19,7 +19,7 @@ from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.matmul import Det, MatMul, MatMulInteger
 from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose
-from graphport.ops.views.matmul import GemmView, QLinearMatMulView
+from graphport.ops.views.matmul import QLinearMatMulView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,20 +50,15 @@ def _transposed(b: Builder, x: Value) -> Value:
     return transposed(b, x, [*range(rank - 2), rank - 1, rank - 2]) if rank > 1 else x
 
 
-ROWS.lift("MatMul -> opset1.MatMul(a, b)")
+ROWS.lift("""
+MatMul -> opset1.MatMul(a, b)
+Gemm
+    -> product = opset1.MatMul(a, b, transpose_a=transA != 0, transpose_b=transB != 0);
+       scaled = product if alpha == 1 else opset1.Multiply(product, alpha); c is None or beta == 0: scaled
+    -> opset1.Add(scaled, c if beta == 1 else opset1.Multiply(c, beta))
+""")
 # Of matrices of at most four rows.
 ROWS.having(inverted=inverted).lower("opset14.Inverse(x, *, adjoint=False) -> inverted(x, adjoint=adjoint)")
-
-
-@GemmView.lift("openvino")
-def lift_gemm(b: Builder, op: GemmView) -> Lifted:
-    product = emit(b, "opset1.MatMul", op.a, op.b, transpose_a=bool(op.transA), transpose_b=bool(op.transB))
-    if op.alpha != 1:
-        product = emit(b, "opset1.Multiply", product, op.alpha)
-    if op.c is None or op.beta == 0:
-        return (product,)
-    summand = op.c if op.beta == 1 else emit(b, "opset1.Multiply", op.c, op.beta)
-    return b.word("opset1.Add", product, summand)
 
 
 @MatMulInteger.lift("openvino")

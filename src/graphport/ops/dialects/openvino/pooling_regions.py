@@ -10,6 +10,7 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.extents import entry, extent, joined
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.operands import cast, dtype_of, index, reshaped, sizes, vector
 from graphport.ops.dialects.pooling_by_position import position_sensitive_mean
 from graphport.ops.pages.activation import Clip
@@ -72,30 +73,6 @@ def _between_entries(b: Builder, x: Value, rois: Value, shape: Sequence[int]) ->
     return b(Where, b(Unsqueeze, beyond, vector(b, [1])), b.like(x, 0), found)
 
 
-@lower("openvino", "opset1.PSROIPooling")
-def position_sensitive_pooling(
-    b: Builder,
-    x: Value,
-    rois: Value,
-    *,
-    output_dim: int,
-    group_size: int,
-    spatial_scale: float,
-    mode: str = "average",
-    spatial_bins_x: int = 0,
-    spatial_bins_y: int = 0,
-) -> Value:
-    """The mean of each cell of a region, of a map of its own for each cell; regions are given in pixels."""
-    del spatial_bins_x, spatial_bins_y
-    if mode != "average":
-        message = f"pooling of regions by position of mode {mode!r}"
-        raise UnsupportedError(message)
-    _map_of_each_cell(b, x, output_dim, group_size)
-    return position_sensitive_mean(
-        b, x, rois, output_dim=output_dim, group_size=group_size, spatial_scale=spatial_scale
-    )
-
-
 def _map_of_each_cell(b: Builder, x: Value, maps: int, cells: int) -> tuple[int, int]:
     """The height and width of the maps.
 
@@ -107,6 +84,19 @@ def _map_of_each_cell(b: Builder, x: Value, maps: int, cells: int) -> tuple[int,
         message = f"{channels} maps for {maps} times {cells} by {cells} cells"
         raise ShapeError(message)
     return height, width
+
+
+def _position_sensitive(b: Builder, x: Value, rois: Value, maps: int, cells: int, scale: float) -> Value:
+    _map_of_each_cell(b, x, maps, cells)
+    return position_sensitive_mean(b, x, rois, output_dim=maps, group_size=cells, spatial_scale=scale)
+
+
+ROWS.having(means=_position_sensitive).lower("""
+# The mean of each cell of a region, of a map of its own for each cell; regions are given in pixels.
+opset1.PSROIPooling(x, rois, *, output_dim, group_size, spatial_scale, mode="average", spatial_bins_x: ignored = 0,
+                    spatial_bins_y: ignored = 0)
+    -> mode == "average": means(x, rois, output_dim, group_size, spatial_scale)
+""")
 
 
 @lower("openvino", "opset1.DeformablePSROIPooling")

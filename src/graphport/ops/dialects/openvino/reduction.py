@@ -17,8 +17,7 @@ from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
 from graphport.ops.dialects.openvino.reduction_rows import reduced
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, index, integers, sizes, vector
 from graphport.ops.pages.indexing import GatherElements
-from graphport.ops.pages.reduction import CumProd, Einsum, ReduceLogSumExp, ReduceMax, TopK
-from graphport.ops.views.reduction import TopKView
+from graphport.ops.pages.reduction import CumProd, ReduceLogSumExp, ReduceMax, TopK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,6 +124,9 @@ _REDUCED = ROWS.having(
     reduced=_emitted,
     extreme=_extreme,
     place=_place,
+    top_k=emitted_top_k,
+    wrapping=wrapping,
+    compact=lambda _b, equation: equation.replace(" ", ""),
     place_of=_place_of,
 )
 _REDUCED.lower("""
@@ -157,6 +159,8 @@ ReduceMax -> extreme(["opset1.ReduceMax", "opset1.ReduceLogicalOr"], data, axes,
 ReduceMin -> extreme(["opset1.ReduceMin", "opset1.ReduceLogicalAnd"], data, axes, keepdims, noop_with_empty_axes)
 ArgMax -> place_of("max", data, axis, keepdims, select_last_index)
 ArgMin -> place_of("min", data, axis, keepdims, select_last_index)
+TopK(sorted: ignored) -> top_k(x, k, axis, "max" if largest else "min")
+Einsum -> wrapping("opset7.Einsum", *inputs, equation=compact(equation))
 CumSum -> opset3.CumSum(x, emitted_scalar(axis), exclusive=exclusive == 1, reverse=reverse == 1)
 """)
 
@@ -223,13 +227,3 @@ def top_k(
         ordered, order = b.results(TopK, 2, indices, count, axis=axis, largest=0)
         values, indices = b(GatherElements, values, order, axis=axis), ordered
     return values, cast(b, indices, index_element_type)
-
-
-@Einsum.lift("openvino")
-def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Lifted:
-    return wrapping(b, "opset7.Einsum", *inputs, equation=equation.replace(" ", ""))
-
-
-@TopKView.lift("openvino")
-def lift_top_k(b: Builder, op: TopKView) -> Lifted:
-    return emitted_top_k(b, op.x, op.k, op.axis, "max" if op.largest else "min")

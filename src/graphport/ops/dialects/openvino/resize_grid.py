@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.budget import reserve
-from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import lower
+from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.emitting import emitted_reshape
-from graphport.ops.dialects.operands import cast, dtype_of, needed, sizes
-from graphport.ops.pages.resize import AffineGrid, GridSample
-from graphport.ops.views.resize import GridSampleView
+from graphport.ops.dialects.operands import dtype_of, needed, sizes
+from graphport.ops.pages.resize import AffineGrid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,34 +24,16 @@ if TYPE_CHECKING:
 _SAMPLED = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
 
-@lower("openvino", "opset9.GridSample")
-def grid_sample(
-    b: Builder,
-    x: Value,
-    grid: Value,
-    *,
-    align_corners: bool = False,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-) -> Value:
-    """`x` read at the places in `grid`."""
-    places_of = cast(b, grid, DType.FLOAT32) if not dtype_of(grid).is_floating else grid
-    return b(GridSample, x, places_of, align_corners=int(align_corners), mode=_SAMPLED[mode], padding_mode=padding_mode)
-
-
-@GridSampleView.lift("openvino")
-def lift_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
-    if len(b.dims(op.x)) != 4:
-        return None
-    stated = {ours: theirs for theirs, ours in _SAMPLED.items()}[op.mode]
-    return b.word(
-        "opset9.GridSample",
-        op.x,
-        op.grid,
-        align_corners=bool(op.align_corners),
-        mode=stated,
-        padding_mode=op.padding_mode,
-    )
+ROWS.having(sampled=lambda _b, mode: _SAMPLED[mode]).lower("""
+opset9.GridSample(x, grid, *, align_corners=False, mode="bilinear", padding_mode="zeros")
+    -> GridSample(x, real(grid), align_corners=align_corners, mode=sampled(mode), padding_mode=padding_mode)
+""")
+_GRID_SAMPLED = {ours: theirs for theirs, ours in _SAMPLED.items()}
+ROWS.having(sampled=lambda _b, mode: _GRID_SAMPLED[mode]).lift("""
+GridSample
+    -> rank(x) == 4: opset9.GridSample(x, grid, align_corners=align_corners != 0, mode=sampled(mode),
+                                       padding_mode=padding_mode)
+""")
 
 
 @AffineGrid.lift("openvino")
