@@ -102,6 +102,12 @@ class Builder:
             raise UnsupportedError(message)
         return self._node(word, self.dialect, operands, attributes, facts)
 
+    @property
+    def outcome(self) -> TensorFact:
+        """What is known of the first result of the node that is being rewritten: what a rule makes last becomes it."""
+        found = UNKNOWN if self.before is None else self.before.results[0].fact
+        return found if isinstance(found, TensorFact) else UNKNOWN
+
     def wants(self, place: int) -> bool:
         """Whether the node that is being rewritten has a result at `place`."""
         return place < self.count and place not in self.absent

@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dims import decide_equal
-from graphport.ops.declare import lift
 from graphport.ops.dialects.caffe.binding import Layer, aligned, in_caffe, layer, small_numbers
 from graphport.ops.dialects.caffe.rows import ROWS
-from graphport.ops.pages.activation import (
-    Clip,
-    PRelu,
-    Softmax,
-)
+from graphport.ops.pages.activation import Clip, PRelu, Softmax
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -75,13 +70,10 @@ LeakyRelu -> ReLU(x, negative_slope=alpha)
 Swish
     -> alpha == 1: Swish(x)
     -> Swish(x, beta=alpha)
+Softmax -> Softmax(input, axis=stated_axis(axis, input))
+# What inference does: nothing.
+Dropout(ratio: ignored, seed: ignored) -> training_mode is None: Split(data)
 """)
-
-
-@Softmax.lift("caffe")
-def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> tuple[Value, ...]:
-    place = axis % len(b.dims(input))
-    return in_caffe(b, "Softmax", [input.fact], input, axis=place if place != 1 else None)
 
 
 @Clip.lift("caffe")
@@ -94,12 +86,12 @@ def lift_clip(
         return None
     least, most = (None if found is None else float(found.reshape(-1)[0]) for found in bounds)
     if least == 0 and most == 6:
-        return in_caffe(b, "ReLU6", [input.fact], input)
+        return in_caffe(b, "ReLU6", input)
     if least == 0 and most is None:
-        return in_caffe(b, "ReLU", [input.fact], input)
+        return in_caffe(b, "ReLU", input)
     widest = float(np.finfo(np.float32).max)
     stated: dict[str, Any] = {"min": -widest if least is None else least, "max": widest if most is None else most}
-    return in_caffe(b, "Clip", [input.fact], input, **stated)
+    return in_caffe(b, "Clip", input, **stated)
 
 
 @PRelu.lift("caffe")
@@ -114,18 +106,4 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> tuple[Value, ...] | None:
     if flat is None:
         return None
     is_shared = count == 1 and decide_equal(dims[1], 1) is not True
-    return in_caffe(b, "PReLU", [x.fact], x, blobs=[flat], channel_shared=True if is_shared else None)
-
-
-@lift("caffe", "Dropout")
-def lift_dropout(
-    b: Builder,
-    data: Value,
-    ratio: Value | None = None,
-    training_mode: Value | None = None,
-    *,
-    seed: int | None = None,
-) -> tuple[Value, ...] | None:
-    """What inference does: nothing."""
-    del seed, ratio
-    return None if b.count > 1 or training_mode is not None else in_caffe(b, "Split", [data.fact], data)
+    return in_caffe(b, "PReLU", x, blobs=[flat], channel_shared=True if is_shared else None)

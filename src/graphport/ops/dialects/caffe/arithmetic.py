@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import log as natural_logarithm
 from typing import TYPE_CHECKING, Any
 
@@ -154,25 +155,13 @@ def _power(b: Builder, x: Value, *, power: float = 1.0, scale: float = 1.0, shif
     """`(shift + scale * x) ** power`."""
     stated = {"power": (power, 1.0), "scale": (scale, 1.0), "shift": (shift, 0.0)}
     given: dict[str, Any] = {name: entry if entry != default else None for name, (entry, default) in stated.items()}
-    return in_caffe(b, "Power", [x.fact], x, **given)
-
-
-@Sqrt.lift("caffe")
-def lift_sqrt(b: Builder, x: Value) -> tuple[Value, ...]:
-    return _power(b, x, power=0.5)
-
-
-@Reciprocal.lift("caffe")
-def lift_reciprocal(b: Builder, x: Value) -> tuple[Value, ...]:
-    return _power(b, x, power=-1.0)
-
-
-@Neg.lift("caffe")
-def lift_neg(b: Builder, x: Value) -> tuple[Value, ...]:
-    return _power(b, x, scale=-1.0)
+    return in_caffe(b, "Power", x, facts=[x.fact], **given)
 
 
 ROWS.lift("""
+Sqrt -> Power(x, power=0.5)
+Reciprocal -> Power(x, power=-1.0)
+Neg -> Power(x, scale=-1.0)
 Exp -> Exp(input)
 Log -> Log(input)
 """)
@@ -242,23 +231,16 @@ def lift_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     return _elementwise(b, "PROD", x, inverse) or _along_axes(b, "Scale", x, inverse)
 
 
-@Max.lift("caffe")
-def lift_max(b: Builder, *operands: Value) -> tuple[Value, ...] | None:
+def _several(operation: str, b: Builder, *operands: Value) -> tuple[Value, ...] | None:
     """Blobs of one shape."""
-    return _several(b, "MAX", operands)
-
-
-@Sum.lift("caffe")
-def lift_sum(b: Builder, *operands: Value) -> tuple[Value, ...] | None:
-    """Blobs of one shape."""
-    return _several(b, "SUM", operands)
-
-
-def _several(b: Builder, operation: str, operands: tuple[Value, ...]) -> tuple[Value, ...] | None:
     first, *rest = operands
     if not rest or not all(_elements_agree(b, first, other) for other in rest):
         return None
-    return in_caffe(b, "Eltwise", [first.fact], *operands, operation=operation)
+    return in_caffe(b, "Eltwise", *operands, operation=operation)
+
+
+Max.lift("caffe")(partial(_several, "MAX"))
+Sum.lift("caffe")(partial(_several, "SUM"))
 
 
 def _elementwise(
@@ -266,7 +248,7 @@ def _elementwise(
 ) -> tuple[Value, ...] | None:
     if not _elements_agree(b, x, y):
         return None
-    return in_caffe(b, "Eltwise", [x.fact], x, y, operation=operation, coeff=coeff)
+    return in_caffe(b, "Eltwise", x, y, operation=operation, coeff=coeff)
 
 
 def _elements_agree(b: Builder, x: Value, y: Value) -> bool:
@@ -308,9 +290,9 @@ def _along_axes(b: Builder, type: str, x: Value, y: Value) -> tuple[Value, ...] 
             return None
         stated: dict[str, Any] = {"axis": place, "num_axes": count}
         if type != "Bias":
-            return in_caffe(b, type, [x.fact], x, blobs=[flat], **stated)
+            return in_caffe(b, type, x, blobs=[flat], **stated)
         # The layer that only shifts is younger than most readers of the format.
         ones = b.constant(np.ones(bounded(whole), np.float32))
-        return in_caffe(b, "Scale", [x.fact], x, blobs=[ones, flat], bias_term=True, **stated)
+        return in_caffe(b, "Scale", x, blobs=[ones, flat], bias_term=True, **stated)
     second = y if len(own) == len(shape) else reshaped_in_caffe(b, y, TensorFact(DType.FLOAT32, shape))[0]
-    return in_caffe(b, type, [x.fact], x, second, axis=place)
+    return in_caffe(b, type, x, second, axis=place)

@@ -19,7 +19,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
+from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
@@ -245,9 +245,16 @@ def aligned(b: Builder, value: Value, axis: int, rank: int) -> Value:
 
 
 def in_caffe(
-    b: Builder, type: str, facts: Sequence[Fact], *bottoms: Value, blobs: Sequence[Value] = (), **attributes: Any
+    b: Builder,
+    type: str,
+    *bottoms: Value,
+    blobs: Sequence[Value] = (),
+    facts: Sequence[Fact] | None = None,
+    **attributes: Any,
 ) -> tuple[Value, ...]:
     """The results of a layer; attributes that are `None` are left out.
+
+    The layer that comes last needs no facts: it gets those of the operator.
 
     Raises:
         UnsupportedError: a blob would hold something else than single floats, or weights are computed.
@@ -263,16 +270,19 @@ def in_caffe(
     given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
     if blobs:
         given[BOTTOMS] = len(bottoms)
-    return b.word(type, *bottoms, *blobs, facts=facts, **given)
+    return b.word(type, *bottoms, *blobs, facts=(UNKNOWN,) * b.count if facts is None else facts, **given)
 
 
-def reshaped_in_caffe(b: Builder, x: Value, fact: Fact) -> tuple[Value, ...]:
-    """`x` in the shape of `fact`; 0 keeps an extent, -1 stands for one that is not known.
+def reshaped_in_caffe(b: Builder, x: Value, fact: Fact | None = None) -> tuple[Value, ...]:
+    """`x` in the shape of `fact`, or in that of the operator's result.
+
+    0 keeps an extent, -1 stands for one that is not known.
 
     Raises:
         UnsupportedError: several extents are not known.
     """
-    own, wanted = b.dims(x), fact.dims if isinstance(fact, TensorFact) else ()
+    fact = b.outcome if fact is None else fact
+    own, wanted = b.dims(x), fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
     shape: list[int] = []
     for index, dim in enumerate(wanted):
         if isinstance(dim, int):
@@ -282,7 +292,7 @@ def reshaped_in_caffe(b: Builder, x: Value, fact: Fact) -> tuple[Value, ...]:
     if shape.count(-1) > 1 or 0 in [dim for dim in wanted if isinstance(dim, int)]:
         message = f"the shape {list(wanted)} depends on extents that are not known"
         raise UnsupportedError(message)
-    return in_caffe(b, "Reshape", [fact], x, shape=tuple(shape))
+    return in_caffe(b, "Reshape", x, facts=[fact], shape=tuple(shape))
 
 
 def small_numbers(value: Value | None) -> np.ndarray[Any, Any] | None:

@@ -10,8 +10,6 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dims import Dim, decide_equal
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
 from graphport.ops.dialects.caffe.windows import Frame, emitted_window, frame
@@ -20,8 +18,12 @@ from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+    from graphport.ops.pages.convolution.window import Window
 
 Shaped = tuple[int, ...]
 
@@ -73,12 +75,8 @@ layer("DepthwiseConvolution", "convolution_param", stated=Stated)(convolution_de
 
 def _convolved(at: Layer, index: int, group: int, **attributes: Any) -> Value:
     stated = Stated(**attributes)
-    channels, dims = _channels(at, index, group, stated)
-    window = stated.frame(len(dims))
-    weights = at.blob(0, (stated.num_output, channels // group, *window.kernel))
-    bias = at.blob(1, (stated.num_output,), "bias") if stated.bias_term else None
-    _check_groups(stated.num_output, channels, group)
-    return at.b(Conv, at.bottoms[index], weights, bias, group=group if group != 1 else None, **window.attributes())
+    channels, window = _window(at, index, group, stated)
+    return _over(at, Conv, index, (stated.num_output, channels // group, *window.kernel), group, stated)
 
 
 @layer("Im2col", "convolution_param", stated=Stated)
@@ -104,18 +102,23 @@ def deconvolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Valu
     """The transposed convolution; weights have the bottom's channels first."""
     stated = Stated(**attributes)
     tops: list[Value] = []
-    for index, x in enumerate(at.bottoms):
-        channels, dims = _channels(at, index, group, stated)
-        window = stated.frame(len(dims))
-        _check_groups(stated.num_output, channels, group)
-        weights = at.blob(0, (channels, stated.num_output // group, *window.kernel))
-        bias = at.blob(1, (stated.num_output,), "bias") if stated.bias_term else None
-        attributes = window.attributes()
-        tops.append(at.b(ConvTranspose, x, weights, bias, group=group if group != 1 else None, **attributes))
+    for index in range(len(at.bottoms)):
+        channels, window = _window(at, index, group, stated)
+        shape = (channels, stated.num_output // group, *window.kernel)
+        tops.append(_over(at, ConvTranspose, index, shape, group, stated))
     return tuple(tops)
 
 
-def _channels(at: Layer, index: int, group: int, stated: Stated) -> tuple[Dim, tuple[Dim, ...]]:
+def _over(at: Layer, page: Page, index: int, shape: Sequence[Dim], group: int, stated: Stated) -> Value:
+    """A convolution of a bottom by weights of a shape."""
+    weights = at.blob(0, shape)
+    bias = at.blob(1, (stated.num_output,), "bias") if stated.bias_term else None
+    attributes = stated.frame(len(shape) - 2).attributes()
+    return at.b(page, at.bottoms[index], weights, bias, group=group if group != 1 else None, **attributes)
+
+
+def _window(at: Layer, index: int, group: int, stated: Stated) -> tuple[Dim, Frame]:
+    """The number of channels, and the window over the axes behind them."""
     dims = at.dims(index)
     if at.axis(stated.axis, index) != 1:
         message = f"the channels are on axis {stated.axis}"
@@ -123,54 +126,34 @@ def _channels(at: Layer, index: int, group: int, stated: Stated) -> tuple[Dim, t
     if group < 1 or stated.num_output < 1:
         message = f"num_output is {stated.num_output}, group is {group}"
         raise ShapeError(message, "both are positive")
-    return dims[1], dims[2:]
-
-
-def _check_groups(num_output: int, channels: Dim, group: int) -> None:
-    if num_output % group or (isinstance(channels, int) and channels % group):
-        message = f"{channels} channels and {num_output} outputs are not {group} equal groups"
+    channels, maps = dims[1], stated.num_output
+    if maps % group or (isinstance(channels, int) and channels % group):
+        message = f"{channels} channels and {maps} outputs are not {group} equal groups"
         raise ShapeError(message, "group divides both")
+    return channels, stated.frame(len(dims) - 2)
 
 
 @ConvView.lift("caffe")
 def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
     """Padding is the same before and behind."""
-    dims, weights = b.dims(op.x), b.dims(op.w)
-    slid = window_of(op)
-    fact = TensorFact(DType.FLOAT32, (dims[0], weights[0], *slid.lengths))
-    stated = emitted_window(slid.kernel, slid.pads, slid.strides, slid.dilations)
-    return _written(b, "Convolution", fact, op.x, op.w, op.b, weights[0], op.group, stated)
+    return _written(b, "Convolution", op, b.dims(op.w)[0], window_of(op))
 
 
 @ConvTransposeView.lift("caffe")
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
     """Nothing more than the whole window, cut off evenly."""
-    (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w)[1]
-    geometry = transposed_window_of(op)
-    axes = zip(
-        dims, geometry.kernel, geometry.strides, geometry.dilations, geometry.pads, geometry.lengths, strict=True
-    )
+    slid = transposed_window_of(op)
+    axes = zip(b.dims(op.x)[2:], slid.kernel, slid.strides, slid.dilations, slid.pads, slid.lengths, strict=True)
     if any(decide_equal((n - 1) * s + (k - 1) * d + 1 - p - q, out) is not True for n, k, s, d, (p, q), out in axes):
         message = "the result has entries that no window paints"
         raise UnsupportedError(message)
-    fact = TensorFact(DType.FLOAT32, (batch, maps * op.group, *geometry.lengths))
-    stated = emitted_window(geometry.kernel, geometry.pads, geometry.strides, geometry.dilations)
-    return _written(b, "Deconvolution", fact, op.x, op.w, op.b, maps * op.group, op.group, stated)
+    return _written(b, "Deconvolution", op, b.dims(op.w)[1] * op.group, slid)
 
 
-def _written(
-    b: Builder,
-    type: str,
-    fact: TensorFact,
-    x: Value,
-    w: Value,
-    bias: Value | None,
-    maps: Dim,
-    group: int,
-    stated: dict[str, Any],
-) -> tuple[Value, ...]:
-    if not isinstance(maps, int) or fact.rank < 3:
+def _written(b: Builder, type: str, op: ConvView | ConvTransposeView, maps: Dim, slid: Window) -> tuple[Value, ...]:
+    stated = emitted_window(slid)
+    if not isinstance(maps, int) or not slid.kernel:
         message = "the number of feature maps is not known"
         raise UnsupportedError(message)
-    stated |= {"num_output": maps, "group": group if group != 1 else None, "bias_term": None if bias else False}
-    return in_caffe(b, type, [fact], x, blobs=[w] if bias is None else [w, bias], **stated)
+    stated |= {"num_output": maps, "group": op.group if op.group != 1 else None, "bias_term": None if op.b else False}
+    return in_caffe(b, type, op.x, blobs=[op.w] if op.b is None else [op.w, op.b], **stated)

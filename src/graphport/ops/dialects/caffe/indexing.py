@@ -94,4 +94,4 @@ def lift_slice(b: Builder, op: SliceView) -> tuple[Value, ...] | None:
             continue
         pieces = sliced(b, y[0], axis, tuple(n for n in lengths if n))
         y = (pieces[1 if first else 0],)
-    return y if y[0] is not op.data else in_caffe(b, "Split", [op.data.fact], op.data)
+    return y if y[0] is not op.data else in_caffe(b, "Split", op.data)

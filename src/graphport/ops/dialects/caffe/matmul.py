@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.dims import decide_equal, product
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
 from graphport.ops.pages.matmul import Gemm, MatMul
@@ -60,10 +58,9 @@ def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
         bias = op.c if len(dims) == 1 else b.reshaped(op.c, [maps])
         if bias is None:
             return None
-    fact = TensorFact(DType.FLOAT32, (b.dims(op.a)[0], maps))
     blobs = [op.b] if bias is None else [op.b, bias]
-    stated = {"bias_term": None if bias else False, "transpose": None if op.transB else True}
-    return in_caffe(b, "InnerProduct", [fact], op.a, blobs=blobs, num_output=maps, **stated)
+    stated: dict[str, Any] = {"bias_term": None if bias else False, "transpose": None if op.transB else True}
+    return in_caffe(b, "InnerProduct", op.a, blobs=blobs, num_output=maps, **stated)
 
 
 @MatMul.lift("caffe")
@@ -72,6 +69,5 @@ def lift_mat_mul(b: Builder, x: Value, w: Value) -> tuple[Value, ...] | None:
     dims, weights = b.dims(x), b.dims(w)
     if len(dims) < 2 or len(weights) != 2 or not isinstance(weights[1], int):
         return None
-    fact = TensorFact(DType.FLOAT32, (*dims[:-1], weights[1]))
-    stated = {"bias_term": False, "transpose": True, "axis": len(dims) - 1 if len(dims) > 2 else None}
-    return in_caffe(b, "InnerProduct", [fact], x, blobs=[w], num_output=weights[1], **stated)
+    stated: dict[str, Any] = {"bias_term": False, "transpose": True, "axis": len(dims) - 1 if len(dims) > 2 else None}
+    return in_caffe(b, "InnerProduct", x, blobs=[w], num_output=weights[1], **stated)

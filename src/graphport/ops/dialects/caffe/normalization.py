@@ -175,8 +175,8 @@ def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Va
         return None
     one = b.constant(np.ones(1, np.float32))
     stated: dict[str, Any] = {"use_global_stats": True, "eps": op.epsilon}
-    (y,) = in_caffe(b, "BatchNorm", [op.x.fact], op.x, blobs=[op.input_mean, op.input_var, one], **stated)
-    return in_caffe(b, "Scale", [op.x.fact], y, blobs=[op.scale, op.b], bias_term=True)
+    (y,) = in_caffe(b, "BatchNorm", op.x, facts=[op.x.fact], blobs=[op.input_mean, op.input_var, one], **stated)
+    return in_caffe(b, "Scale", y, blobs=[op.scale, op.b], bias_term=True)
 
 
 ROWS.lift("""

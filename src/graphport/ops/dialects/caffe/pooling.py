@@ -9,11 +9,11 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
 from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.dialects.caffe.windows import Frame, emitted_window, frame
+from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.pooling_by_position import position_sensitive_mean
 from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Add, Mod
@@ -68,7 +68,7 @@ def pooling(
             raise ShapeError(message, "pad: 0 and stride: 1")
         if at.tops == 1:
             return (at.b(GlobalMaxPool if pool == "MAX" else GlobalAveragePool, at.x),)
-        height, width = _known(dims[2:])
+        height, width = sizes(dims[2:], "a picture")
         kernel_size, kernel_h, kernel_w = None, height, width
     window = frame(
         2,
@@ -81,14 +81,6 @@ def pooling(
 
 def _one(entry: int | None) -> tuple[int, ...]:
     return () if entry is None else (entry,)
-
-
-def _known(dims: tuple[Dim, ...]) -> tuple[int, ...]:
-    found = tuple(dim for dim in dims if isinstance(dim, int))
-    if len(found) != len(dims):
-        message = "it depends on an extent that is not known"
-        raise UnsupportedError(message)
-    return found
 
 
 def _pooled(at: Layer, pool: str, window: Frame, *, is_ceil: bool) -> tuple[Value, ...]:
@@ -104,7 +96,7 @@ def _pooled(at: Layer, pool: str, window: Frame, *, is_ceil: bool) -> tuple[Valu
     if at.tops == 1:
         return (at.b(MaxPool, at.x, **stated),)
     y, indices = at.b.results(MaxPool, 2, at.x, **stated)
-    height, width = _known(at.dims()[2:])
+    height, width = sizes(at.dims()[2:], "a picture")
     # ONNX counts through the whole tensor, Caffe through one feature map.
     within = at.b(Mod, indices, at.b.constant(np.int64(height * width)))
     return y, at.b(Cast, within, to=DType.FLOAT32)
@@ -126,7 +118,7 @@ def spatial_pyramid_pooling(at: Layer, *, pyramid_height: int, pool: str = "MAX"
     if pool not in ("MAX", "AVE"):
         message = f"pooling of the kind {pool}"
         raise UnsupportedError(message)
-    dims = _known(at.dims()[2:])
+    dims = sizes(at.dims()[2:], "a picture")
     parts: list[Value] = []
     for level in range(pyramid_height):
         count = 1 << level
@@ -161,7 +153,7 @@ def psroi_pooling(at: Layer, *, spatial_scale: float, output_dim: int, group_siz
 
 def unpooled(at: Layer, height: int, width: int) -> Value:
     """The first bottom's entries at the places in one map that the second bottom says, zeros elsewhere."""
-    batch, channels, *small = _known(at.dims())
+    batch, channels, *small = sizes(at.dims(), "a picture")
     maps = np.arange(at.bounded(batch * channels), dtype=np.int64).reshape(batch, channels, 1, 1) * (height * width)
     places = at.b(Add, at.b(Cast, at.bottoms[1], to=DType.INT64), at.b.constant(maps))
     scale = tuple(max(1, big // n) for big, n in zip((height, width), small, strict=True))
@@ -187,12 +179,12 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...]:
 
 
 def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -> tuple[Value, ...]:
-    dims, kernel = b.dims(op.x), op.kernel_shape
-    if len(dims) != 4 or any(step != 1 for step in op.dilations or ()):
+    kernel = op.kernel_shape
+    if len(b.dims(op.x)) != 4 or any(step != 1 for step in op.dilations or ()):
         message = "pooling other than of pictures, or with holes"
         raise UnsupportedError(message)
     slid = window_of(op)
-    stated = emitted_window(slid.kernel, slid.pads, slid.strides, (1, 1))
+    stated = emitted_window(slid)
     if any(p >= k for p, k in zip(numbers([begin for begin, _ in slid.pads]), kernel, strict=True)):
         message = "padding as wide as the kernel"
         raise UnsupportedError(message)
@@ -205,7 +197,6 @@ def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -
     if rounded and op.ceil_mode:
         message = "a last window that hangs over, with a stride longer than the kernel"
         raise UnsupportedError(message)
-    fact = TensorFact(DType.FLOAT32, (*dims[:2], *slid.lengths))
     named = {name: stated[f"{name}_size" if name == "kernel" else name] for name in ("kernel", "pad", "stride")}
     parameters: dict[str, Any] = {}
     for name, entries in named.items():
@@ -213,23 +204,10 @@ def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -
             parameters["kernel_size" if name == "kernel" else name] = entries[0]
         elif entries is not None:
             parameters |= {f"{name}_h": entries[0], f"{name}_w": entries[1]}
-    return in_caffe(b, "Pooling", [fact], op.x, pool=pool, round_mode=rounded, **parameters)
+    return in_caffe(b, "Pooling", op.x, pool=pool, round_mode=rounded, **parameters)
 
 
-@GlobalAveragePool.lift("caffe")
-def lift_global_average_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
-    return global_pooling(b, x, "AVE")
-
-
-@GlobalMaxPool.lift("caffe")
-def lift_global_max_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
-    return global_pooling(b, x, "MAX")
-
-
-def global_pooling(b: Builder, x: Value, pool: str) -> tuple[Value, ...] | None:
-    """Each picture's feature maps in a number; `None` if `x` are no pictures."""
-    dims = b.dims(x)
-    if len(dims) != 4:
-        return None
-    fact = TensorFact(DType.FLOAT32, (*dims[:2], 1, 1))
-    return in_caffe(b, "Pooling", [fact], x, pool=pool, global_pooling=True)
+ROWS.lift("""
+GlobalAveragePool -> rank(x) == 4: Pooling(x, pool="AVE", global_pooling=True)
+GlobalMaxPool -> rank(x) == 4: Pooling(x, pool="MAX", global_pooling=True)
+""")

@@ -9,7 +9,6 @@ from graphport.core.facts import TensorFact
 from graphport.ops import pattern
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer, reshaped_in_caffe
-from graphport.ops.dialects.caffe.pooling import global_pooling
 from graphport.ops.dialects.caffe.rows import ROWS
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.arithmetic.cast import Cast
@@ -68,15 +67,14 @@ def _emitted(
         return None
     places = sorted(axis % len(dims) for axis in numbers or range(len(dims)))
     if pool and places == [2, 3] and len(dims) == 4:
-        y = global_pooling(b, x, pool)
-        reduced = TensorFact(DType.FLOAT32, dims[:2])
-        return None if y is None else y[0] if keepdims else reshaped_in_caffe(b, y[0], reduced)[0]
+        facts = [TensorFact(DType.FLOAT32, (*dims[:2], 1, 1))]
+        (y,) = in_caffe(b, "Pooling", x, facts=facts, pool=pool, global_pooling=True)
+        return y if keepdims else reshaped_in_caffe(b, y)[0]
     if not operation or places != list(range(places[0], len(dims))):
         return None
-    reduced = TensorFact(DType.FLOAT32, dims[: places[0]])
-    (y, *_) = in_caffe(b, "Reduction", [reduced], x, operation=operation, axis=places[0])
-    kept = TensorFact(DType.FLOAT32, (*dims[: places[0]], *[1] * len(places)))
-    return reshaped_in_caffe(b, y, kept)[0] if keepdims else y
+    facts = [TensorFact(DType.FLOAT32, dims[: places[0]])]
+    (y,) = in_caffe(b, "Reduction", x, facts=facts, operation=operation, axis=places[0])
+    return reshaped_in_caffe(b, y)[0] if keepdims else y
 
 
 ROWS.having(reduced=_emitted).lift("""

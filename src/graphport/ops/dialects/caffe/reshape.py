@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from graphport.core.dims import Dim, decide_equal, product
+from graphport.core.dims import Dim, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import pattern
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer, reshaped_in_caffe
-from graphport.ops.dialects.caffe.rows import ROWS
-from graphport.ops.pages.reshape import Flatten, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.dialects.caffe.rows import ROWS, stated_axis
+from graphport.ops.pages.reshape import Flatten, Identity, Reshape, Shape, Transpose
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.pages.reshape.pieces import Concat, Split, Tile
 
@@ -201,16 +201,15 @@ def shuffle_channel(at: Layer, *, group: int = 1) -> Value:
 # Back
 
 
-ROWS.lift("Identity -> Split(input)")
-
-
-@Flatten.lift("caffe")
-def lift_flatten(b: Builder, x: Value, *, axis: int = 1) -> tuple[Value, ...]:
-    """A flattening from the second axis on; otherwise a blob of two extents."""
-    dims = b.dims(x)
-    place = axis + len(dims) if axis < 0 else axis
-    fact = TensorFact(DType.FLOAT32, (product(dims[:place]), product(dims[place:])))
-    return in_caffe(b, "Flatten", [fact], x) if place == 1 else reshaped_in_caffe(b, x, fact)
+ROWS.lift("""
+Identity -> Split(input)
+# A flattening from the second axis on; otherwise a blob of two extents.
+Flatten
+    -> axis == 1 or axis == 1 - rank(input): Flatten(input)
+    -> reshaped(input)
+Squeeze, Unsqueeze(axes: ignored) -> reshaped(data)
+Concat -> Concat(*inputs, axis=stated_axis(axis, *inputs))
+""")
 
 
 @Reshape.lift("caffe")
@@ -220,59 +219,15 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
     if wanted is None:
         return None
     if not allowzero and all(isinstance(n, int) for n in wanted):
-        stated = tuple(n for n in wanted if isinstance(n, int))
-        fact = _reshaped_fact(b.dims(data), stated)
-        return in_caffe(b, "Reshape", [fact], data, shape=stated)
+        return in_caffe(b, "Reshape", data, shape=wanted)
     if 0 in wanted or -1 in wanted:
         return None
     return reshaped_in_caffe(b, data, TensorFact(DType.FLOAT32, wanted))
 
 
-def _reshaped_fact(dims: tuple[Dim, ...], wanted: Shaped) -> TensorFact:
-    kept = [dims[i] if n == 0 and i < len(dims) else n for i, n in enumerate(wanted)]
-    if -1 not in wanted:
-        return TensorFact(DType.FLOAT32, tuple(kept))
-    place = wanted.index(-1)
-    others = product(n for i, n in enumerate(kept) if i != place)
-    kept[place] = product(dims) // others if others != 0 else 0
-    return TensorFact(DType.FLOAT32, tuple(kept))
-
-
-@Squeeze.lift("caffe")
-def lift_squeeze(b: Builder, x: Value, axes: Value | None = None) -> tuple[Value, ...] | None:
-    dims = b.dims(x)
-    if axes is None:
-        dropped = {axis for axis, n in enumerate(dims) if n == 1}
-    else:
-        numbers = pattern.constant_numbers(axes)
-        if numbers is None:
-            return None
-        dropped = {axis % len(dims) for axis in numbers}
-    return reshaped_in_caffe(b, x, TensorFact(DType.FLOAT32, _without(dims, dropped)))
-
-
-def _without(dims: tuple[Dim, ...], dropped: set[int]) -> tuple[Dim, ...]:
-    return tuple(n for axis, n in enumerate(dims) if axis not in dropped)
-
-
-@Unsqueeze.lift("caffe")
-def lift_unsqueeze(b: Builder, x: Value, axes: Value) -> tuple[Value, ...] | None:
-    numbers = pattern.constant_numbers(axes)
-    if numbers is None:
-        return None
-    rank = len(b.dims(x)) + len(numbers)
-    places = {axis % rank for axis in numbers}
-    rest = iter(b.dims(x))
-    shape = tuple(1 if axis in places else next(rest) for axis in range(rank))
-    return reshaped_in_caffe(b, x, TensorFact(DType.FLOAT32, shape))
-
-
 @Transpose.lift("caffe")
 def lift_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tuple[Value, ...]:
-    dims = b.dims(x)
-    order = tuple(reversed(range(len(dims)))) if perm is None else perm
-    fact = TensorFact(DType.FLOAT32, tuple(dims[axis] for axis in order))
-    return in_caffe(b, "Permute", [fact], x, order=order)
+    return in_caffe(b, "Permute", x, order=tuple(reversed(range(len(b.dims(x))))) if perm is None else perm)
 
 
 @DepthToSpace.lift("caffe")
@@ -282,32 +237,22 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
     places, maps = (blocksize, blocksize), c // blocksize**2
     apart = (n, *places, maps, h, w) if mode == "DCR" else (n, maps, *places, h, w)
     perm = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
-    return _moved(b, input, apart, perm, (n, maps, h * blocksize, w * blocksize))
+    return _moved(b, input, apart, perm)
 
 
 @SpaceToDepth.lift("caffe")
 def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Value, ...]:
     n, c, h, w = b.dims(input)
-    rows, columns = h // blocksize, w // blocksize
-    apart = (n, c, rows, blocksize, columns, blocksize)
-    return _moved(b, input, apart, (0, 3, 5, 1, 2, 4), (n, c * blocksize**2, rows, columns))
+    apart = (n, c, h // blocksize, blocksize, w // blocksize, blocksize)
+    return _moved(b, input, apart, (0, 3, 5, 1, 2, 4))
 
 
-def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped, wanted: tuple[Dim, ...]) -> tuple[Value, ...]:
-    """`x` with the extents `dims`, its axes in the order `perm`, in the shape that is wanted."""
+def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped) -> tuple[Value, ...]:
+    """`x` with the extents `dims` and then its axes in the order `perm`, in the shape of the result."""
     (split,) = reshaped_in_caffe(b, x, TensorFact(DType.FLOAT32, dims))
     fact = TensorFact(DType.FLOAT32, tuple(dims[axis] for axis in perm))
-    (moved,) = in_caffe(b, "Permute", [fact], split, order=perm)
-    return reshaped_in_caffe(b, moved, TensorFact(DType.FLOAT32, wanted))
-
-
-@Concat.lift("caffe")
-def lift_concat(b: Builder, *inputs: Value, axis: int) -> tuple[Value, ...]:
-    dims = [b.dims(value) for value in inputs]
-    place = axis % len(dims[0])
-    total = sum((each[place] for each in dims[1:]), dims[0][place])
-    fact = TensorFact(DType.FLOAT32, (*dims[0][:place], total, *dims[0][place + 1 :]))
-    return in_caffe(b, "Concat", [fact], *inputs, axis=place if place != 1 else None)
+    (moved,) = in_caffe(b, "Permute", split, facts=[fact], order=perm)
+    return reshaped_in_caffe(b, moved)
 
 
 @Split.lift("caffe")
@@ -330,10 +275,10 @@ def sliced(b: Builder, x: Value, axis: int, lengths: Shaped) -> tuple[Value, ...
     """Pieces of `x` of these lengths."""
     dims = b.dims(x)
     if len(lengths) == 1:
-        return in_caffe(b, "Split", [x.fact], x)
+        return in_caffe(b, "Split", x)
     points = tuple(accumulate(lengths[:-1]))
     facts = [TensorFact(DType.FLOAT32, (*dims[:axis], n, *dims[axis + 1 :])) for n in lengths]
-    return in_caffe(b, "Slice", facts, x, axis=axis if axis != 1 else None, slice_point=points)
+    return in_caffe(b, "Slice", x, facts=facts, axis=stated_axis(b, axis, x), slice_point=points)
 
 
 @Tile.lift("caffe")
@@ -347,5 +292,5 @@ def lift_tile(b: Builder, x: Value, repeats: Value) -> tuple[Value, ...] | None:
     for axis, count in enumerate(numbers):
         if count != 1:
             dims = (*dims[:axis], dims[axis] * count, *dims[axis + 1 :])
-            y = in_caffe(b, "Tile", [TensorFact(DType.FLOAT32, dims)], y[0], axis=axis, tiles=count)
-    return y if y[0] is not x else in_caffe(b, "Split", [x.fact], x)
+            y = in_caffe(b, "Tile", y[0], facts=[TensorFact(DType.FLOAT32, dims)], axis=axis, tiles=count)
+    return y if y[0] is not x else in_caffe(b, "Split", x)

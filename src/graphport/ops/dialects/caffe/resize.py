@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from math import floor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dims import Dim
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer, small_numbers
 from graphport.ops.dialects.caffe.pooling import unpooled
@@ -105,7 +102,8 @@ def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
         return None
     way = op.coordinate_transformation_mode
     if way == "align_corners" and op.mode == "linear":
-        return _interpolated(b, op.x, factors, op.sizes, op.axes)
+        extents = [n for n in b.outcome.dims[2:] if isinstance(n, int)]
+        return in_caffe(b, "Interp", op.x, height=extents[0], width=extents[1]) if len(extents) == 2 else None
     repeats = tuple(round(factor) for factor in factors[2:])
     exact = repeats == factors[2:] and min(repeats) > 0
     floors = way == "asymmetric" and op.nearest_mode == "floor"
@@ -114,10 +112,14 @@ def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
         return None
     reserve(dims[1], *repeats)
     ones = b.constant(np.ones((dims[1], 1, *repeats), np.float32))
-    shape = (dims[0], dims[1], dims[2] * repeats[0], dims[3] * repeats[1])
-    stated = {"num_output": dims[1], "group": dims[1] if dims[1] != 1 else None, "bias_term": False}
-    steps = {"kernel_h": repeats[0], "kernel_w": repeats[1], "stride_h": repeats[0], "stride_w": repeats[1]}
-    return in_caffe(b, "Deconvolution", [TensorFact(DType.FLOAT32, shape)], op.x, blobs=[ones], **stated, **steps)
+    stated: dict[str, Any] = {"num_output": dims[1], "group": dims[1] if dims[1] != 1 else None, "bias_term": False}
+    steps: dict[str, Any] = {
+        "kernel_h": repeats[0],
+        "kernel_w": repeats[1],
+        "stride_h": repeats[0],
+        "stride_w": repeats[1],
+    }
+    return in_caffe(b, "Deconvolution", op.x, blobs=[ones], **stated, **steps)
 
 
 def _factors(
@@ -138,24 +140,3 @@ def _factors(
         else:
             return None
     return tuple(found)
-
-
-def _interpolated(
-    b: Builder, x: Value, factors: tuple[float, ...], sizes: Value | None, axes: tuple[int, ...] | None
-) -> tuple[Value, ...] | None:
-    dims = b.dims(x)
-    wanted = {}
-    if sizes is not None and (numbers := small_numbers(sizes)) is not None:
-        places = range(4) if axes is None else [axis % 4 for axis in axes]
-        wanted = dict(zip(places, numbers.reshape(-1).tolist(), strict=True))
-    shape: list[int] = []
-    for axis in (2, 3):
-        extent = dims[axis]
-        if axis in wanted:
-            shape.append(int(wanted[axis]))
-        elif isinstance(extent, int):
-            shape.append(floor(extent * factors[axis]))
-        else:
-            return None
-    fact = TensorFact(DType.FLOAT32, (*dims[:2], *shape))
-    return in_caffe(b, "Interp", [fact], x, height=shape[0], width=shape[1])

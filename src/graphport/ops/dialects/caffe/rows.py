@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from graphport.ops.dialects.caffe.binding import DIALECT, in_caffe, layer
+from graphport.ops.dialects.caffe.binding import DIALECT, in_caffe, layer, reshaped_in_caffe
 from graphport.ops.dialects.table import Rows
 
 if TYPE_CHECKING:
@@ -35,7 +35,19 @@ def _register(*types: str, fields: Sequence[str] = ()) -> Callable[[Lowering], N
 
 
 def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
-    return in_caffe(b, word, [operands[0].fact], *operands, **attributes)[0]
+    return in_caffe(b, word, *operands, facts=[operands[0].fact], **attributes)[0]
 
 
-ROWS = Rows(DIALECT, emit=_emitted, has_pages=False, register=_register)
+def stated_axis(b: Builder, axis: int, *operands: Value) -> int | None:
+    """An axis, counted from 0; nothing where it is that of the channels, as layers have it by default."""
+    place = axis % len(b.dims(operands[0]))
+    return place if place != 1 else None
+
+
+ROWS = Rows(
+    DIALECT,
+    {"stated_axis": stated_axis, "reshaped": lambda b, x: reshaped_in_caffe(b, x)[0]},
+    emit=_emitted,
+    has_pages=False,
+    register=_register,
+)

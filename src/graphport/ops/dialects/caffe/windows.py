@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphport.ops.declare import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from graphport.core.dims import Dim
+    from graphport.ops.pages.convolution.window import Window
 
 Stated: TypeAlias = "tuple[tuple[int, ...], int | None, int | None]"
 """A list of entries, and those of height and width; none where the file does not say them."""
@@ -72,24 +70,22 @@ def _entries(what: str, stated: Stated, rank: int, default: int | None) -> tuple
     return listed * rank if len(listed) == 1 else listed
 
 
-def emitted_window(
-    kernel: Sequence[Dim], pads: Sequence[tuple[Dim, Dim]], strides: Sequence[int], dilations: Sequence[int]
-) -> dict[str, Any]:
+def emitted_window(slid: Window) -> dict[str, Any]:
     """Caffe's parameters of a convolution's window; `None` where the default says it.
 
     Raises:
         UnsupportedError: padding differs before and behind, or depends on an extent that is not known.
     """
-    sizes = tuple(k for k in kernel if isinstance(k, int))
-    pad = tuple(begin for begin, end in pads if isinstance(begin, int) and begin == end and begin >= 0)
-    if len(sizes) != len(kernel) or len(pad) != len(pads):
-        message = f"a kernel of {tuple(kernel)} padded by {tuple(pads)}: padding is the same before and behind"
+    kernel = tuple(k for k in slid.kernel if isinstance(k, int))
+    pad = tuple(begin for begin, end in slid.padding or () if begin == end and begin >= 0)
+    if len(kernel) != len(slid.kernel) or len(pad) != len(slid.pads):
+        message = f"a kernel of {slid.kernel} padded by {slid.pads}: padding is the same before and behind"
         raise UnsupportedError(message)
     return {
-        "kernel_size": _short(sizes),
+        "kernel_size": _short(kernel),
         "pad": _short(pad) if any(pad) else None,
-        "stride": _short(tuple(strides)) if any(step != 1 for step in strides) else None,
-        "dilation": _short(tuple(dilations)) if any(step != 1 for step in dilations) else None,
+        "stride": _short(slid.strides) if any(step != 1 for step in slid.strides) else None,
+        "dilation": _short(slid.dilations) if any(step != 1 for step in slid.dilations) else None,
     }
 
 
