@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import isinf
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from graphport.ops.dialects.ncnn.binding import (
     batch_of,
     blob_axis,
     emitted,
-    folded,
     laid,
     layer,
     lengths_of,
@@ -30,7 +28,6 @@ from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.activation import (
     Clip,
-    Dropout,
     Hardmax,
     HardSigmoid,
     LeakyRelu,
@@ -136,6 +133,8 @@ Swish
     -> BinaryOp(x, Sigmoid(BinaryOp(x, p0=2, p1=1, p2=alpha)), p0=2)
 Softsign -> BinaryOp(input, BinaryOp(AbsVal(input), p0=0, p1=1, p2=1.0), p0=3)
 ThresholdedRelu -> BinaryOp(x, Threshold(x, p0=alpha), p0=2)
+# Without training it does nothing; there is no mask.
+Dropout(ratio: ignored, seed: ignored) -> training_mode is None or not const(training_mode): Noop(data)
 """)
 
 
@@ -185,13 +184,3 @@ def lift_hardmax(b: Builder, x: Value, *, axis: int = -1) -> Value:
     (n,) = sizes(dims[at : at + 1], "the axis that is searched")
     place = b(ArgMax, x, axis=at)
     return b(Cast, b(Equal, place, along(b, np.arange(reserve(n)), at, len(dims), DType.INT64)), to=DType.FLOAT32)
-
-
-@Dropout.lift("ncnn")
-def lift_dropout(b: Builder, data: Value, *options: Value | None, **attributes: Any) -> Value | None:
-    """Without training it does nothing; there is no mask."""
-    del attributes
-    trains = options[1] if len(options) > 1 else None
-    if b.count > 1 or (trains is not None and (folded(trains) is None or constant_numbers(trains) != (0,))):
-        return None
-    return emitted(b, "Noop", data)

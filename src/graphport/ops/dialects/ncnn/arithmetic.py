@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial, reduce
 
+import numpy as np
+
 from graphport.core.dims import Dim, settle_equal
+from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -13,23 +16,33 @@ from graphport.ops.dialects.ncnn.binding import (
     NONE,
     Layer,
     emitted,
+    folded,
     laid,
     layer,
 )
-from graphport.ops.dialects.ncnn.functions import BINARY, UNARY, both, by_number
+from graphport.ops.dialects.ncnn.functions import BINARY, UNARY, both, by_number, infinite, unary
 from graphport.ops.dialects.ncnn.integers import dtype_in
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.torch_promotion import kernel
 from graphport.ops.pages.arithmetic import (
+    Abs,
     Add,
+    Cast,
     Div,
+    Floor,
     Max,
     Mean,
     Mul,
+    Neg,
+    Pow,
+    Reciprocal,
     Round,
+    Sign,
+    Sqrt,
     Sub,
 )
+from graphport.ops.pages.comparison import Greater
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Identity, Unsqueeze
 
@@ -52,7 +65,7 @@ def _aligned(b: Builder, blob: Value, target: Sequence[Dim]) -> Value:
 
 
 @layer("BinaryOp")
-def binary(at: Layer) -> Value:
+def binary_op(at: Layer) -> Value:
     name = at.choice(0, BINARY, "operation")
     if at.integer(1):
         operands = [at.x, at.b.like(at.x, at.real(2))]
@@ -71,7 +84,7 @@ def _rest(b: Builder, x: Value, y: Value) -> Value:
 
 
 @layer("UnaryOp")
-def unary(at: Layer) -> Value:
+def unary_op(at: Layer) -> Value:
     return kernel(at.b, at.choice(0, UNARY, "operation"), at.x)
 
 
@@ -190,3 +203,85 @@ def lift_identity(b: Builder, input: Value) -> Value:
 @Mean.lift("ncnn")
 def lift_mean(b: Builder, *operands: Value) -> Value:
     return by_number(b, "mul", reduce(partial(both, b, "add"), operands), 1 / len(operands))
+
+
+# Powers, of which ncnn's own go by logarithms: those are right above 0 alone.
+
+_TINY = float(np.finfo(np.float32).tiny)
+"""The least number that has a logarithm there."""
+_MOST_FACTORS = 1 << 24
+"""Exponents from here on are whole and even, and leave of nearly all numbers 0 or infinity."""
+
+
+@Pow.lift("ncnn")
+def lift_pow(b: Builder, x: Value, y: Value) -> Value:
+    """Products where the exponent is a multiple of a half, which are right of every number; else by logarithms."""
+    base, exponent = folded(floating(x)), folded(y)
+    if exponent is not None and exponent.count == 1 and len(b.dims(y)) <= len(b.dims(x)):
+        return _by_number(b, x, float(exponent.numpy().reshape(-1)[0]))
+    if base is not None and bool((base.numpy() > 0).all()):
+        return both(b, "pow", x, floating(y))
+    return _by_each(b, x, floating(y))
+
+
+def _by_number(b: Builder, x: Value, exponent: float) -> Value:
+    size = abs(exponent)
+    if exponent < 0:
+        return b(Reciprocal, _by_number(b, x, size))
+    if not (2 * size).is_integer() or size > _MOST_FACTORS:
+        return _by_logarithm(b, x, size)
+    y = _multiplied(b, x, int(size))
+    if not size.is_integer():
+        y = b(Sqrt, x) if size < 1 else b(Mul, y, b(Sqrt, x))
+    return y
+
+
+def _multiplied(b: Builder, x: Value, count: int) -> Value:
+    """A power as a product of squares."""
+    if not count:
+        return emitted(b, "Clip", x, p0=1.0, p1=1.0)
+    found, square = None, x
+    while count:
+        if count & 1:
+            found = square if found is None else b(Mul, found, square)
+        count >>= 1
+        square = unary(b, "square", square) if count else square
+    return emitted(b, "Noop", x) if found is None or found is x else found
+
+
+def _by_logarithm(b: Builder, x: Value, exponent: float) -> Value:
+    """Of 0 it is 0, and of less than 0 no number: the root of the sign is 1, 0, or none."""
+    power = both(b, "pow", b(Max, x, b.like(x, _TINY)), b.like(x, exponent))
+    return b(Mul, power, b(Sqrt, b(Sign, x)))
+
+
+def _by_each(b: Builder, x: Value, y: Value) -> Value:
+    """By the size of the base; its sign where the exponent is odd, and none where there is no such number."""
+    for operand in (x, y):
+        # What has no blob is refused before twenty layers are made of it.
+        if folded(operand) is None:
+            laid(b, operand)
+    size, below = b(Abs, x), _above(b, b(Neg, x))
+    is_zero = _other(b, _above(b, size))
+    is_part = _above(b, _fraction(b, y))
+    is_odd = b(Mul, _above(b, _fraction(b, b(Mul, y, b.like(y, 0.5)))), _other(b, is_part))
+    power = both(b, "pow", b(Max, size, b.like(size, _TINY)), y)
+    power = b(Mul, power, _other(b, b(Mul, is_zero, _above(b, y))))
+    power = b(Add, power, infinite(b, b(Mul, is_zero, _above(b, b(Neg, y)))))
+    signed = b(Mul, power, _other(b, b(Mul, below, is_odd), 2.0))
+    return b(Mul, signed, b(Sqrt, _other(b, b(Mul, below, is_part), 2.0)))
+
+
+def _above(b: Builder, x: Value) -> Value:
+    """1 of what is above 0, else 0."""
+    return b(Cast, b(Greater, x, b.like(x, 0.0)), to=DType.FLOAT32)
+
+
+def _fraction(b: Builder, x: Value) -> Value:
+    """What is behind the point."""
+    return b(Sub, x, b(Floor, x))
+
+
+def _other(b: Builder, x: Value, factor: float = 1.0) -> Value:
+    """`1 - factor x`."""
+    return b(Sub, b.like(x, 1.0), x if factor == 1 else b(Mul, x, b.like(x, factor)))

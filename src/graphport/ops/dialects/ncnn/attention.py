@@ -9,7 +9,6 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of, stretched
@@ -99,7 +98,7 @@ def lift_attention(b: Builder, op: AttentionView) -> Value | None:
     is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
     if not is_plain or b.count > 1 or len(b.dims(q)) != 4:
         return None
-    (heads, rows, _), (_, columns, _), (_, _, width) = (lengths_of(b, each) for each in (q, k, v))
+    (_, rows, _), (_, columns, _), _ = (lengths_of(b, each) for each in (q, k, v))
     masks: list[Value] = []
     if op.is_causal:
         if mask is not None or rows != columns or not isinstance(rows, int) or not isinstance(columns, int):
@@ -110,5 +109,4 @@ def lift_attention(b: Builder, op: AttentionView) -> Value | None:
         if dtype_of(mask) is DType.BOOL:
             return None
         masks = [stretched(b, mask, [1] * (4 - len(b.dims(mask))) + list(b.dims(mask)), 0)]
-    fact = TensorFact(DType.FLOAT32, (1, heads, rows, width))
-    return emitted(b, "SDPA", q, k, v, *masks, fact=fact, p5=int(bool(masks)) or None, p6=op.scale)
+    return emitted(b, "SDPA", q, k, v, *masks, p5=int(bool(masks)) or None, p6=op.scale)

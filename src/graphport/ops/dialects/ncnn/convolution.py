@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dims import Dim
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -245,8 +243,7 @@ def lift_conv(b: Builder, op: ConvView) -> Value:
     }
     type_ = f"{'ConvolutionDepthWise' if op.group > 1 else 'Convolution'}{ENDINGS[count]}"
     if folded(op.w) is None:
-        fact = TensorFact(DType.FLOAT32, (1, maps, *slid.lengths))
-        return emitted(b, type_, op.x, *_given_blobs(b, op), fact=fact, p19=1, **parameters)
+        return emitted(b, type_, op.x, *_given_blobs(b, op), p19=1, **parameters)
     weight = numbers_of(op.w)
     # Over other numbers of axes ncnn has no kernels for integers.
     b.looks_around = True
@@ -289,8 +286,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     }
     type_ = f"{'DeconvolutionDepthWise' if op.group > 1 else 'Deconvolution'}{ENDINGS[count]}"
     if folded(op.w) is None:
-        fact = TensorFact(DType.FLOAT32, (1, maps * op.group, *geometry.lengths))
-        return emitted(b, type_, op.x, *_given_blobs(b, op), fact=fact, **parameters, p28=1, **more)
+        return emitted(b, type_, op.x, *_given_blobs(b, op), **parameters, p28=1, **more)
     blocks = (op.group, inputs // op.group, maps, *kernel)
     layout = (0, 2, 1, *range(3, 3 + count))
     weight = rearranged(
@@ -306,7 +302,7 @@ def lift_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
         return None
     weight, around_ = numbers_of(op.w), op.pads or (0, 0, 0, 0)
     blobs = [op.x, op.offset, *([] if op.mask is None else [op.mask])]
-    fact = TensorFact(DType.FLOAT32, (1, weight.shape[0], *lengths_of(b, op.offset)[1:]))
+    lengths_of(b, op.offset)
     parameters: dict[str, Any] = {
         "p0": weight.shape[0],
         **slides_parameters(weight.shape[2:], op.dilations or (1, 1), op.strides or (1, 1), around_[:2], around_[2:]),
@@ -314,4 +310,4 @@ def lift_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
         "p6": weight.count,
     }
     bias = None if op.b is None else numbers_of(op.b)
-    return emitted(b, "DeformableConv2D", *blobs, fact=fact, **parameters, w0=weight, w1=bias)
+    return emitted(b, "DeformableConv2D", *blobs, **parameters, w0=weight, w1=bias)

@@ -9,7 +9,6 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dims import Dim, bounds
-from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -170,7 +169,7 @@ def lift_slice(b: Builder, op: SliceView) -> Value | None:
     if has_steps:
         return _stepped(b, op.data, zip(_axes(b, op), starts, ends, steps, strict=True))
     dims, batch = b.dims(op.data), batch_of(op.data)
-    shape, pieces = list(dims), dict[int, tuple[int, int]]()
+    pieces: dict[int, tuple[int, int]] = {}
     for axis, start, end in zip(_axes(b, op), starts, ends, strict=True):
         if axis == batch:
             if slice(start, end).indices(1)[:2] != (0, 1):
@@ -179,14 +178,13 @@ def lift_slice(b: Builder, op: SliceView) -> Value | None:
         found = _piece(start, end, dims[axis])
         if found is None:
             return None
-        pieces[blob_axis(axis, len(dims), batch)], shape[axis] = found
-    if 0 in shape:
+        pieces[blob_axis(axis, len(dims), batch)] = found
+    if 0 in b.outcome.dims:
         return None
     if not pieces:
         return emitted(b, "Noop", op.data)
     begin, stop = zip(*pieces.values(), strict=True)
-    fact = TensorFact(dtype_of(op.data), tuple(shape))
-    return settled(b, emitted(b, "Crop", op.data, fact=fact, p9=begin, p10=stop, p11=tuple(pieces)), batch)
+    return settled(b, emitted(b, "Crop", op.data, fact=b.outcome, p9=begin, p10=stop, p11=tuple(pieces)), batch)
 
 
 def _axes(b: Builder, op: SliceView) -> list[int]:
@@ -199,7 +197,7 @@ def _computed(b: Builder, op: SliceView) -> Value | None:
     first, last = (
         value.fact.elements if isinstance(value.fact, TensorFact) else None for value in (op.starts, op.ends)
     )
-    if first is None or last is None or b.before is None:
+    if first is None or last is None or not b.outcome.shape:
         return None
     dims, batch, where = b.dims(op.data), batch_of(op.data), _axes(b, op)
     if batch in where or any((-1 if (low := bounds(place)[0]) is None else low) < 0 for place in [*first, *last]):
@@ -209,24 +207,22 @@ def _computed(b: Builder, op: SliceView) -> Value | None:
     begin, blobs = computed(b, first, op.data)
     stop, blobs = computed(b, stops, *blobs)
     texts = {"p19": begin, "p20": stop, "p21": computed(b, own)[0]}
-    return settled(b, emitted(b, "Crop", *blobs, fact=b.before.results[0].fact, **texts), batch)
+    return settled(b, emitted(b, "Crop", *blobs, fact=b.outcome, **texts), batch)
 
 
-def _piece(start: int, end: int, extent: Dim) -> tuple[tuple[int, int], Dim] | None:
-    """Where a piece of an axis begins and ends, as ncnn says it, and how long it is.
+def _piece(start: int, end: int, extent: Dim) -> tuple[int, int] | None:
+    """Where a piece of an axis begins and ends, as ncnn says it.
 
     An end that is not above 0 is counted from the end of the axis there. `None` where the length of the axis is open,
     and bounds may lie beyond it.
     """
     if isinstance(extent, int):
-        start, end, _ = slice(start, end).indices(extent)
-        return (start, end), max(end - start, 0)
+        return slice(start, end).indices(extent)[:2]
     least = bounds(extent)[0] or 0
     is_open = end >= _LAST
     if start < 0 or start > least or (not is_open and end > least) or (end < 0 and start - end > least) or end == 0:
         return None
-    length_ = extent - start if is_open else extent + end - start if end < 0 else end - start
-    return (start, 0 if is_open else end), length_
+    return start, 0 if is_open else end
 
 
 def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) -> Value | None:
@@ -307,24 +303,22 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
     if len(runs) > _MOST_PIECES and place != batch:
         return indexing_gather.chosen(b, data, places, place)
     is_scalar = not wanted
-    kept = (*dims[:place], *([] if is_scalar else [len(found)]), *dims[place + 1 :])
-    fact = TensorFact(dtype_of(data), kept)
     if place == batch:
-        return _without_batch(b, data, fact, is_scalar=is_scalar, count=len(found))
+        return _without_batch(b, data, is_scalar=is_scalar, count=len(found))
     y = _pieces(b, data, runs, place)
     left = batch if batch is None or not is_scalar else batch - (batch > place)
     if not is_scalar:
-        y.fact = fact
+        y.fact = b.outcome
         return settled(b, y, batch)
-    return settled(b, restored(b, y, fact, left), left)
+    return settled(b, restored(b, y, b.outcome, left), left)
 
 
-def _without_batch(b: Builder, x: Value, fact: TensorFact, *, is_scalar: bool, count: int) -> Value:
+def _without_batch(b: Builder, x: Value, *, is_scalar: bool, count: int) -> Value:
     """The only item of the batch: the blob is that already."""
     if count != 1:
         message = f"the one item of a batch is taken {count} times"
         raise UnsupportedError(message)
-    y = emitted(b, "Noop", x, fact=fact)
+    y = emitted(b, "Noop", x, fact=b.outcome)
     return settled(b, y, None if is_scalar else batch_of(x))
 
 
@@ -352,5 +346,4 @@ def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], place: int) -> Va
 def _looked_up(b: Builder, table: Value, indices: Value) -> Value:
     """Places are kept as integers, and those below 0 become 0 in ncnn."""
     rows, width = numbers_of(table).shape
-    fact = TensorFact(DType.FLOAT32, (*b.dims(indices), width))
-    return emitted(b, "Embed", indices, fact=fact, p0=width, p1=rows, p2=0, p3=rows * width, w0=numbers_of(table))
+    return emitted(b, "Embed", indices, p0=width, p1=rows, p2=0, p3=rows * width, w0=numbers_of(table))

@@ -33,7 +33,6 @@ from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.reshape import Flatten, Squeeze, Transpose, Unsqueeze
-from graphport.ops.shapes import broadcast
 from graphport.ops.views.matmul import GemmView
 
 
@@ -198,8 +197,7 @@ def lift_matmul(b: Builder, a: Value, b_: Value) -> Value:
             b.looks_around = True
             return _product(b, a, _matrix(b_, is_transposed=False), found=integers_of(a, b_, axis=1))
     blobs, batch = _stacked(b, a, b_)
-    fact = TensorFact(DType.FLOAT32, (*broadcast(b.dims(a)[:-2], b.dims(b_)[:-2]), b.dims(a)[-2], b.dims(b_)[-1]))
-    return settled(b, emitted(b, "MatMul", *blobs, fact=fact), batch)
+    return settled(b, emitted(b, "MatMul", *blobs, fact=b.outcome), batch)
 
 
 _MATRIX = 2

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
+import numpy as np
+
+from graphport.core.budget import reserve
 from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.einsum import einsum_by_matrices
+from graphport.ops.declare import Page, ShapeError, UnsupportedError
+from graphport.ops.dialects.einsum import einsum_by_matrices, products_under_mask
 from graphport.ops.dialects.ncnn.binding import (
     Layer,
     batch_of,
@@ -24,14 +27,18 @@ from graphport.ops.dialects.ncnn.binding import (
     refuse_constants,
     restored,
 )
+from graphport.ops.dialects.ncnn.indices import affordable, along, as_indices, elements_of
 from graphport.ops.dialects.ncnn.integers import bounded, counted, dtype_in, kept, most, real
 from graphport.ops.dialects.ncnn.rows import ROWS
-from graphport.ops.dialects.operands import needed
-from graphport.ops.dialects.torch_functions import vector
+from graphport.ops.dialects.operands import needed, sizes, transposed, vector
 from graphport.ops.folded import folded
-from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.pages.arithmetic import Cast, Max, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, Less, Not, Or
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reduction import (
+    ArgMax,
+    ArgMin,
+    CumProd,
     CumSum,
     Einsum,
     ReduceL1,
@@ -44,8 +51,9 @@ from graphport.ops.pages.reduction import (
     ReduceProd,
     ReduceSum,
     ReduceSumSquare,
+    TopK,
 )
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.pages.reshape import Reshape, Unsqueeze
 
 _LETTERS = "ijklmnopqr"
 """The letters that ncnn has for axes."""
@@ -116,13 +124,12 @@ def _reduced(
     else:
         y = emitted(b, "Reduction", data, p0=p0, p1=0, p3=places, p4=int(keeps), p5=1)
     left = [axis for axis in range(rank) if keepdims or axis not in chosen]
-    target = tuple(1 if axis in chosen else dims[axis] for axis in left)
     dtype = dtype_in(data)
-    y.fact = TensorFact(dtype, target)
+    y.fact = b.outcome
     if dtype is not None and dtype.is_integer:
         _of_integers(y, data, p0, [dims[axis] for axis in chosen])
     place = left.index(batch) if batch in left else None
-    lengths = [dim for axis, dim in enumerate(target) if axis != place] or [1]
+    lengths = [dim for axis, dim in enumerate(b.outcome.dims) if axis != place] or [1]
     made = [1 if place_ in places else dims[axis] for place_, axis in enumerate(own)]
     if places and not keeps:
         made = [dims[axis] for place_, axis in enumerate(own) if place_ not in places]
@@ -186,7 +193,6 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     y = emitted(b, "Flip", y, p0=(own,)) if reverse else y
     dtype, length = dtype_in(x), b.dims(x)[place]
     if dtype is not None and dtype.is_integer:
-        y.fact = TensorFact(dtype, b.dims(y))
         counted(y, bounded("a sum", most(x) * length if isinstance(length, int) else 0))
     return y
 
@@ -207,12 +213,69 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     bare = [*(term[1:] for term in terms), right[1:]]
     if any(batch in term or len(set(term)) < len(term) or not term for term in bare):
         return einsum_by_matrices(b, *inputs, equation=equation)[0]
-    sizes = {c: n for term, x in zip(bare, inputs, strict=False) for c, n in zip(term, lengths_of(b, x), strict=True)}
-    fact = TensorFact(DType.FLOAT32, (1, *(sizes[c] for c in bare[-1])))
+    lengths = {c: n for term, x in zip(bare, inputs, strict=False) for c, n in zip(term, lengths_of(b, x), strict=True)}
     # The letters of the result come first, in their order.
-    names = dict(zip(dict.fromkeys([*bare[-1], *sizes]), _LETTERS, strict=False))
-    if len(names) < len(sizes):
-        message = f"{len(sizes)} letters, of which ncnn has {len(_LETTERS)}"
+    names = dict(zip(dict.fromkeys([*bare[-1], *lengths]), _LETTERS, strict=False))
+    if len(names) < len(lengths):
+        message = f"{len(lengths)} letters, of which ncnn has {len(_LETTERS)}"
         raise UnsupportedError(message)
     said_ = "".join(names.get(c, c) for c in f"{','.join(bare[:-1])}->{bare[-1]}")
-    return emitted(b, "Einsum", *inputs, fact=fact, p0=tuple(map(ord, said_)))
+    return emitted(b, "Einsum", *inputs, p0=tuple(map(ord, said_)))
+
+
+# Places of extremes, for which there are no layers: comparisons, weights and sums tell them.
+
+CumProd.lift("ncnn")(products_under_mask)
+
+
+def _searched(
+    page: Page, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+) -> Value:
+    """Of the entries that are the extreme, the one of the largest weight, which tells its place."""
+    refuse_constants(data)
+    dims = b.dims(data)
+    at = axis % len(dims)
+    (n,) = sizes(dims[at : at + 1], "the axis that is searched")
+    best = b(ReduceMax if page is ArgMax else ReduceMin, data, vector(b, [at]))
+    others = b(Less, data, best) if page is ArgMax else b(Greater, data, best)
+    reserve(n)
+    weights = np.arange(1, n + 1) if select_last_index else np.arange(n, 0, -1)
+    score = b(Mul, b(Cast, b(Not, others), to=DType.FLOAT32), along(b, weights, at, len(dims), DType.FLOAT32))
+    found = b(ReduceMax, score, vector(b, [at]), keepdims=keepdims)
+    # The extreme of nothing but infinite ones is the largest finite one there, which none of them is.
+    found = b(Max, found, b(Sub, b.like(found, float(n)), b(Mul, found, b.like(found, float(n)))))
+    one, last = (b.constant(np.float32(number)) for number in (1, n))
+    return as_indices(b, b(Sub, found, one) if select_last_index else b(Sub, last, found), n)
+
+
+ArgMax.lift("ncnn")(partial(_searched, ArgMax))
+ArgMin.lift("ncnn")(partial(_searched, ArgMin))
+
+
+@TopK.lift("ncnn")
+def lift_top_k(
+    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Value, Value]:
+    """Each entry is compared with all others: as many as are before it, so far behind it comes to stand."""
+    del sorted
+    refuse_constants(x)
+    dims = sizes(b.dims(x), "what is sorted")
+    rank, at, (count,) = len(dims), axis % len(dims), needed(k, "how many there are")
+    n = dims[at]
+    affordable(prod(dims) * n)
+    order = [*(each for each in range(rank) if each != at), at]
+    moved = transposed(b, x, order)
+    one, other = b(Unsqueeze, moved, vector(b, [rank])), b(Unsqueeze, moved, vector(b, [rank - 1]))
+    # [.., i, j]: whether j comes before i.
+    ahead = b(Greater if largest else Less, other, one)
+    behind = b(Greater if largest else Less, one, other)
+    first = b.constant(np.tril(np.ones((n, n), bool), -1).reshape(*[1] * (rank - 1), n, n))
+    before = b(Or, ahead, b(And, b(Not, b(Or, ahead, behind)), first))
+    standing = b(ReduceSum, b(Cast, before, to=DType.FLOAT32), vector(b, [rank]), keepdims=0)
+    wanted = along(b, np.arange(count), rank - 1, rank + 1, DType.FLOAT32)
+    rows = b(Cast, b(Equal, b(Unsqueeze, standing, vector(b, [rank - 1])), wanted), to=DType.FLOAT32)
+    weighted = b(Mul, rows, along(b, np.arange(n), rank, rank + 1, DType.FLOAT32))
+    numbers = b(ReduceSum, weighted, vector(b, [rank]), keepdims=0)
+    back = [order.index(each) for each in range(rank)]
+    values = elements_of(b, moved, numbers, rank - 1)
+    return transposed(b, values, back), as_indices(b, transposed(b, numbers, back), n)

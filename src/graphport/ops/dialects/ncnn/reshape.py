@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
 
 from graphport.core.dims import Dim, product, settle_equal
-from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -44,7 +42,6 @@ from graphport.ops.pages.reshape import (
     Expand,
     Flatten,
     Reshape,
-    SpaceToDepth,
     Split,
     Squeeze,
     Tile,
@@ -302,25 +299,20 @@ def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = No
     order = tuple(reversed(range(len(dims)))) if perm is None else perm
     place = None if batch is None else order.index(batch)
     own = tuple(blob_axis(axis, len(dims), batch) for axis in order if axis != batch)
-    fact = TensorFact(dtype_of(data), tuple(dims[axis] for axis in order))
     if own == tuple(range(len(lengths))):
-        return settled(b, emitted(b, "Noop", data, fact=fact), place)
+        return settled(b, emitted(b, "Noop", data, fact=b.outcome), place)
     number = order_of((0, *(axis + 1 for axis in own)))
     if number is None:
         message = f"the order {order} of axes"
         raise UnsupportedError(message)
-    return settled(b, emitted(b, "Permute", data, fact=fact, p0=number), place)
+    return settled(b, emitted(b, "Permute", data, fact=b.outcome, p0=number), place)
 
 
 @Concat.lift("ncnn")
 def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
     dims = b.dims(inputs[0])
     blobs, batch = beside(b, axis % len(dims), *inputs)
-    shapes = [b.dims(each) for each in inputs]
-    total = sum(dim for shape in shapes if isinstance(dim := shape[axis], int))
-    place = axis % len(dims)
-    fact = TensorFact(dtype_of(inputs[0]), (*dims[:place], total, *dims[place + 1 :]))
-    return settled(b, emitted(b, "Concat", *blobs, fact=fact, p0=blob_axis(axis, len(dims), batch)), batch)
+    return settled(b, emitted(b, "Concat", *blobs, fact=b.outcome, p0=blob_axis(axis, len(dims), batch)), batch)
 
 
 @Split.lift("ncnn")
@@ -389,14 +381,10 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     return emitted(b, "Tile", x, p2=times) if any(n != 1 for n in times) else emitted(b, "Noop", x)
 
 
-ROWS.lift("DepthToSpace -> PixelShuffle(item(input), p0=blocksize, p1=1 if mode == 'DCR' else 0)")
-
-
-@SpaceToDepth.lift("ncnn")
-def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value:
-    c, h, w = lengths_of(b, input)
-    fact = TensorFact(DType.FLOAT32, (1, c * blocksize**2, h // blocksize, w // blocksize))
-    return emitted(b, "Reorg", input, fact=fact, p0=blocksize, p1=1)
+ROWS.lift("""
+DepthToSpace -> PixelShuffle(item(input), p0=blocksize, p1=1 if mode == "DCR" else 0)
+SpaceToDepth -> Reorg(item(input), p0=blocksize, p1=1)
+""")
 
 
 @Col2ImView.lift("ncnn")
@@ -408,7 +396,6 @@ def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
         message = "pieces of what is no picture"
         raise UnsupportedError(message)
     height, width = picture
-    fact = TensorFact(DType.FLOAT32, (1, lengths[0] // prod(kernel), height, width))
     pads = op.pads or (0, 0, 0, 0)
     window = slides_parameters(kernel, op.dilations or (1, 1), op.strides or (1, 1), pads[:2], pads[2:])
-    return emitted(b, "Fold", op.input, fact=fact, **window, p20=width, p21=height)
+    return emitted(b, "Fold", op.input, **window, p20=width, p21=height)

@@ -180,8 +180,7 @@ def _open(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
     if not is_fit or target is None or target[: len(target) - 2] != b.dims(x)[:2]:
         return None
     text, blobs = computed(b, target[:1:-1], x)
-    fact = TensorFact(DType.FLOAT32, (*b.dims(x)[:2], *target[2:]))
-    return emitted(b, "Interp", *blobs, fact=fact, p9=text, **kind)
+    return emitted(b, "Interp", *blobs, p9=text, **kind)
 
 
 def _known(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:

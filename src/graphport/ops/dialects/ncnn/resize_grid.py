@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -101,10 +99,7 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
     sizes, aligns = _sizes(b, op.x), bool(op.align_corners)
     if op.mode == "nearest" and sizes is not None and not _are_middles(grid, sizes, aligns=aligns):
         grid = _middles(b, b(Round, _placed(b, grid, sizes, aligns=aligns)), sizes, aligns=aligns)
-    fact = TensorFact(DType.FLOAT32, (1, lengths[0], *places[:2]))
-    return emitted(
-        b, "GridSample", op.x, grid, fact=fact, p0=kinds[op.mode], p1=borders[op.padding_mode], p2=int(aligns)
-    )
+    return emitted(b, "GridSample", op.x, grid, p0=kinds[op.mode], p1=borders[op.padding_mode], p2=int(aligns))
 
 
 def _are_middles(grid: Value, sizes: np.ndarray, *, aligns: bool) -> bool:
