@@ -16,7 +16,6 @@ from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.activation import (
     Clip,
-    Dropout,
     Hardmax,
     HardSigmoid,
     PRelu,
@@ -149,6 +148,7 @@ Shrink
     -> lambd >= 0 and bias == 0 and is_floating(input): F.hardshrink(input=input, lambd=lambd)
     -> lambd >= 0 and bias == lambd and is_floating(input): F.softshrink(input=input, lambd=lambd)
 ThresholdedRelu -> F.threshold(input=x, threshold=alpha, value=0.0)
+Dropout(ratio: ignored, seed: ignored) -> training_mode is None: nn.Identity(input=data)
 """)
 
 
@@ -192,22 +192,14 @@ def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
     hot = called(b, "aten::one_hot", wide, input=best, num_classes=dims[place])
     perm = [*range(place), len(dims) - 1, *range(place, len(dims) - 1)]
     moved = called(b, "Tensor.permute", TensorFact(DType.INT64, dims), input=hot, dims=tuple(perm))
-    return called(
-        b, "Tensor.to", TensorFact(dtype_of(input), dims), input=moved, copy=False, dtype=NAMES[dtype_of(input)]
-    )
+    return called(b, "Tensor.to", input=moved, copy=False, dtype=NAMES[dtype_of(input)])
 
 
 @Clip.lift(DIALECT)
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
     bounds = [None if each is None else _bound(each) for each in (min, max)]
-    return called(b, "torch.clamp", input.fact, input=input, min=bounds[0], max=bounds[1])
+    return called(b, "torch.clamp", input=input, min=bounds[0], max=bounds[1])
 
 
 def _bound(bound: Value) -> Value | float | int:
     return number(bound) if bound.storage is not None and bound.storage.count == 1 else bound
-
-
-@Dropout.lift(DIALECT)
-def lift_dropout(b: Builder, data: Value, *options: Value | None, seed: int | None = None) -> Value | None:
-    del seed
-    return called(b, "nn.Identity", input=data) if b.count == 1 and len(options) < 2 else None

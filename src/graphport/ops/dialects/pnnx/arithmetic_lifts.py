@@ -13,15 +13,8 @@ from graphport.ops.builder import Builder
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.torch_functions import DIALECT, DTYPES, called, literal_of
 from graphport.ops.dialects.torch_rows import PNNX
-from graphport.ops.pages.arithmetic import (
-    Cast,
-    Div,
-    Mean,
-    Pow,
-)
-from graphport.ops.pages.comparison import (
-    IsInf,
-)
+from graphport.ops.pages.arithmetic import Div, Mean, Pow
+from graphport.ops.pages.comparison import IsInf
 from graphport.ops.shapes import broadcast
 
 NAMES = {dtype: name for name, dtype in reversed(list(DTYPES.items()))}
@@ -49,7 +42,7 @@ def expressed(b: Builder, text: str, *operands: Value, dtype: DType | None = Non
 
 def _chained(b: Builder, name: str, *operands: Value) -> Value | None:
     if len(operands) < 2:
-        return b.word("nn.Identity", operands[0], facts=[operands[0].fact])[0] if operands else None
+        return called(b, "nn.Identity", input=operands[0]) if operands else None
     return reduce(lambda x, y: emitted(b, name, x, y), operands)
 
 
@@ -58,8 +51,7 @@ def lift_div(b: Builder, x: Value, y: Value) -> Value:
     """Integers divide to real numbers there, unless it is said how these are rounded."""
     if dtype_of(x).is_floating:
         return emitted(b, "div", x, y)
-    fact = TensorFact(dtype_of(x), broadcast(b.dims(x), b.dims(y)))
-    return called(b, "torch.div", fact, input=x, other=y, rounding_mode="trunc")
+    return called(b, "torch.div", input=x, other=y, rounding_mode="trunc")
 
 
 @Pow.lift(DIALECT)
@@ -120,20 +112,19 @@ IsNaN -> torch.isnan(input=x)
 @IsInf.lift(DIALECT)
 def lift_isinf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value | None:
     """Of one sign, a comparison with it."""
-    fact = TensorFact(DType.BOOL, b.dims(x))
     if detect_negative and detect_positive:
-        return called(b, "torch.isinf", fact, input=x)
+        return called(b, "torch.isinf", input=x)
     if not (detect_negative or detect_positive):
         return None
-    return called(b, "torch.eq", fact, input=x, other=b.like(x, inf if detect_positive else -inf))
+    return called(b, "torch.eq", input=x, other=b.like(x, inf if detect_positive else -inf))
 
 
-@Cast.lift(DIALECT)
-def lift_cast(b: Builder, input: Value, *, to: DType, saturate: int = 1, round_mode: str = "up") -> Value | None:
-    name = NAMES.get(to)
-    del saturate, round_mode
-    return (
-        None
-        if name is None
-        else called(b, "Tensor.to", TensorFact(to, b.dims(input)), input=input, copy=False, dtype=name)
-    )
+def _name(b: Builder, dtype: DType) -> str | None:
+    del b
+    return NAMES.get(dtype)
+
+
+PNNX.having(name_of=_name).lift("""
+Cast(saturate: ignored, round_mode: ignored)
+    -> name = name_of(to); name is not None: Tensor.to(input=input, copy=False, dtype=name)
+""")

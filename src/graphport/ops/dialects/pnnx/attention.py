@@ -10,7 +10,6 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dims import Dim, Symbolic
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -320,11 +319,9 @@ def lift_attention(b: Builder, op: AttentionView) -> Value | None:
     heads, groups = b.dims(q)[1], b.dims(k)[1]
     if op.is_causal and b.dims(q)[2] != b.dims(k)[2]:
         return None
-    fact = TensorFact(dtype_of(q), (*b.dims(q)[:3], b.dims(v)[3]))
     return called(
         b,
         "F.scaled_dot_product_attention",
-        fact,
         query=q,
         key=k,
         value=v,

@@ -9,7 +9,6 @@ import numpy as np
 
 from graphport.core.budget import MOST_AT_ONCE, reserve
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -181,7 +180,7 @@ def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Va
             return None
         return b.constant(np.full(size, number_))
     name = next((name for name, own in DTYPES.items() if own is dtype), None)
-    return called(b, "torch.full", TensorFact(dtype, dims), size=size, fill_value=number_, dtype=name)
+    return called(b, "torch.full", size=size, fill_value=number_, dtype=name)
 
 
 @Range.lift(DIALECT)
@@ -190,7 +189,7 @@ def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value | 
     dtype = dtype_of(start)
     name = next((name for name, own in DTYPES.items() if own is dtype), None)
     bounds = {"start": _bound(b, start), "end": _bound(b, limit), "step": _bound(b, delta)}
-    return None if name is None else called(b, "torch.arange", TensorFact(dtype, None), **bounds, dtype=name)
+    return None if name is None else called(b, "torch.arange", **bounds, dtype=name)
 
 
 def _bound(b: Builder, bound: Value) -> Any:

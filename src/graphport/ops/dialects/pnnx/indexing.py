@@ -38,11 +38,7 @@ def lift_slice(b: Builder, op: SliceView) -> Value | None:
     by = (1,) * len(first) if by is None else by
     dims = b.dims(op.data)
     turned = {axis: length(dims, axis) for axis, step in zip(places, by, strict=True) if step < 0}
-    y = (
-        called(b, "torch.flip", TensorFact(dtype_of(op.data), dims), input=op.data, dims=tuple(turned))
-        if turned
-        else op.data
-    )
+    y = called(b, "torch.flip", input=op.data, dims=tuple(turned)) if turned else op.data
     for axis, start, end, step in zip(places, first, last, by, strict=True):
         p, q = (start, end) if step > 0 else (_flipped(place, turned[axis]) for place in (start, end))
         q = min(q, END) if q >= 0 else q
@@ -104,19 +100,18 @@ def _flipped(place: int, count: int) -> int:
 @Gather.lift(DIALECT)
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
     """One place, a row of them, rows of a table, or a block of places: a row that is folded again."""
-    fact = TensorFact(dtype_of(data), None)
     rank = len(b.dims(indices))
     known = static(indices)
     if rank == 0 and known is not None:
-        return called(b, "Tensor.select", fact, input=data, dim=axis, index=known[0])
+        return called(b, "Tensor.select", input=data, dim=axis, index=known[0])
     extent = b.dims(data)[axis]
     if known is not None and min(known, default=0) < 0 and isinstance(extent, int):
         known = tuple(place % extent for place in known)
         indices = b.constant(np.array(known, np.int64).reshape([n for n in b.dims(indices) if isinstance(n, int)]))
     if rank == 1 and (known is None or min(known, default=0) >= 0):
-        return called(b, "torch.index_select", fact, input=data, index=indices, dim=axis)
+        return called(b, "torch.index_select", input=data, index=indices, dim=axis)
     if axis == 0 and len(b.dims(data)) == 2:
-        return called(b, "F.embedding", fact, input=indices, weight=data)
+        return called(b, "F.embedding", input=indices, weight=data)
     if known is None:
         count = prod(b.dims(indices), start=1)
         flat = called(b, "Tensor.reshape", TensorFact(dtype_of(indices), (count,)), input=indices, shape=(-1,))
@@ -135,7 +130,7 @@ def _block(b: Builder, data: Value, row: Value, block: Sequence[Dim], axis: int)
     if shape.count(-1) > 1:
         return None
     y = called(b, "torch.index_select", TensorFact(dtype_of(data), None), input=data, index=row, dim=place)
-    return called(b, "Tensor.reshape", TensorFact(dtype_of(data), folded), input=y, shape=shape)
+    return called(b, "Tensor.reshape", input=y, shape=shape)
 
 
 PNNX.lift("GatherElements -> torch.gather(input=data, index=indices, dim=axis)")

@@ -34,7 +34,7 @@ def lift_nonzero(b: Builder, x: Value) -> Value | None:
     if not b.dims(x):
         return None
     rows = called(b, "torch.nonzero", TensorFact(DType.INT64, None), input=x)
-    return called(b, "Tensor.permute", TensorFact(DType.INT64, None), input=rows, dims=(1, 0))
+    return called(b, "Tensor.permute", input=rows, dims=(1, 0))
 
 
 @Unique.lift(DIALECT)
@@ -42,7 +42,7 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
     """All values in order."""
     if b.count > 1 or axis is not None or not sorted:
         return None
-    return called(b, "torch.unique", TensorFact(dtype_of(x), None), input=x, sorted=True)
+    return called(b, "torch.unique", input=x, sorted=True)
 
 
 @Compress.lift(DIALECT)
@@ -52,8 +52,7 @@ def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | Non
     if known is None or axis is None:
         return None
     places = np.flatnonzero(known)
-    fact = TensorFact(dtype_of(input), None)
-    return called(b, "torch.index_select", fact, input=input, index=b.constant(places.astype(np.int64)), dim=axis)
+    return called(b, "torch.index_select", input=input, index=b.constant(places.astype(np.int64)), dim=axis)
 
 
 @ScatterElementsView.lift(DIALECT)
@@ -91,10 +90,8 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
     columns = _columns(b, indices) if not batch_dims else None
     if columns is None:
         return None
-    fact = TensorFact(dtype_of(data), (*b.dims(indices)[:-1], *b.dims(data)[len(columns) :]))
-    listed = _listed(b, columns)
     keys: dict[str, Any] = {KEYS: ("input", "expr")}
-    return b.word("Tensor.index", data, listed, facts=[fact], **keys)[0]
+    return b.word("Tensor.index", data, _listed(b, columns), **keys)[0]
 
 
 @ScatterND.lift(DIALECT)
@@ -106,8 +103,7 @@ def lift_scatter_nd(
         return None
     keys: dict[str, Any] = {KEYS: ("input", "indices", "values")}
     operands = (data, _listed(b, columns), updates)
-    facts = [TensorFact(dtype_of(data), b.dims(data))]
-    return b.word("Tensor.index_put", *operands, facts=facts, accumulate=reduction == "add", **keys)[0]
+    return b.word("Tensor.index_put", *operands, accumulate=reduction == "add", **keys)[0]
 
 
 def _listed(b: Builder, columns: Sequence[Value]) -> Value:
@@ -136,4 +132,4 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     ]
     hit = called(b, "torch.logical_or", fact, input=hits[0], other=hits[1])
     off, on = (b.constant(known.numpy()[each : each + 1], known.dtype) for each in (0, 1))
-    return called(b, "torch.where", TensorFact(known.dtype, fact.dims), condition=hit, input=on, other=off)
+    return called(b, "torch.where", condition=hit, input=on, other=off)

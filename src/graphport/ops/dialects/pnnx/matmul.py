@@ -148,21 +148,19 @@ PNNX.lift("MatMul -> torch.matmul(input=a, other=b)")
 def lift_gemm(b: Builder, op: GemmView) -> Value:
     """A module where the weight is a matrix of numbers, else the sum with a product."""
     weight, bias = weight_of(op.b), weight_of(op.c)
-    rows = b.dims(op.a)[1 if op.transA else 0]
     outputs = length(b.dims(op.b), 0 if op.transB else 1)
-    fact = TensorFact(dtype_of(op.a), (rows, outputs))
     is_vector = op.c is None or (bias is not None and bias.shape == (outputs,))
     if weight is not None and is_vector and op.transB and not op.transA and op.alpha == op.beta == 1:
         weights: dict[str, Any] = {"@weight": weight} | ({} if bias is None else {"@bias": bias})
         sizes = {"in_features": weight.shape[1], "out_features": outputs}
-        return called(b, "nn.Linear", fact, input=op.a, bias=op.c is not None, **sizes, **weights)
+        return called(b, "nn.Linear", input=op.a, bias=op.c is not None, **sizes, **weights)
     left, right = (
         _transposed(b, each) if is_turned else each for each, is_turned in ((op.a, op.transA), (op.b, op.transB))
     )
     if op.c is None:
-        y = called(b, "torch.mm", fact, input=left, mat2=right)
-        return y if op.alpha == 1 else b.word("Expression", y, facts=[fact], expr=f"mul(@0,{op.alpha!r})")[0]
-    return called(b, "torch.addmm", fact, input=op.c, mat1=left, mat2=right, alpha=op.alpha, beta=op.beta)
+        y = called(b, "torch.mm", b.outcome, input=left, mat2=right)
+        return y if op.alpha == 1 else b.word("Expression", y, expr=f"mul(@0,{op.alpha!r})")[0]
+    return called(b, "torch.addmm", input=op.c, mat1=left, mat2=right, alpha=op.alpha, beta=op.beta)
 
 
 def _transposed(b: Builder, x: Value) -> Value:
@@ -172,8 +170,7 @@ def _transposed(b: Builder, x: Value) -> Value:
 
 @Einsum.lift(DIALECT)
 def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
-    compact = "".join(equation.split())
-    return b.word("torch.einsum", *inputs, facts=[TensorFact(dtype_of(inputs[0]), None)], equation=compact)[0]
+    return b.word("torch.einsum", *inputs, equation="".join(equation.split()))[0]
 
 
 @emits("torch.vander", "aten::vander")

@@ -7,12 +7,10 @@ from types import MappingProxyType
 from typing import Any
 
 from graphport.core.dims import Dim
-from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.torch_functions import DIALECT, called, emits, integers, length, number, static, vector
@@ -124,7 +122,4 @@ def lift_pad(b: Builder, op: PadView) -> Value | None:
     if flat is None:
         return None
     value = 0.0 if op.constant_value is None else number(op.constant_value)
-    fact = TensorFact(dtype_of(op.data), None)
-    return called(
-        b, "F.pad", fact, input=op.data, pad=flat, mode=stated, value_=value if op.mode == "constant" else None
-    )
+    return called(b, "F.pad", input=op.data, pad=flat, mode=stated, value_=value if op.mode == "constant" else None)

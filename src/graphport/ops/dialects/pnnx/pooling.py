@@ -11,12 +11,11 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
+from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
-from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.convolution import batched, unbatched
 from graphport.ops.dialects.torch_functions import DIALECT, called, emits, integers, number, vector
 from graphport.ops.dialects.windows import window_of
@@ -277,14 +276,11 @@ def _with_indices(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str,
     numbers = [dim for dim in dims if isinstance(dim, int)]
     if len(numbers) < len(dims):
         return None
-    facts = [TensorFact(dtype_of(x), None), TensorFact(DType.INT64, None)]
-    keys: dict[str, Any] = {"$": ("input",)}
-    y, places = b.word(word, x, facts=facts, kernel_size=kernel, **more | {"return_indices": True}, **keys)
+    more |= {"kernel_size": kernel, "return_indices": True, "$": ("input",)}
+    y, places = b.word(word, x, facts=[UNKNOWN, TensorFact(DType.INT64, None)], **more)
     planes = prod(numbers[:2])
     first = np.arange(planes).reshape(numbers[0], numbers[1], *[1] * len(kernel)) * prod(numbers[2:])
-    return y, b.word("Expression", places, b.constant(first), facts=[TensorFact(DType.INT64, None)], expr="add(@0,@1)")[
-        0
-    ]
+    return y, b.word("Expression", places, b.constant(first), expr="add(@0,@1)")[0]
 
 
 @MaxPoolView.lift(DIALECT)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
+from graphport.core.facts import UNKNOWN
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -253,11 +253,11 @@ def _emitted(
             return None
         more |= stated
     dim = tuple(range(rank)) if chosen is None else chosen
-    return called(b, word, TensorFact(dtype_of(data), None), input=data, dim=dim, keepdim=bool(keepdims), **more)
+    return called(b, word, input=data, dim=dim, keepdim=bool(keepdims), **more)
 
 
 def _placed(b: Builder, word: str, data: Value, axis: int, keepdims: int) -> Value:
-    return called(b, word, TensorFact(DType.INT64, None), input=data, dim=axis, keepdim=bool(keepdims))
+    return called(b, word, input=data, dim=axis, keepdim=bool(keepdims))
 
 
 PNNX.having(reduced=_emitted, place=_placed).lift("""
@@ -282,8 +282,7 @@ def lift_prod(
     chosen, stated = static(axes), _own_type(dtype_of(data))
     if chosen is None or len(chosen) != 1 or stated is None:
         return None
-    fact = TensorFact(dtype_of(data), None)
-    return called(b, "torch.prod", fact, input=data, dim=chosen[0], keepdim=bool(keepdims), **stated)
+    return called(b, "torch.prod", input=data, dim=chosen[0], keepdim=bool(keepdims), **stated)
 
 
 @CumSum.lift(DIALECT)
@@ -292,12 +291,11 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     place, stated = static(axis), _own_type(dtype_of(x))
     if place is None or exclusive or stated is None:
         return None
-    fact = TensorFact(dtype_of(x), b.dims(x))
 
     def flipped(value: Value) -> Value:
-        return called(b, "torch.flip", fact, input=value, dims=(place[0],)) if reverse else value
+        return called(b, "torch.flip", input=value, dims=(place[0],)) if reverse else value
 
-    return flipped(called(b, "torch.cumsum", fact, input=flipped(x), dim=place[0], **stated))
+    return flipped(called(b, "torch.cumsum", input=flipped(x), dim=place[0], **stated))
 
 
 @TopKView.lift(DIALECT)
@@ -305,6 +303,5 @@ def lift_topk(b: Builder, op: TopKView) -> tuple[Value, ...] | None:
     count = static(op.k)
     if count is None:
         return None
-    facts = [TensorFact(dtype_of(op.x), None), TensorFact(DType.INT64, None)]
     options: dict[str, Any] = {"k": count[0], "dim": op.axis, "largest": bool(op.largest), "sorted": bool(op.sorted)}
-    return b.word("torch.topk", op.x, facts=facts, **options)
+    return b.word("torch.topk", op.x, facts=[UNKNOWN, UNKNOWN], **options)

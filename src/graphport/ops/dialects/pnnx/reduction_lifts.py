@@ -40,8 +40,7 @@ def lift_log_sum(
     total = _summed(b, data, axes, keepdims, noop_with_empty_axes) if dtype_of(data).is_floating else None
     if total is None or not b.dims(data):
         return None
-    fact = TensorFact(dtype_of(data), None)
-    return b.word("Expression", total, facts=[fact], expr="log(@0)")[0]
+    return b.word("Expression", total, expr="log(@0)")[0]
 
 
 @CumProd.lift(DIALECT)
@@ -60,10 +59,8 @@ LpNormalization -> rank(input) > 0: F.normalize(input=input, p=1.0 * p, dim=axis
 
 @GlobalLpPool.lift(DIALECT)
 def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value | None:
-    dims = b.dims(x)
-    fact = TensorFact(dtype_of(x), (*dims[:2], *[1] * (len(dims) - 2)))
-    axes = tuple(range(2, len(dims)))
-    return called(b, "torch.norm", fact, input=x, p=float(p), dim=axes, keepdim=True) if axes else None
+    axes = tuple(range(2, len(b.dims(x))))
+    return called(b, "torch.norm", input=x, p=float(p), dim=axes, keepdim=True) if axes else None
 
 
 @MeanVarianceNormalization.lift(DIALECT)

@@ -8,8 +8,7 @@ from math import prod
 from typing import Any
 
 from graphport.core.dims import Dim
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
+from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.operands import dtype_of
@@ -54,7 +53,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
     y = None if known is None else _shaped(b, data, target_of(b.dims(data), known, copies_zero=not allowzero))
     if y is not None or allowzero:
         return y
-    return called(b, "Tensor.reshape", TensorFact(dtype_of(data), None), input=data, shape=shape)
+    return called(b, "Tensor.reshape", input=data, shape=shape)
 
 
 @Flatten.lift(DIALECT)
@@ -64,7 +63,7 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     rank = len(dims)
     place = axis + rank if axis < 0 else axis
     if place == 1 and rank > 1:
-        return called(b, "torch.flatten", TensorFact(dtype_of(input), None), input=input, start_dim=1, end_dim=-1)
+        return called(b, "torch.flatten", input=input, start_dim=1, end_dim=-1)
     numbers = [dim for dim in dims if isinstance(dim, int)]
     if len(numbers) < rank:
         return None
@@ -98,13 +97,13 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
 def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
     if not order:
-        return b.word("nn.Identity", data, facts=[data.fact])[0]
-    return called(b, "Tensor.permute", TensorFact(dtype_of(data), None), input=data, dims=order)
+        return called(b, "nn.Identity", input=data)
+    return called(b, "Tensor.permute", input=data, dims=order)
 
 
 @Concat.lift(DIALECT)
 def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
-    return b.word("torch.cat", *inputs, facts=[TensorFact(dtype_of(inputs[0]), None)], dim=axis)[0]
+    return b.word("torch.cat", *inputs, dim=axis)[0]
 
 
 @Split.lift(DIALECT)
@@ -118,18 +117,15 @@ def lift_split(
         parts = tuple(pieces(extent, size))
     if parts is None or len(parts) != b.count:
         return None
-    facts = [TensorFact(dtype_of(input), None)] * b.count
     keys: dict[str, Any] = {"$": ("tensor",)}
-    return b.word("torch.split", input, facts=facts, split_size_or_sections=parts, dim=axis, **keys)
+    return b.word("torch.split", input, facts=[UNKNOWN] * b.count, split_size_or_sections=parts, dim=axis, **keys)
 
 
 @Tile.lift(DIALECT)
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     times = elements_of(repeats)
     sizes = None if times is None else computed_list(b, times, input)
-    if sizes is None:
-        return None
-    return called(b, "Tensor.repeat", TensorFact(dtype_of(input), None), input=input, sizes=sizes)
+    return None if sizes is None else called(b, "Tensor.repeat", input=input, sizes=sizes)
 
 
 @Expand.lift(DIALECT)
@@ -142,14 +138,14 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
         if any(n != 1 for n in b.dims(input)):
             return None
         sizes = shape
-    return called(b, "Tensor.expand", TensorFact(dtype_of(input), target), input=input, sizes=sizes)
+    return called(b, "Tensor.expand", input=input, sizes=sizes)
 
 
 @DepthToSpace.lift(DIALECT)
 def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value | None:
     """Where the place in a block comes before the channel, three steps of moving."""
     if mode == "CRD":
-        return called(b, "F.pixel_shuffle", TensorFact(dtype_of(input), None), input=input, upscale_factor=blocksize)
+        return called(b, "F.pixel_shuffle", input=input, upscale_factor=blocksize)
     n, c, h, w = b.dims(input)
     if not isinstance(c, int) or not isinstance(h, int) or not isinstance(w, int):
         return None
@@ -181,9 +177,9 @@ def lift_size(b: Builder, data: Value) -> Value:
     dims = b.dims(data)
     if all(isinstance(dim, int) for dim in dims):
         count = prod(dim for dim in dims if isinstance(dim, int))
-        return b.word("Expression", facts=[TensorFact(DType.INT64, ())], expr=str(count))[0]
+        return b.word("Expression", expr=str(count))[0]
     text = reduce(lambda x, y: f"mul({x},{y})", [f"size(@0,{axis})" for axis in range(len(dims))])
-    return b.word("Expression", data, facts=[TensorFact(DType.INT64, ())], expr=text)[0]
+    return b.word("Expression", data, expr=text)[0]
 
 
 @Shape.lift(DIALECT)
@@ -195,29 +191,22 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
     if len(known) == len(places):
         return vector(b, known)
     entries = ",".join(f"size(@0,{place})" for place in places)
-    fact = TensorFact(DType.INT64, (len(places),))
-    return b.word("Expression", data, facts=[fact], expr=f"[{entries}]")[0]
+    return b.word("Expression", data, expr=f"[{entries}]")[0]
 
 
 @Col2ImView.lift(DIALECT)
 def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Over two axes, with as much padding in front as behind."""
-    pads = op.pads
-    size, kernel = static(op.image_shape), static(op.block_shape)
-    if size is None or kernel is None or len(size) != 2:
-        return None
-    pads = tuple(pads or (0,) * 4)
-    batch, rows, _ = b.dims(op.input)
-    if pads[:2] != pads[2:] or not isinstance(rows, int):
+    size, kernel, pads = static(op.image_shape), static(op.block_shape), op.pads or (0,) * 4
+    if size is None or kernel is None or len(size) != 2 or pads[:2] != pads[2:]:
         return None
     return called(
         b,
         "F.fold",
-        TensorFact(dtype_of(op.input), (batch, rows // prod(kernel), *size)),
         input=op.input,
         output_size=size,
         kernel_size=kernel,
-        dilation=tuple(op.dilations or (1, 1)),
+        dilation=op.dilations or (1, 1),
         padding=pads[:2],
-        stride=tuple(op.strides or (1, 1)),
+        stride=op.strides or (1, 1),
     )

@@ -9,7 +9,6 @@ import numpy as np
 
 from graphport.core.dims import Dim, Symbolic
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -32,8 +31,8 @@ from graphport.ops.dialects.torch_functions import (
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat, Identity, Shape
-from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
-from graphport.ops.views.resize import GridSampleView, ResizeView
+from graphport.ops.pages.resize import GridSample, Resize
+from graphport.ops.views.resize import ResizeView
 
 _LINEAR = ("linear", "bilinear", "trilinear")
 _MODES = ("nearest", "nearest-exact", "bicubic", *_LINEAR)
@@ -214,20 +213,19 @@ def _interpolated(b: Builder, op: ResizeView) -> Value | None:
         return None
     corners = None if mode == "nearest" else way == "align_corners"
     more: dict[str, Any] = {"mode": name, "align_corners": corners, "antialias": True if antialias else None}
-    fact = TensorFact(dtype_of(x), None)
     target = static(sizes)
     if target is not None and target[:2] == dims[:2]:
-        return called(b, "F.interpolate", fact, input=x, size=target[2:], **more)
+        return called(b, "F.interpolate", input=x, size=target[2:], **more)
     if sizes is not None:
         found = _target(b, x, sizes)
-        return None if found is None else called(b, "F.interpolate", fact, input=x, size=found, **more)
+        return None if found is None else called(b, "F.interpolate", input=x, size=found, **more)
     factors = None if op.scales is None else weight_of(op.scales)
     if factors is None or factors.count != count + 2:
         return None
     numbers = [float(factor) for factor in factors.numpy().tolist()]
     if numbers[:2] != [1, 1] or (corners and not all(map(_is_exact, dims[2:], numbers[2:]))):
         return None
-    return called(b, "F.interpolate", fact, input=x, scale_factor=tuple(numbers[2:]), **more)
+    return called(b, "F.interpolate", input=x, scale_factor=tuple(numbers[2:]), **more)
 
 
 def _is_exact(dim: Dim, factor: float) -> bool:
@@ -255,27 +253,13 @@ def _op_name(mode: str, way: str, rounding: str, count: int) -> str | None:
     return _LINEAR[count - 1] if mode == "linear" else "bicubic" if count == 2 else None
 
 
-@GridSampleView.lift(DIALECT)
-def lift_grid_sample(b: Builder, op: GridSampleView) -> Value:
-    names = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
-    fact = TensorFact(dtype_of(op.x), None)
-    corners = bool(op.align_corners)
-    return called(
-        b,
-        "F.grid_sample",
-        fact,
-        input=op.x,
-        grid=op.grid,
-        mode=names[op.mode],
-        padding_mode=op.padding_mode,
-        align_corners=corners,
+PNNX.having(static=lambda _, x: static(x)).lift("""
+GridSample
+    -> F.grid_sample(
+        input=x, grid=grid, mode=mode if mode == "nearest" else "bilinear" if mode == "linear" else "bicubic",
+        padding_mode=padding_mode, align_corners=align_corners != 0
     )
-
-
-@AffineGrid.lift(DIALECT)
-def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Value | None:
-    lengths_ = static(size)
-    if lengths_ is None:
-        return None
-    fact = TensorFact(dtype_of(theta), (lengths_[0], *lengths_[2:], len(lengths_) - 2))
-    return called(b, "F.affine_grid", fact, theta=theta, size=lengths_, align_corners=bool(align_corners))
+AffineGrid
+    -> lengths = static(size); lengths is not None:
+       F.affine_grid(theta=theta, size=lengths, align_corners=align_corners != 0)
+""")

@@ -353,7 +353,7 @@ def lift_dft(b: Builder, op: DFTView) -> Value | None:
     made = extent // 2 + 1 if op.onesided else extent
     fact = TensorFact(DType.COMPLEX64, (*dims[:dim], made, *dims[dim + 1 : -1]))
     y = called(b, word, fact, input=x, n_=count, dim=dim, norm_=None)
-    return called(b, "torch.view_as_real", TensorFact(DType.FLOAT32, (*fact.dims, 2)), input=y)
+    return called(b, "torch.view_as_real", input=y)
 
 
 @STFTView.lift(DIALECT)
@@ -383,4 +383,4 @@ def lift_stft(b: Builder, op: STFTView) -> Value | None:
         return_complex=False,
         win_length=size,
     )
-    return called(b, "Tensor.permute", TensorFact(own, (dims[0], frames, made, 2)), input=y, dims=(0, 2, 1, 3))
+    return called(b, "Tensor.permute", input=y, dims=(0, 2, 1, 3))
