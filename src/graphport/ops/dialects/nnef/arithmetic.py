@@ -93,11 +93,10 @@ def round_half_up(b: Builder, x: Value) -> Value:
 def lift_round(b: Builder, x: Value) -> tuple[Value, ...]:
     """Halves to the even neighbour, which is twice the rounded half of the floor."""
     fact = TensorFact(DType.BOOL, b.dims(x))
-    own = x.fact
     below = term(b, "floor", x)
     rest = term(b, "sub", x, below)
     even = term(b, "mul", term(b, "floor", term(b, "add", term(b, "mul", below, 0.5), 0.5)), 2.0)
-    above = term(b, "select", term(b, "gt", rest, 0.5, fact=fact), term(b, "add", below, 1.0), even, fact=own)
+    above = term(b, "select", term(b, "gt", rest, 0.5, fact=fact), term(b, "add", below, 1.0), even, fact=x.fact)
     return b.word("select", term(b, "lt", rest, 0.5, fact=fact), below, above)
 
 

@@ -11,12 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.dialects.leading_broadcast import emitted
 from graphport.ops.dialects.nnef.formula import BROADCAST, ROWS, term
 from graphport.ops.dialects.operands import dtype_of
-from graphport.ops.pages.comparison import (
-    Equal,
-    IsInf,
-    IsNaN,
-    Xor,
-)
+from graphport.ops.pages.comparison import Equal, IsInf, Xor
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -37,10 +32,8 @@ select(condition, true_value, false_value) <-> Where(*trailed(condition, true_va
 ROWS.lower("ne(x, y) -> Not(Equal(*trailed(x, y)))")
 
 
-@IsNaN.lift("nnef")
-def lift_is_nan(b: Builder, x: Value) -> tuple[Value, ...]:
-    """Nothing else differs from itself."""
-    return b.word("ne", x, x, facts=[TensorFact(DType.BOOL, b.dims(x))])
+# Nothing else differs from itself.
+ROWS.lift("IsNaN -> ne(x, x)")
 
 
 @IsInf.lift("nnef")
@@ -52,12 +45,11 @@ def lift_is_inf(
     if dtype is None or not (detect_negative or detect_positive):
         return None
     most = float(np.finfo(np.float32).max)
-    fact = TensorFact(DType.BOOL, b.dims(x))
     if detect_negative and detect_positive:
         x = term(b, "abs", x)
     if detect_positive:
-        return b.word("gt", x, b.constant(most, DType.FLOAT32), facts=[fact])
-    return b.word("lt", x, b.constant(-most, DType.FLOAT32), facts=[fact])
+        return b.word("gt", x, b.constant(most, DType.FLOAT32))
+    return b.word("lt", x, b.constant(-most, DType.FLOAT32))
 
 
 @Equal.lift("nnef")
@@ -66,11 +58,11 @@ def lift_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     if dtype_of(a) is not DType.BOOL:
         return emitted(b, "eq", a, other, dtype=DType.BOOL)
     either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
-    return b.word("or", both, term(b, "not", either), facts=[both.fact])
+    return b.word("or", both, term(b, "not", either))
 
 
 @Xor.lift("nnef")
 def lift_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """One, and not both."""
     either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
-    return b.word("and", either, term(b, "not", both), facts=[either.fact])
+    return b.word("and", either, term(b, "not", both))

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import Symbolic, decide_equal
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
+from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.nnef.copies import kept
 from graphport.ops.dialects.nnef.formula import term
@@ -250,10 +250,7 @@ def lift_split(
         return None
     divisor = int(np.gcd.reduce(lengths))
     ratios = tuple(length // divisor for length in lengths)
-    unit = dims[place] // sum(ratios)
-    shapes = [(*dims[:place], ratio * unit, *dims[place + 1 :]) for ratio in ratios]
-    facts = [TensorFact(_dtype(input), shape) for shape in shapes]
-    return b.word("split", input, facts=facts, axis=place, ratios=ratios)
+    return b.word("split", input, facts=[UNKNOWN] * len(ratios), axis=place, ratios=ratios)
 
 
 @lower("nnef", "tile")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.dtypes import DType
-from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, ROWS, dtype_of, word
+from graphport.ops.dialects.tract.binding import ROWS, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -61,19 +59,12 @@ def _over(b: Builder, page: str, x: Value, axes: tuple[int, ...]) -> Value:
 # Lifting
 
 
-@lift(DIALECT, "Sigmoid")
-def lift_sigmoid(b: Builder, x: Value) -> Any:
-    """Of doubles the formula: tract has the word for other reals alone."""
-    if dtype_of(x) is not DType.FLOAT64:
-        return b.word("sigmoid", x, facts=[x.fact])
-    emit = OpBuilder(b)
-    return (emit("Reciprocal", emit("Add", emit("Exp", emit("Neg", x)), b.like(x, 1.0))),)
-
-
-@lift(DIALECT, "LeakyRelu")
-def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Any:
-    """As `Sigmoid`."""
-    if dtype_of(x) is not DType.FLOAT64:
-        return b.word("leaky_relu", x, facts=[x.fact], alpha=alpha)
-    emit = OpBuilder(b)
-    return (emit("Where", emit("Less", x, b.like(x, 0.0)), emit("Mul", x, b.like(x, alpha)), x),)
+ROWS.lift("""
+# Of doubles formulas: tract has these words for other reals alone.
+Sigmoid
+    -> is_double(x): Reciprocal(Add(Exp(Neg(x)), 1.0))
+    -> sigmoid(x)
+LeakyRelu
+    -> is_double(x): Where(Less(x, 0.0), Mul(x, alpha), x)
+    -> leaky_relu(x, alpha=alpha)
+""")

@@ -250,16 +250,12 @@ BitwiseXor -> tract_core_bitxor(a, b)
 """)
 
 
-@lift(DIALECT, "Cast")
-def lift_cast(b: Builder, input: Value, *, to: DType, round_mode: str = "up", saturate: int = 1) -> Any:
-    name = datum_name(to)
-    return None if name is None else b.word("tract_core_cast", input, facts=[fact_like(input, to)], to=name)
-
-
-@lift(DIALECT, "CastLike")
-def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1) -> Any:
-    to = dtype_of(target_type)
-    return None if to is None else lift_cast(b, input, to=to)
+ROWS.having(datum=lambda _, dtype: datum_name(dtype)).lift("""
+Cast(round_mode: ignored, saturate: ignored)
+    -> name = datum(to); name is not None: tract_core_cast(input, to=name)
+CastLike(round_mode: ignored, saturate: ignored)
+    -> name = datum(dtype(target_type)); name is not None: tract_core_cast(input, to=name)
+""")
 
 
 _FARTHEST = 256
@@ -322,7 +318,7 @@ def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     else:
         whole = b.word("floor", quotient, facts=[fact])[0]
     rest = b.word("sub", x, b.word("mul", whole, y, facts=[fact])[0], facts=[fact])
-    return b.word("tract_core_cast", rest[0], facts=[TensorFact(dtype, fact.shape)], to=datum_name(dtype) or "i64")
+    return b.word("tract_core_cast", rest[0], to=datum_name(dtype) or "i64")
 
 
 @lift(DIALECT, "CumSum")
@@ -331,8 +327,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     if not known:
         return None
     place = known[0] % len(b.dims(x))
-    given = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-    return b.word("tract_core_cumsum", x, facts=[x.fact], axis=place, **given)
+    return b.word("tract_core_cumsum", x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 @lift(DIALECT, "BitShift")
@@ -349,4 +344,4 @@ def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
         return moved
     width, zero = (b.constant(np.full([1] * len(fact.dims), n, dtype.numpy)) for n in (dtype.bits, 0))
     inside = b.word("lt", right, width, facts=[TensorFact(DType.BOOL, b.dims(right))])[0]
-    return b.word("select", inside, moved[0], zero, facts=[fact])
+    return b.word("select", inside, moved[0], zero)

@@ -9,7 +9,6 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lift
 from graphport.ops.dialects.leading_broadcast import emitted, trailed
-from graphport.ops.dialects.nnef import comparison as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import BROADCAST, DIALECT, ROWS, dtype_of, unified, word
 from graphport.ops.dialects.tract.rows import fact_like
@@ -48,24 +47,24 @@ tract_core_is_inf(input, *, detect_positive: any = True, detect_negative: any = 
 # Lifting
 
 
-@lift(DIALECT, "IsNaN")
-def lift_is_nan(b: Builder, x: Value) -> Any:
-    if dtype_of(x) is DType.FLOAT64:
-        return nnef.lift_is_nan(b, x)
-    return b.word("tract_core_is_nan", x, facts=[fact_like(x, DType.BOOL)])
+ROWS.lift("""
+IsNaN
+    -> is_double(x): ne(x, x)
+    -> tract_core_is_nan(x)
+""")
 
 
 @lift(DIALECT, "IsInf")
 def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
     """Of doubles what is beyond the largest one: tract asks half and single floats alone."""
-    fact, sides = fact_like(x, DType.BOOL), (bool(detect_positive), bool(detect_negative))
+    sides = bool(detect_positive), bool(detect_negative)
     if dtype_of(x) is not DType.FLOAT64:
         given = dict(zip(("detect_positive", "detect_negative"), sides, strict=True))
-        return b.word("tract_core_is_inf", x, facts=[fact], **given)
+        return b.word("tract_core_is_inf", x, **given)
     if all(sides):
         x = b.word("abs", x, facts=[fact_like(x)])[0]
     most = b.like(x, np.full([1] * len(b.dims(x)), np.finfo(np.float64).max * (1 if sides[0] else -1)))
-    return b.word("gt" if sides[0] else "lt", x, most, facts=[fact]) if any(sides) else None
+    return b.word("gt" if sides[0] else "lt", x, most) if any(sides) else None
 
 
 def _negated_twice(page: str, word: str) -> None:
@@ -77,7 +76,7 @@ def _negated_twice(page: str, word: str) -> None:
         if dtype is None or not dtype.is_integer:
             return emitted(b, _WORDS[page], x, y, dtype=DType.BOOL)
         (opposite,) = emitted(b, word, x, y, dtype=DType.BOOL)
-        return b.word("not", opposite, facts=[opposite.fact])
+        return b.word("not", opposite)
 
     del lifted
 

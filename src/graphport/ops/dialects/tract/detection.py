@@ -43,9 +43,8 @@ def lift_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Any:
     limits = [most, _number(b, op.iou_threshold, np.float32(0))]
     if op.score_threshold is not None:
         limits.append(_number(b, op.score_threshold, np.float32(0)))
-    found = TensorFact(DType.INT64, None)
     word_ = "tract_onnx_non_max_suppression"
-    return b.word(word_, op.boxes, op.scores, *limits, facts=[found], center_point_box=op.center_point_box)
+    return b.word(word_, op.boxes, op.scores, *limits, center_point_box=op.center_point_box)
 
 
 def _number(b: Builder, value: Value | None, default: Any) -> Value:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import decide_less
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
+from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
@@ -198,7 +198,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     dtype = dtype_of(values)
     if dtype is None or dtype is DType.FLOAT32:
         return hot
-    return b.word("tract_core_cast", hot[0], facts=[TensorFact(dtype, fact.shape)], to=datum_name(dtype) or "f32")
+    return b.word("tract_core_cast", hot[0], to=datum_name(dtype) or "f32")
 
 
 @TopKView.lift(DIALECT)
@@ -207,8 +207,7 @@ def lift_topk(b: Builder, op: TopKView) -> Any:
     if not count:
         return None
     given = {"k": count[0], "axis": op.axis % len(b.dims(op.x)), "largest": bool(op.largest)}
-    free = TensorFact(None, None)
-    return b.word("tract_core_topk", op.x, facts=[free, free], **given)
+    return b.word("tract_core_topk", op.x, facts=[UNKNOWN, UNKNOWN], **given)
 
 
 @lift(DIALECT, "Trilu")

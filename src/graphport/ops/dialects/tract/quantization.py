@@ -57,7 +57,7 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Any:
     limits = np.iinfo(target.numpy)
     (y,) = b.word("max", y, b.constant(np.float32(limits.min)), facts=[fact])
     (y,) = b.word("min", y, b.constant(np.float32(limits.max)), facts=[fact])
-    return b.word("tract_core_cast", y, facts=[TensorFact(target, fact.shape)], to=name)
+    return b.word("tract_core_cast", y, to=name)
 
 
 def _blocks(op: DequantizeLinearView, rank: int) -> Storage | None:
@@ -147,7 +147,7 @@ def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     (y,) = b.word("tract_core_cast", x, facts=[fact], to="f32")
     if zero is not None:
         (y,) = b.word("sub", y, zero, facts=[fact])
-    return b.word("mul", y, scale, facts=[fact])
+    return b.word("mul", y, scale)
 
 
 @word("decoded")

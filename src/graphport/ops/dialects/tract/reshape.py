@@ -126,8 +126,7 @@ def joined(b: Builder, input: Value, *, axis: int) -> Value:
 @lift(DIALECT, "Reshape")
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Any:
     """The extents of the result, symbols among them; one that nothing is known of is what remains."""
-    wanted = b.before.output.fact if b.before is not None else None
-    dims = wanted.shape if isinstance(wanted, TensorFact) else None
+    dims = b.outcome.shape
     known = dims_of(shape)
     if dims is None and known is not None and 0 not in known:
         dims = known
@@ -137,7 +136,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
     if is_simple.count(False) > 1:
         return None
     target: Any = tuple(dim if simple else -1 for dim, simple in zip(dims, is_simple, strict=True))
-    return b.word("reshape", data, facts=[wanted or TensorFact(dtype_of(data), None)], shape=target)
+    return b.word("reshape", data, shape=target)
 
 
 @lift(DIALECT, "Expand")
@@ -186,4 +185,4 @@ def lift_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
         return None
     number = np.zeros(1, np.float32) if value is None else value.numpy()
     one = b.constant(np.full([1] * len(dims), number.reshape(-1)[0]), None if value is None else value.dtype)
-    return b.word("tract_core_broadcast", one, facts=[TensorFact(dtype_of(one), dims)], shape=dims)
+    return b.word("tract_core_broadcast", one, shape=dims)
