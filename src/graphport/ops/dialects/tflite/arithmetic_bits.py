@@ -12,7 +12,7 @@ from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.tflite.emitting import cast_to, computed_in
 from graphport.ops.dialects.tflite.rows import ROWS
-from graphport.ops.pages.arithmetic import BitCast, BitShift, BitwiseAnd, BitwiseNot, BitwiseXor
+from graphport.ops.pages.arithmetic import BitShift, BitwiseAnd, BitwiseNot, BitwiseXor
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -46,7 +46,10 @@ def lift_and(b: Builder, a: Value, other: Value) -> Lifted:
     return (computed_in(b, _AND, "STABLEHLO_AND", a, other),)
 
 
-ROWS.lift("BitwiseOr -> BitwiseXor(BitwiseXor(a, b), BitwiseAnd(a, b))")
+ROWS.lift("""
+BitCast -> BITCAST(input, types=(to,))
+BitwiseOr -> BitwiseXor(BitwiseXor(a, b), BitwiseAnd(a, b))
+""")
 
 
 @BitwiseNot.lift("tflite")
@@ -97,8 +100,3 @@ def _long_right(b: Builder, x: Value, count: Value) -> Value:
     if own is DType.UINT64:
         far = emit(b, "MUL", far, cast_to(b, emit(b, "LESS", n, _LONG), DType.INT64))
     return cast_to(b, emit(b, "SELECT_V2", emit(b, "LESS", n, _HALF), near, far), own)
-
-
-@BitCast.lift("tflite")
-def lift_bit_cast(b: Builder, input: Value, *, to: DType) -> Lifted:
-    return (emit(b, "BITCAST", input, types=(to,)),)

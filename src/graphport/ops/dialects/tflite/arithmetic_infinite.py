@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.infinities import infinities
 from graphport.ops.dialects.operands import dtype_of
-from graphport.ops.dialects.tflite.emitting import computed_in
+from graphport.ops.dialects.tflite.emitting import NUMBERS, computed_in
 from graphport.ops.pages.arithmetic import Add
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 _KEEPS = frozenset(
     (
         *("SELECT_V2", "ADD", "CAST", "RESHAPE", "EXPAND_DIMS", "SQUEEZE", "TRANSPOSE", "BROADCAST_TO", "TILE"),
@@ -32,7 +31,7 @@ _SOFTMAX = ("Softmax", "SOFTMAX")
 @Add.lift("tflite")
 def lift_add(b: Builder, x: Value, y: Value) -> Lifted:
     """A sum; where an operand is infinite because a mask says so, and more than a softmax reads it, it stays so."""
-    total = computed_in(b, _NUMBERS, "ADD", x, y)
+    total = computed_in(b, NUMBERS, "ADD", x, y)
     if dtype_of(total) is not DType.FLOAT32 or _only_softmax_reads(b):
         return (total,)
     for operand in (x, y):

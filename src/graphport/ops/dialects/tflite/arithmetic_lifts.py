@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, real
 from graphport.ops.dialects.tflite.emitting import (
+    NUMBERS,
     array_of,
     cast_to,
     computed_in,
@@ -28,16 +29,14 @@ from graphport.ops.views.matmul import GemmView
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _CHOSEN = {"GREATER": "MAXIMUM", "LESS": "MINIMUM"}
 """What takes the first of two numbers where this says so, and the second where either is none."""
-_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 
 
 def _in_numbers(b: Builder, word: str, *operands: Value) -> Value:
-    return computed_in(b, _NUMBERS, word, *operands)
+    return computed_in(b, NUMBERS, word, *operands)
 
 
 def _in_reals(b: Builder, word: str, *operands: Value) -> Value:
@@ -99,7 +98,7 @@ def lift_mul(b: Builder, x: Value, y: Value) -> Lifted:
     maker = x.producer if x is y else None
     if maker is not None and maker.word == "SUB" and len(x.uses) == _TWICE and dtype_of(x) is DType.FLOAT32:
         return (emit(b, "SQUARED_DIFFERENCE", *maker.operands),)
-    return (computed_in(b, _NUMBERS, "MUL", x, y),)
+    return (computed_in(b, NUMBERS, "MUL", x, y),)
 
 
 _UNSIGNED = frozenset((DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64, DType.BOOL))
@@ -126,16 +125,16 @@ def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
     if dtype_of(x) is DType.UINT64:
         return (b(arithmetic.Sub, x, b(arithmetic.Mul, b(arithmetic.Div, x, y), y)),)
     if not fmod:
-        return (computed_in(b, _NUMBERS, "FLOOR_MOD", x, y),)
-    rest = computed_in(b, _NUMBERS, "FLOOR_MOD", b(arithmetic.Abs, x), b(arithmetic.Abs, y))
-    is_negative = computed_in(b, _NUMBERS, "LESS", x, b.like(x, 0))
+        return (computed_in(b, NUMBERS, "FLOOR_MOD", x, y),)
+    rest = computed_in(b, NUMBERS, "FLOOR_MOD", b(arithmetic.Abs, x), b(arithmetic.Abs, y))
+    is_negative = computed_in(b, NUMBERS, "LESS", x, b.like(x, 0))
     return (emit(b, "SELECT_V2", is_negative, b(arithmetic.Neg, rest), rest),)
 
 
 _DENSE = frozenset((DType.INT4, DType.INT2, DType.UINT4))
 """What is cast from float32 and to it alone."""
 _SHORT = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.UINT32))
-_CAST = _NUMBERS | _DENSE | _SHORT | {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64}
+_CAST = NUMBERS | _DENSE | _SHORT | {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64}
 
 
 @Cast.lift("tflite")
@@ -267,28 +266,24 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
     word = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
     if word is not None and dtype_of(input) is DType.FLOAT32:
         return (emit(b, word, input),)
-    y = input if min is None else computed_in(b, _NUMBERS, "MAXIMUM", input, min)
-    y = y if max is None else computed_in(b, _NUMBERS, "MINIMUM", y, max)
+    y = input if min is None else computed_in(b, NUMBERS, "MAXIMUM", input, min)
+    y = y if max is None else computed_in(b, NUMBERS, "MINIMUM", y, max)
     return (shaped(b, y, b.dims(y)) if y is input else y,)
 
 
-def _along(word: str, page: Page) -> None:
+def _along(b: Builder, word: str, x: Value, axis: int, **options: Any) -> Value:
     """A normalization along the last axis; another is moved there."""
-
-    @lift("tflite", page.name)
-    def lifted(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
-        rank = len(b.dims(input))
-        axis %= rank
-        order = [*[i for i in range(rank) if i != axis], axis]
-        options: dict[str, Any] = {"beta": 1.0} if word == "SOFTMAX" else {}
-        y = computed_in(b, _REALS, word, transposed_constant(b, input, order), **options)
-        return (transposed_constant(b, y, [order.index(i) for i in range(rank)]),)
-
-    del lifted
+    rank = len(b.dims(x))
+    axis %= rank
+    order = [*[i for i in range(rank) if i != axis], axis]
+    y = computed_in(b, _REALS, word, transposed_constant(b, x, order), **options)
+    return transposed_constant(b, y, [order.index(i) for i in range(rank)])
 
 
-_along("SOFTMAX", activation.Softmax)
-_along("LOG_SOFTMAX", activation.LogSoftmax)
+ROWS.having(along=_along).lift("""
+Softmax -> along("SOFTMAX", input, axis, beta=1.0)
+LogSoftmax -> along("LOG_SOFTMAX", input, axis)
+""")
 
 
 # Products

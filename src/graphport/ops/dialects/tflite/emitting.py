@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.view import View
 
+NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+"""Types that most kernels compute."""
 _LARGEST = (1 << 31) - 1
 _MOST_TURNED = 1 << 20
 """Bytes of a constant whose axes are put into another order at once; of a larger one when it is read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, integers, real, sizes
 from graphport.ops.dialects.tflite.emitting import (
+    NUMBERS,
     cast_to,
     computed_in,
     extent,
@@ -21,8 +22,8 @@ from graphport.ops.dialects.tflite.emitting import (
     shaped,
     wrapped,
 )
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.indexing import gathering, indices, regions, scattering
-from graphport.ops.pages.reduction import indices as found_places
 from graphport.ops.views.indexing import ScatterElementsView
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 _SCATTERED = {
     **dict.fromkeys((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16), DType.INT32),
     DType.FLOAT16: DType.FLOAT32,
@@ -86,9 +86,7 @@ def _whole(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     return emit(b, "CONCATENATION", *parts, axis=len(dims))
 
 
-@gathering.GatherElements.lift("tflite")
-def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
-    return (emit(b, "GATHER_ND", data, _whole(b, data, indices, axis % len(b.dims(data)))),)
+ROWS.having(whole=_whole).lift("GatherElements -> GATHER_ND(data, whole(data, indices, axis(axis, data)))")
 
 
 @gathering.GatherND.lift("tflite")
@@ -123,12 +121,12 @@ def _scattered(b: Builder, data: Value, at: Value, updates: Value, reduction: st
     """`data` with updates [n, *rest] at places [n, k]; of places that come up twice `add` alone takes both."""
     extents = ints(b, list(sizes(b.dims(data), "the shape")))
     if reduction == "add":
-        return computed_in(b, _NUMBERS, "ADD", data, emit(b, "SCATTER_ND", at, updates, extents))
+        return computed_in(b, NUMBERS, "ADD", data, emit(b, "SCATTER_ND", at, updates, extents))
     ones = b.like(at, np.ones(bounded(sizes(b.dims(updates), "the updates"))))
     is_set = emit(b, "GREATER", emit(b, "SCATTER_ND", at, ones, extents), 0)
     new = emit(b, "SCATTER_ND", at, updates, extents)
     if reduction != "none":
-        new = computed_in(b, _NUMBERS, _REDUCED[reduction], data, new)
+        new = computed_in(b, NUMBERS, _REDUCED[reduction], data, new)
     return emit(b, "SELECT_V2", is_set, new, data)
 
 
@@ -168,7 +166,7 @@ def _wide(data: Value) -> DType | None:
         UnsupportedError: there is none.
     """
     dtype = dtype_of(data)
-    if dtype in _NUMBERS:
+    if dtype in NUMBERS:
         return None
     if dtype not in _SCATTERED:
         message = f"no kernel scatters {dtype}"
@@ -222,16 +220,8 @@ _ON_OFF = frozenset((DType.FLOAT32, DType.INT16, DType.INT32, DType.INT64, DType
 
 @indices.NonZero.lift("tflite")
 def lift_non_zero(b: Builder, x: Value) -> Lifted:
-    condition = x if dtype_of(x) is DType.BOOL else computed_in(b, _NUMBERS, "NOT_EQUAL", x, b.like(x, 0))
+    condition = x if dtype_of(x) is DType.BOOL else computed_in(b, NUMBERS, "NOT_EQUAL", x, b.like(x, 0))
     return (emit(b, "TRANSPOSE", emit(b, "WHERE", condition), ints(b, [1, 0])),)
-
-
-@gathering.Compress.lift("tflite")
-def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Lifted:
-    kept = cast_to(b, shaped(b, emit(b, "WHERE", condition), (-1,)), DType.INT32)
-    if axis is None:
-        return (emit(b, "GATHER", shaped(b, input, (-1,)), kept, axis=0),)
-    return (emit(b, "GATHER", input, kept, axis=axis % len(b.dims(input))),)
 
 
 @regions.Trilu.lift("tflite")
@@ -248,31 +238,24 @@ def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int =
     return (emit(b, "SELECT_V2", kept, input, b.like(input, np.zeros(()))),)
 
 
-@regions.ReverseSequence.lift("tflite")
-def lift_reverse_sequence(
-    b: Builder, input: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0
-) -> Lifted:
-    return (emit(b, "REVERSE_SEQUENCE", input, sequence_lens, seq_dim=time_axis, batch_dim=batch_axis),)
-
-
-def _best(page: Page, word: str) -> None:
-    @page.lift("tflite")
-    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
-        axis %= max(len(b.dims(data)), 1)
-        given = emit(b, "REVERSE_V2", data, ints(b, [axis])) if select_last_index else data
-        options = {"output_type": 4, "types": (DType.INT64,)}
-        y = computed_in(b, _SEARCHED, word, given, beside=(ints(b, axis),), **options)
-        if select_last_index:
-            (n,) = sizes(b.dims(data)[axis : axis + 1], "what is searched")
-            y = emit(b, "SUB", b.like(y, n - 1), y)
-        if not keepdims:
-            return (y,)
-        dims = b.dims(data)
-        return (shaped(b, y, (*dims[:axis], 1, *dims[axis + 1 :])),)
-
-    del lifted
+def _best(b: Builder, word: str, data: Value, axis: int, keepdims: int, is_last: int) -> Value:
+    axis %= max(len(b.dims(data)), 1)
+    given = emit(b, "REVERSE_V2", data, ints(b, [axis])) if is_last else data
+    options: dict[str, Any] = {"output_type": 4, "types": (DType.INT64,)}
+    y = computed_in(b, _SEARCHED, word, given, beside=(ints(b, axis),), **options)
+    if is_last:
+        (n,) = sizes(b.dims(data)[axis : axis + 1], "what is searched")
+        y = emit(b, "SUB", b.like(y, n - 1), y)
+    dims = b.dims(data)
+    return shaped(b, y, (*dims[:axis], 1, *dims[axis + 1 :])) if keepdims else y
 
 
 _SEARCHED = frozenset((DType.FLOAT32, DType.INT32))
-_best(found_places.ArgMax, "ARG_MAX")
-_best(found_places.ArgMin, "ARG_MIN")
+ROWS.having(best=_best, int32=lambda b, x: cast_to(b, x, DType.INT32), flat=lambda b, x: shaped(b, x, (-1,))).lift("""
+ArgMax -> best("ARG_MAX", data, axis, keepdims, select_last_index)
+ArgMin -> best("ARG_MIN", data, axis, keepdims, select_last_index)
+Compress
+    -> kept = int32(flat(WHERE(condition))); axis is None: GATHER(flat(input), kept, axis=0)
+    -> GATHER(input, kept, axis=axis(axis, input))
+ReverseSequence -> REVERSE_SEQUENCE(input, sequence_lens, seq_dim=time_axis, batch_dim=batch_axis)
+""")

@@ -11,6 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.operands import dtype_of, integers, sizes
 from graphport.ops.dialects.tflite.emitting import (
+    NUMBERS,
     cast_to,
     extent,
     in_int32,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_KEPT = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
-"""Numbers that are sorted as they are."""
 
 
 @TopKView.lift("tflite")
@@ -53,7 +52,7 @@ def _ordered(b: Builder, x: Value) -> Value:
     own = dtype_of(x)
     if own is DType.UINT64:
         return b(Add, cast_to(b, x, DType.INT64), b.constant(np.iinfo(np.int64).min, DType.INT64))
-    return cast_to(b, x, own if own in _KEPT else _SORTED.get(own, DType.FLOAT32))
+    return cast_to(b, x, own if own in NUMBERS else _SORTED.get(own, DType.FLOAT32))
 
 
 def _unordered(b: Builder, x: Value, own: DType) -> Value:

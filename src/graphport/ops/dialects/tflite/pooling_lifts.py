@@ -14,7 +14,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, reshaped, sizes, vector
 from graphport.ops.dialects.tflite.convolution_lifts import as_before, as_image, bordered, first, last, pair_of
-from graphport.ops.dialects.tflite.emitting import cast_to, ints, lift_reals, needed_array
+from graphport.ops.dialects.tflite.emitting import NUMBERS, cast_to, ints, lift_reals, needed_array
 from graphport.ops.dialects.tflite.rows import REALS
 from graphport.ops.dialects.windows import window_of, window_options
 from graphport.ops.pages import arithmetic
@@ -37,7 +37,6 @@ _IMAGE = 4
 _MOST_CELLS = 512
 """Cells of a window that is put together of as many slices."""
 _FARTHEST = 1 << 62
-_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 
 
 def _has_word(b: Builder, x: Value, stated: dict[str, Any]) -> bool:
@@ -84,7 +83,7 @@ def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
     """The largest of all cells, and where in x it is."""
     dtype = dtype_of(x)
     dims = sizes(b.dims(x), "what is pooled")
-    wide = x if dtype in _NUMBERS else cast_to(b, x, DType.INT32 if dtype.is_integer else DType.FLOAT32)
+    wide = x if dtype in NUMBERS else cast_to(b, x, DType.INT32 if dtype.is_integer else DType.FLOAT32)
     least = np.finfo(np.float32).min if dtype.is_floating else np.iinfo(dtype.numpy).min
     space = dims[2:]
     weights = [int(prod(space[:axis] if storage_order else space[axis + 1 :])) for axis in range(len(space))]

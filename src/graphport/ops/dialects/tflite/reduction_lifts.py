@@ -11,10 +11,8 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.einsum import einsum_by_matrices, products_under_mask
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of
-from graphport.ops.dialects.tflite.emitting import array_of, computed_in, in_int32, ints
+from graphport.ops.dialects.tflite.emitting import NUMBERS, array_of, computed_in, in_int32, ints
 from graphport.ops.dialects.tflite.rows import ROWS
-from graphport.ops.pages import arithmetic
-from graphport.ops.pages.reduction import reduce as reductions
 from graphport.ops.pages.reduction.einsum import Einsum
 from graphport.ops.pages.reduction.running import CumProd
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 _OF_TRUTHS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 
 
@@ -58,9 +55,9 @@ def _reduced(b: Builder, word: str, x: Value, axes: Value | None, keepdims: int,
     if dtype_of(x) is DType.BOOL and word in _OF_TRUTHS:
         return emit(b, _OF_TRUTHS[word], x, chosen, keep_dims=bool(keepdims))
     if word in _OF_TRUTHS and 0 in b.dims(x):
-        total = computed_in(b, _NUMBERS, "SUM", x, beside=(chosen,), keep_dims=bool(keepdims))
+        total = computed_in(b, NUMBERS, "SUM", x, beside=(chosen,), keep_dims=bool(keepdims))
         return _of_nothing(b, total, is_least=word == "REDUCE_MIN")
-    return computed_in(b, _NUMBERS, word, x, beside=(chosen,), keep_dims=bool(keepdims))
+    return computed_in(b, NUMBERS, word, x, beside=(chosen,), keep_dims=bool(keepdims))
 
 
 ROWS.having(reduced=_reduced).lift("""
@@ -73,18 +70,12 @@ ReduceL1 -> reduced("SUM", Abs(data), axes, keepdims, noop_with_empty_axes)
 ReduceL2 -> Sqrt(reduced("SUM", Mul(data, data), axes, keepdims, noop_with_empty_axes))
 ReduceSumSquare -> reduced("SUM", Mul(data, data), axes, keepdims, noop_with_empty_axes)
 ReduceLogSum -> Log(reduced("SUM", data, axes, keepdims, noop_with_empty_axes))
+ReduceLogSumExp
+    -> most = ReduceMax(data, axes, noop_with_empty_axes=noop_with_empty_axes);
+       total = ReduceSum(Exp(Sub(data, most)), axes, noop_with_empty_axes=noop_with_empty_axes);
+       keepdims: Add(Log(total), most)
+    -> ReduceMax(Add(Log(total), most), axes, keepdims=0, noop_with_empty_axes=noop_with_empty_axes)
 """)
-
-
-@reductions.ReduceLogSumExp.lift("tflite")
-def lift_log_sum_exp(
-    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Lifted:
-    stated = {"noop_with_empty_axes": noop_with_empty_axes or None}
-    most = b(reductions.ReduceMax, data, axes, **stated)
-    total = b(reductions.ReduceSum, b(arithmetic.Exp, b(arithmetic.Sub, data, most)), axes, **stated)
-    y = b(arithmetic.Add, b(arithmetic.Log, total), most)
-    return (y if keepdims else b(reductions.ReduceMax, y, axes, keepdims=0, **stated),)
 
 
 Einsum.lift("tflite")(einsum_by_matrices)

@@ -14,6 +14,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.operands import dtype_of, integers, needed, real, reshaped, sizes
 from graphport.ops.dialects.tflite.emitting import (
+    NUMBERS,
     cast_to,
     computed_in,
     from_bits,
@@ -25,6 +26,7 @@ from graphport.ops.dialects.tflite.emitting import (
     transposed_constant,
     wrapped,
 )
+from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages import reshape
 from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.reduction import running
@@ -214,9 +216,7 @@ def lift_slice(b: Builder, op: SliceView) -> Lifted:
     masks = [(1 << rank) - 1, (1 << rank) - 1]
     for axis, first, last, step in zip(along, begin, end, by, strict=True):
         n = b.dims(op.data)[axis]
-        if not isinstance(n, int):
-            first, last = _bounds(first, last)  # noqa: PLW2901  what is beyond every extent
-        else:
+        if isinstance(n, int):
             first, last, _ = slice(first, last if last > -n or step > 0 else None, step).indices(n)  # noqa: PLW2901
         rows[0][axis], rows[1][axis], rows[2][axis] = first, last, step
         masks[0] &= ~(1 << axis)
@@ -269,14 +269,7 @@ def _within_int32(b: Builder, value: Value) -> Value:
     return cast_to(b, emit(b, "MINIMUM", emit(b, "MAXIMUM", value, low), high), DType.INT32)
 
 
-def _bounds(first: int, last: int) -> tuple[int, int]:
-    most = (1 << 31) - 1
-    return max(-most, min(first, most)), max(-most, min(last, most))
-
-
-@pieces.Tile.lift("tflite")
-def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
-    return (emit(b, "TILE", input, in_int32(b, repeats)),)
+ROWS.having(int32=in_int32).lift("Tile -> TILE(input, int32(repeats))")
 
 
 @pieces.Expand.lift("tflite")
@@ -363,9 +356,6 @@ def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) 
     return data
 
 
-_COUNTED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
-
-
 def _repeated_later(b: Builder, data: Value, pads: Value, mode: str) -> Value:
     """The same, by padding that is given later."""
     rank = len(b.dims(data))
@@ -385,7 +375,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     told = integers(axis)
     along = shaped(b, in_int32(b, axis), ()) if told is None else ints(b, told[0])
     options = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-    return (computed_in(b, _COUNTED, "CUMSUM", x, beside=(along,), **options),)
+    return (computed_in(b, NUMBERS, "CUMSUM", x, beside=(along,), **options),)
 
 
 @Col2ImView.lift("tflite")
