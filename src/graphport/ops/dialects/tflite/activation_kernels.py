@@ -8,10 +8,13 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.tflite import fixed_point
-from graphport.ops.dialects.tflite.fixed_point import shifted, times, twice
+from graphport.ops.dialects.tflite.binding import RELU, RELU6, RELU_N1_TO_1
+from graphport.ops.dialects.tflite.fixed_point import shifted, short, times, towards_zero, twice, upper
 from graphport.ops.dialects.tflite.integer_kernels import BYTES, Given, integers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.ops.dialects.tflite.fixed_point import Numbers
 
 _WHOLE = 4
@@ -26,32 +29,27 @@ def _radius(whole: int, exponent: int) -> int:
     return int(np.floor(((1 << whole) - 1) * 2.0 ** (31 - whole) / 2.0**exponent))
 
 
-def _with_point(given: Given) -> tuple[Numbers, Numbers, Numbers]:
-    """Operand 0 with bits behind the point; what is too small, and what is too large for that."""
+def _curve(given: Given, function: Callable[[Numbers, int], Numbers], bits: int, middle: int) -> Numbers:
+    """A function of operand 0 with bits behind the point, the least or largest number where it does not fit there."""
     x, real = given.centred(0), float(given.scale(0)) * 2.0 ** (31 - _WHOLE)
     radius = _radius(_WHOLE, int(fixed_point.factors(real)[1]))
-    return twice(np.clip(x, -radius, radius), real), x <= -radius, x >= radius
+    limits = np.iinfo(given.result[0].numpy)
+    found = shifted(function(twice(np.clip(x, -radius, radius), real), _WHOLE), bits) + middle
+    found = np.where(x <= -radius, limits.min, np.where(x >= radius, limits.max, found))
+    return np.clip(found, limits.min, limits.max).astype(given.result[0].numpy)
 
 
 @integers("LOGISTIC", BYTES)
 def logistic(given: Given) -> Numbers:
     """Between 0 and 1."""
-    x, is_low, is_high = _with_point(given)
-    limits = np.iinfo(given.result[0].numpy)
-    found = shifted(fixed_point.logistic(x, _WHOLE), 23) + limits.min
-    found = np.where(is_low, limits.min, np.where(is_high, limits.max, found))
-    return np.clip(found, limits.min, limits.max).astype(given.result[0].numpy)
+    return _curve(given, fixed_point.logistic, 23, np.iinfo(given.result[0].numpy).min)
 
 
 @integers("TANH", BYTES)
 def tanh(given: Given) -> Numbers:
     """Between -1 and 1."""
-    x, is_low, is_high = _with_point(given)
     limits = np.iinfo(given.result[0].numpy)
-    middle = (limits.min + limits.max + 1) // 2
-    found = shifted(fixed_point.tanh(x, _WHOLE), 24) + middle
-    found = np.where(is_low, limits.min, np.where(is_high, limits.max, found))
-    return np.clip(found, limits.min, limits.max).astype(given.result[0].numpy)
+    return _curve(given, fixed_point.tanh, 24, (limits.min + limits.max + 1) // 2)
 
 
 @integers("SOFTMAX", BYTES)
@@ -81,28 +79,17 @@ def hard_swish(given: Given) -> Numbers:
     line, exponent = x, int(inner[1])
     if exponent > 0:
         line = _within(line << (exponent - 1))
-    line = _times(line, _short(inner[0]))
+    line = upper(line * short(inner[0]), 15)
     if exponent > 0:
         line = _within(line << 1)
     elif exponent < 0:
         line = shifted(line, -exponent)
-    product = ((line + (1 << 15)) >> 1) * _times(x, _short(outer[0]))
-    half = np.where(product >= 0, product >> 15, -(-product >> 15))
+    half = towards_zero(((line + (1 << 15)) >> 1) * upper(x * short(outer[0]), 15), 15)
     return given.clamped(shifted(half, max(0, -int(outer[1]))))
-
-
-def _short(factor: Numbers) -> int:
-    return min((int(factor) + (1 << 15)) >> 16, 0x7FFF)
 
 
 def _within(x: Numbers) -> Numbers:
     return np.clip(x, -(1 << 15), (1 << 15) - 1)
-
-
-def _times(x: Numbers, y: int) -> Numbers:
-    """The upper 16 bits of twice a product, rounded, halves away from zero."""
-    nudged = x * y + np.where(x * y >= 0, 1 << 14, 1 - (1 << 14))
-    return np.where(nudged >= 0, nudged >> 15, -(-nudged >> 15))
 
 
 def _with_slope(given: Given, below: float | Numbers) -> Numbers:
@@ -126,19 +113,14 @@ def prelu(given: Given) -> Numbers:
     return given.clamped(np.where(x >= 0, twice(x, real), twice(x * given.centred(1), steep)))
 
 
-def _register_clip(word: str, low: float, high: float) -> None:
+def _register_clip(word: str, activation: int) -> None:
     @integers(word)
     def rule(given: Given) -> Numbers:
-        limits, steps = np.iinfo(given.result[0].numpy), twice(given.centred(0), float(given.scale(0) / given.step))
-        ends = [
-            given.zero + int(np.floor(np.float32(end) / given.step + np.float32(0.5))) for end in (low, min(high, 1e6))
-        ]
-        found = np.clip(steps + given.zero, max(ends[0], limits.min), min(ends[1], limits.max))
-        return found.astype(given.result[0].numpy)
+        return given.clamped(twice(given.centred(0), float(given.scale(0) / given.step)), activation)
 
     del rule
 
 
-_register_clip("RELU", 0.0, np.inf)
-_register_clip("RELU6", 0.0, 6.0)
-_register_clip("RELU_N1_TO_1", -1.0, 1.0)
+_register_clip("RELU", RELU)
+_register_clip("RELU6", RELU6)
+_register_clip("RELU_N1_TO_1", RELU_N1_TO_1)

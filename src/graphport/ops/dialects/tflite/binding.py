@@ -8,7 +8,6 @@ only moves elements is given the integers themselves where operands and results 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,8 +19,10 @@ from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, transposed
+from graphport.ops.dialects.tflite.fixed_point import in_fifteen_bits
 from graphport.ops.pages.activation import Clip, Relu
 from graphport.ops.pages.arithmetic import Add, Max, Mul, Round, Sub
+from graphport.ops.pages.convolution.window import same_pads
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class Operator:
         x, y = self._short(), self.result
         if x is None or y is None or y[0] is not DType.INT16 or self.has_long_factor or self._has_short_bias():
             return scales
-        return tuple(in_fifteen_bits(x * w / y[2][0]) * y[2][0] / x for w in scales)
+        return tuple((in_fifteen_bits(x * np.array(scales) / y[2][0]) * y[2][0] / x).tolist())
 
     def _short(self) -> float | None:
         """The scale of what weights of int8 are multiplied with, if that is of int16."""
@@ -197,15 +198,6 @@ class Operator:
                 message = f"{name} is {number}"
                 raise ShapeError(message, "it is 1 or more")
         return found
-
-
-def in_fifteen_bits(real: float) -> float:
-    """A factor as kernels have it that multiply by 16 bits: 15 bits of it, rounded twice."""
-    mantissa, exponent = math.frexp(real)
-    bits = math.floor(mantissa * 2**31 + 0.5)
-    if bits == 1 << 31:
-        bits, exponent = bits // 2, exponent + 1
-    return min((bits + (1 << 15)) >> 16, 0x7FFF) * 2.0 ** (exponent - 15)
 
 
 def word(
@@ -384,19 +376,11 @@ def pads_of(
                 message = f"a window of {(k - 1) * d + 1} is larger than the {n} that it slides over"
                 raise ShapeError(message)
         return {}
-    begins: list[int] = []
-    ends: list[int] = []
-    for n, k, s, d in zip(dims, kernel, strides, dilations, strict=True):
-        reach = (k - 1) * d + 1
-        if isinstance(n, int):
-            total = max(0, (-(-n // s) - 1) * s + reach - n)
-        elif s == 1:
-            total = reach - 1
-        else:
-            return {"auto_pad": "SAME_UPPER"}
-        begins.append(total // 2)
-        ends.append(total - total // 2)
-    return {"pads": (*begins, *ends)} if any(begins) or any(ends) else {}
+    pads = [same_pads(*each, "SAME_UPPER") for each in zip(dims, kernel, strides, dilations, strict=True)]
+    told = [side for pair in zip(*pads, strict=True) for side in pair]
+    if not all(isinstance(side, int) for side in told):
+        return {"auto_pad": "SAME_UPPER"}
+    return {"pads": tuple(told)} if any(told) else {}
 
 
 def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:

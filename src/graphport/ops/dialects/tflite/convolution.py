@@ -21,10 +21,23 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _convolved(op: Operator, w: Value, group: int, strides: Sequence[int], dilations: Sequence[int]) -> Value:
+_TALL, _DEEP = "hw", "dhw"
+"""The axes of a window, as options name them."""
+
+
+def _steps(op: Operator, axes: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Steps and gaps of a window."""
+    gaps = tuple(int(op.option(f"dilation_{axis}_factor", 1)) for axis in axes)
+    if min(gaps) < 1:
+        message = f"the dilation is {gaps}"
+        raise ShapeError(message, "it is 1 or more")
+    return op.positive(*(f"stride_{axis}" for axis in axes)), gaps
+
+
+def _convolved(op: Operator, w: Value, group: int, axes: str) -> Value:
     """A convolution of operand 0 with filters in ONNX's order."""
-    b, kernel = op.b, sizes(op.b.dims(w)[2:], "the window")
-    stated = window(kernel, strides, dilations) | pads_of(op, op.dims(0)[1:-1], kernel, strides, dilations)
+    b, kernel, (strides, gaps) = op.b, sizes(op.b.dims(w)[2:], "the window"), _steps(op, axes)
+    stated = window(kernel, strides, gaps) | pads_of(op, op.dims(0)[1:-1], kernel, strides, gaps)
     y = b(Conv, first(b, op[0]), w, op.bias(2), group=group if group > 1 else None, **stated)
     return last(b, y)
 
@@ -35,16 +48,7 @@ def conv_2d(op: Operator) -> Value:
     if len(op.dims(0)) != 4 or len(op.dims(1)) != 4:
         message = f"ranks {len(op.dims(0))} and {len(op.dims(1))}"
         raise ShapeError(message, "x and filters have rank 4")
-    strides, dilations = op.positive("stride_h", "stride_w"), _dilations(op)
-    return _convolved(op, op.weight(1, (0, 3, 1, 2)), _groups(op.dims(0)[3], op.dims(1)[3]), strides, dilations)
-
-
-def _dilations(op: Operator) -> tuple[int, ...]:
-    found = (int(op.option("dilation_h_factor", 1)), int(op.option("dilation_w_factor", 1)))
-    if min(found) < 1:
-        message = f"the dilation is {found}"
-        raise ShapeError(message, "it is 1 or more")
-    return found
+    return _convolved(op, op.weight(1, (0, 3, 1, 2)), _groups(op.dims(0)[3], op.dims(1)[3]), _TALL)
 
 
 def _groups(channels: Dim, own: Dim) -> int:
@@ -64,35 +68,30 @@ def depthwise_conv_2d(op: Operator) -> Value:
     if len(op.dims(1)) != 4 or op.dims(1)[0] != 1 or not isinstance(maps, int) or maps % max(channels, 1):
         message = f"filters {list(op.dims(1))} for {channels} channels"
         raise ShapeError(message, "they are [1, height, width, channels * multiplier]")
-    strides = op.positive("stride_h", "stride_w")
-    return _convolved(op, op.weight(1, (3, 0, 1, 2)), channels, strides, _dilations(op))
+    return _convolved(op, op.weight(1, (3, 0, 1, 2)), channels, _TALL)
 
 
 @word("CONV_3D")
 def conv_3d(op: Operator) -> Value:
     """Filters [depth, height, width, channels, maps]."""
-    strides = op.positive("stride_d", "stride_h", "stride_w")
-    dilations = tuple(int(op.option(f"dilation_{axis}_factor", 1)) for axis in "dhw")
-    return _convolved(op, op.weight(1, (4, 3, 0, 1, 2)), _groups(op.dims(0)[4], op.dims(1)[3]), strides, dilations)
+    return _convolved(op, op.weight(1, (4, 3, 0, 1, 2)), _groups(op.dims(0)[4], op.dims(1)[3]), _DEEP)
 
 
 @word("TRANSPOSE_CONV")
 def transpose_conv(op: Operator) -> Value:
     """Operands: the shape of the result, filters [maps, height, width, channels], x, bias."""
-    return _transposed(op, (3, 0, 1, 2), op.positive("stride_h", "stride_w"), (1, 1))
+    return _transposed(op, (3, 0, 1, 2), _TALL)
 
 
 @word("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(op: Operator) -> Value:
     """Operands: the shape of the result, filters [depth, height, width, maps, channels], x, bias."""
-    strides = op.positive("stride_d", "stride_h", "stride_w")
-    dilations = tuple(int(op.option(f"dilation_{axis}_factor", 1)) for axis in "dhw")
-    return _transposed(op, (4, 3, 0, 1, 2), strides, dilations)
+    return _transposed(op, (4, 3, 0, 1, 2), _DEEP)
 
 
-def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Value:
+def _transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
     """The full result, cut in front by half of what is too much, behind to the shape; zeros beyond it."""
-    b, w = op.b, op.weight(1, perm)
+    b, w, (strides, dilations) = op.b, op.weight(1, perm), _steps(op, axes)
     kernel = sizes(b.dims(w)[2:], "the window")
     stated: dict[str, Any] = window(kernel, strides, dilations)
     extents = sizes(op.dims(2)[1:-1], "what a transposed convolution reads")
@@ -100,8 +99,7 @@ def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilat
     x, bias = first(b, op[2]), op.bias(3, 2)
     wanted = _wanted(op)
     if wanted is None:
-        y = _cut_later(b, b(ConvTranspose, x, w, **stated), as_int64(b, op.raw(0)), full)
-        return last(b, y if bias is None else b(Add, y, reshaped(b, bias, (-1, *[1] * len(kernel)))))
+        return last(b, _biased(b, _cut_later(b, b(ConvTranspose, x, w, **stated), as_int64(b, op.raw(0)), full), bias))
     if any(out < 1 for out in wanted):
         message = f"a result of {list(wanted)}"
         raise ShapeError(message)
@@ -114,10 +112,11 @@ def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilat
     if all(extra < s for extra, s in zip(more, strides, strict=True)):
         return last(b, b(ConvTranspose, x, w, bias, output_padding=tuple(more), **stated))
     y = b(ConvTranspose, x, w, **stated)
-    y = b(Pad, y, vector(b, [0] * (2 + len(kernel)) + [0, 0, *more]))
-    if bias is not None:
-        y = b(Add, y, reshaped(b, bias, (-1, *[1] * len(kernel))))
-    return last(b, y)
+    return last(b, _biased(b, b(Pad, y, vector(b, [0] * (2 + len(kernel)) + [0, 0, *more])), bias))
+
+
+def _biased(b: Builder, y: Value, bias: Value | None) -> Value:
+    return y if bias is None else b(Add, y, reshaped(b, bias, (-1, *[1] * (len(b.dims(y)) - 2))))
 
 
 def _cut_later(b: Builder, y: Value, wanted: Value, full: Sequence[int]) -> Value:

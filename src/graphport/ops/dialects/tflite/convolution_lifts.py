@@ -21,7 +21,7 @@ from graphport.ops.dialects.tflite.emitting import (
 )
 from graphport.ops.dialects.windows import transposed_window_of, window_options
 from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.convolution.window import window
+from graphport.ops.pages.convolution.window import same_pads, window
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.pages.reshape.pieces import Concat
@@ -76,16 +76,19 @@ def pair_of(numbers: Sequence[int], count: int, default: int = 1) -> tuple[int, 
     return (default, int(numbers[0])) if count == 1 else (int(numbers[0]), int(numbers[1]))
 
 
-def _same(dims: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Any:
-    """The padding that SAME stands for; `None` where an extent is open."""
-    found: list[tuple[int, int]] = []
-    for n, k, s, d in zip(dims, kernel, strides, dilations, strict=True):
-        reach = (k - 1) * d + 1
-        if not isinstance(n, int) and s != 1:
-            return None
-        total = reach - 1 if not isinstance(n, int) else max(0, (-(-n // s) - 1) * s + reach - n)
-        found.append((total // 2, total - total // 2))
-    return found
+def slides(strides: Sequence[int], dilations: Sequence[int] = ()) -> dict[str, int]:
+    """The options that say steps and gaps of a window."""
+    axes = "dhw"[-len(strides) :]
+    gaps = {f"dilation_{axis}_factor": gap for axis, gap in zip(axes, dilations, strict=False)}
+    return {f"stride_{axis}": step for axis, step in zip(axes, strides, strict=True)} | gaps
+
+
+def as_image_window(b: Builder, x: Value, stated: dict[str, Any]) -> tuple[Value, int, dict[str, Any]]:
+    """A signal or an image as an image, with how a window slides over it, and how many spatial axes it has."""
+    x, count = as_image(b, x)
+    pads = stated["pads"]
+    pairs = {name: pair_of(stated[name] or (1, 1), count) for name in ("strides", "dilations")}
+    return x, count, stated | pairs | {"pads": (0, pads[0], 0, pads[1]) if pads and count == 1 else pads}
 
 
 def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float) -> tuple[Value, int]:
@@ -105,8 +108,8 @@ def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]
         ]
     if not any(map(any, pads)):
         return x, 1
-    same = _same(dims, kernel, slid.strides, slid.dilations)
-    if same is not None and [tuple(pair) for pair in same] == pads:
+    axes = zip(dims, kernel, slid.strides, slid.dilations, strict=True)
+    if pads == [same_pads(*each, "SAME_UPPER") for each in axes]:
         return x, 0
     if min(min(pair) for pair in pads) < 0:
         message = "padding takes away"
@@ -119,44 +122,30 @@ def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]
 
 @lift_reals(ConvView)
 def lift_conv(b: Builder, op: ConvView) -> Lifted:
-    x, w, bias, pads = op.x, op.w, op.b, op.pads
-    if dtype_of(x) is not DType.FLOAT32:
+    w, bias, stated = op.w, op.b, window_options(op)
+    if dtype_of(op.x) is not DType.FLOAT32:
         return None
-    if len(b.dims(x)) == _VOLUME and op.group == 1:
-        return _in_volumes(b, x, w, bias, window_options(op))
-    x, count = as_image(b, x)
+    if len(b.dims(op.x)) == _VOLUME and op.group == 1:
+        x, count, stated = op.x, 2, stated | {"strides": op.strides or (1,) * 3, "dilations": op.dilations or (1,) * 3}
+    else:
+        x, count, stated = as_image_window(b, op.x, stated)
     if count == 1:
         maps, own, length = b.dims(w)
         w = shaped(b, w, (maps, own, 1, length))
-        pads = (0, pads[0], 0, pads[1]) if pads else None
-    steps, gaps = pair_of(op.strides or (1, 1), count), pair_of(op.dilations or (1, 1), count)
     maps, own, *kernel = sizes(b.dims(w), "the filters")
     if not maps:
         message = "no kernel computes a layer without results"
         raise UnsupportedError(message)
     (channels,) = sizes(b.dims(x)[1:2], "the channels")
-    stated = {"auto_pad": op.auto_pad, "dilations": gaps, "pads": pads, "strides": steps}
     image, border = bordered(b, last(b, x), kernel, stated, 0)
     bias = bias if bias is not None else zeros(b, maps)
-    options: dict[str, Any] = {"padding": border, "stride_h": steps[0], "stride_w": steps[1]}
-    options |= {"dilation_h_factor": gaps[0], "dilation_w_factor": gaps[1]}
+    options: dict[str, Any] = {"padding": border} | slides(stated["strides"], stated["dilations"])
     if op.group == channels and own == 1 and op.group > 1:
-        filters = transposed_constant(b, w, (1, 2, 3, 0))
-        y = emit(b, "DEPTHWISE_CONV_2D", image, filters, bias, depth_multiplier=maps // channels, **options)
+        word, perm, options = "DEPTHWISE_CONV_2D", (1, 2, 3, 0), {"depth_multiplier": maps // channels} | options
     else:
-        y = emit(b, "CONV_2D", image, transposed_constant(b, w, (0, 2, 3, 1)), bias, **options)
+        word, perm = ("CONV_2D", (0, 2, 3, 1)) if len(kernel) == 2 else ("CONV_3D", (2, 3, 4, 1, 0))
+    y = emit(b, word, image, transposed_constant(b, w, perm), bias, **options)
     return (as_before(b, first(b, y), count),)
-
-
-def _in_volumes(b: Builder, x: Value, w: Value, bias: Value | None, stated: dict[str, Any]) -> Lifted:
-    """Filters [depth, height, width, channels, maps]."""
-    maps, _, *kernel = sizes(b.dims(w), "the filters")
-    image, border = bordered(b, last(b, x), kernel, stated, 0)
-    bias = bias if bias is not None else zeros(b, maps)
-    options: dict[str, Any] = {"padding": border}
-    for axis, step, gap in zip("dhw", stated["strides"] or (1,) * 3, stated["dilations"] or (1,) * 3, strict=True):
-        options |= {f"stride_{axis}": step, f"dilation_{axis}_factor": gap}
-    return (first(b, emit(b, "CONV_3D", image, transposed_constant(b, w, (2, 3, 4, 1, 0)), bias, **options)),)
 
 
 @lift_reals(ConvTransposeView)
@@ -184,13 +173,9 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     bias = bias if bias is not None else zeros(b, maps)
     image = last(b, x)
     shape = ints(b, [batch, *whole, maps]) if isinstance(batch, int) else _behind_batch(b, image, [*whole, maps])
-    if len(kernel) == 2:
-        options = {"padding": 1, "stride_h": steps[0], "stride_w": steps[1]}
-        y = emit(b, "TRANSPOSE_CONV", shape, transposed_constant(b, w, (1, 2, 3, 0)), image, bias, **options)
-    else:
-        options = {"padding": 1, "stride_d": steps[0], "stride_h": steps[1], "stride_w": steps[2]}
-        options |= {f"dilation_{axis}_factor": 1 for axis in "dhw"}
-        y = emit(b, "CONV_3D_TRANSPOSE", shape, transposed_constant(b, w, (2, 3, 4, 1, 0)), image, bias, **options)
+    word, perm = ("TRANSPOSE_CONV", (1, 2, 3, 0)) if len(kernel) == 2 else ("CONV_3D_TRANSPOSE", (2, 3, 4, 1, 0))
+    options = {"padding": 1} | slides(steps, (1, 1, 1) if len(kernel) == 3 else ())
+    y = emit(b, word, shape, transposed_constant(b, w, perm), image, bias, **options)
     if whole != lengths:
         begins = [first for first, _ in cut]
         every = batch if isinstance(batch, int) else -1

@@ -56,15 +56,39 @@ def briefly(x: Numbers, reals: Numbers | float) -> Numbers:
     """`x * reals` with 15 bits of these, rounded once, halves up: as kernels have it whose sums have 64 bits."""
     factor, exponent = factors(reals)
     shift = _MOST_BITS - 16 - exponent
-    return (x * np.minimum((factor + (1 << 15)) >> 16, 0x7FFF) + (np.int64(1) << (shift - 1))) >> shift
+    return (x * short(factor) + (np.int64(1) << (shift - 1))) >> shift
+
+
+def short(factor: Numbers) -> Numbers:
+    """The upper 15 bits of a factor of 31, rounded."""
+    return np.minimum((factor + (1 << 15)) >> 16, 0x7FFF)
+
+
+def in_fifteen_bits(reals: Numbers | float) -> Numbers:
+    """Factors as kernels have them that multiply by 16 bits: 15 bits of each, rounded twice."""
+    factor, exponent = factors(reals)
+    return short(factor) * 2.0 ** (exponent - 15)
 
 
 def times(x: Numbers, y: Numbers | int) -> Numbers:
-    """An integer times a fraction, or two fractions: rounded, halves away from zero."""
-    product = x * y
-    # Cut towards zero behind what is half of a step.
-    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    return np.minimum(np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31)), _ONE)
+    """An integer times a fraction, or two fractions, rounded."""
+    return np.minimum(upper(x * y, 31), _ONE)
+
+
+def upper(product: Numbers, bits: int) -> Numbers:
+    """`product / 2**bits`, rounded, halves up, by a division that cuts towards zero."""
+    return towards_zero(product + np.where(product >= 0, 1 << bits - 1, 1 - (1 << bits - 1)), bits)
+
+
+def towards_zero(x: Numbers, bits: int) -> Numbers:
+    """`x / 2**bits` without what is behind the point."""
+    return np.where(x >= 0, x >> bits, -(-x >> bits))
+
+
+def quotient(x: Numbers, count: Numbers | int) -> Numbers:
+    """`x / count` of integers, rounded, halves away from zero."""
+    half = count // 2
+    return np.where(x > 0, (x + half) // count, -((half - x) // count))
 
 
 def shifted(x: Numbers, bits: Numbers | int) -> Numbers:

@@ -100,11 +100,12 @@ class Given:
         is_wide = self.is_short and not (self.has(bias) and self.quantization(bias)[0] is DType.INT32)
         return (once if is_long else briefly if is_wide else twice)(sums, reals)
 
-    def clamped(self, steps: Numbers) -> Numbers:
-        """Steps from zero as the result holds them, behind the fused activation."""
+    def clamped(self, steps: Numbers, activation: int | None = None) -> Numbers:
+        """Steps from zero as the result holds them, behind an activation, which is the fused one if none is told."""
+        told = self.option("fused_activation_function") if activation is None else activation
         limits = np.iinfo(self.result[0].numpy)
         low, high = limits.min, limits.max
-        for end, bound in zip(_ENDS.get(self.option("fused_activation_function"), ()), (max, min), strict=False):
+        for end, bound in zip(_ENDS.get(told, ()), (max, min), strict=False):
             if np.isfinite(end):
                 place = self.zero + int(np.floor(np.float32(end) / self.step + np.float32(0.5)))
                 low, high = (bound(low, place), high) if bound is max else (low, bound(high, place))

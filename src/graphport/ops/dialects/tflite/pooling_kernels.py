@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.ops.dialects.tflite.fixed_point import quotient
 from graphport.ops.dialects.tflite.integer_kernels import Given, integers
 from graphport.ops.dialects.tflite.windows import patches
 
@@ -20,5 +21,4 @@ def average_pool_2d(given: Given) -> Numbers:
     x = given.stored(0)
     total = patches(given, x, kernel).sum(axis=(4, 5))
     count = patches(given, np.ones_like(x), kernel).sum(axis=(4, 5))
-    half = count // 2
-    return given.clamped(np.where(total > 0, (total + half) // count, -((half - total) // count)) - given.zero)
+    return given.clamped(quotient(total, count) - given.zero)

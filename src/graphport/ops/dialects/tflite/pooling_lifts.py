@@ -13,7 +13,15 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, reshaped, sizes, vector
-from graphport.ops.dialects.tflite.convolution_lifts import as_before, as_image, bordered, first, last, pair_of
+from graphport.ops.dialects.tflite.convolution_lifts import (
+    as_before,
+    as_image_window,
+    bordered,
+    first,
+    last,
+    pair_of,
+    slides,
+)
 from graphport.ops.dialects.tflite.emitting import NUMBERS, cast_to, ints, lift_reals, needed_array
 from graphport.ops.dialects.tflite.rows import REALS
 from graphport.ops.dialects.windows import window_of, window_options
@@ -134,22 +142,12 @@ def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
 
 def _pool(
     b: Builder, word: str, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float
-) -> tuple[Value, int]:
-    steps = stated["strides"]
-    image, border = bordered(b, last(b, x), kernel, stated, filler)
-    options = {"padding": border, "stride_h": steps[0], "stride_w": steps[1]}
-    options |= {"filter_height": kernel[0], "filter_width": kernel[1]}
-    return emit(b, word, image, **options), border
-
-
-def _pool_window(
-    b: Builder, x: Value, kernel_shape: Sequence[int], stated: dict[str, Any]
-) -> tuple[Value, int, tuple[int, int], dict[str, Any]]:
-    x, count = as_image(b, x)
-    pads = stated["pads"]
-    pads = (0, pads[0], 0, pads[1]) if pads and count == 1 else pads
-    steps = pair_of(stated["strides"] or (1, 1), count)
-    return x, count, pair_of(kernel_shape, count), stated | {"pads": pads, "strides": steps, "dilations": None}
+) -> tuple[Value, bool]:
+    """A word over an image, and whether it was padded before."""
+    given = last(b, x)
+    image, border = bordered(b, given, kernel, stated, filler)
+    extents = {"filter_height": kernel[0], "filter_width": kernel[1]}
+    return emit(b, word, image, padding=border, **slides(stated["strides"]), **extents), image is not given
 
 
 @lift_reals(MaxPoolView)
@@ -158,7 +156,8 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
     stated = window_options(op)
     if b.count > 1 or dtype_of(x) is not DType.FLOAT32 or not _has_word(b, x, stated):
         return _largest(b, x, window(b.dims(x)[2:], op.kernel_shape, **stated), op.storage_order)
-    x, count, kernel, stated = _pool_window(b, x, op.kernel_shape, stated)
+    x, count, stated = as_image_window(b, x, stated)
+    kernel = pair_of(op.kernel_shape, count)
     y, _ = _pool(b, "MAX_POOL_2D", x, kernel, stated, float(np.finfo(np.float32).min))
     return (as_before(b, first(b, y), count),)
 
@@ -173,15 +172,14 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     if not _has_word(b, x, stated) or (op.count_include_pad and (op.ceil_mode or op.auto_pad.startswith("SAME"))):
         slid = window(b.dims(x)[2:], op.kernel_shape, **stated)
         return (_mean(b, x, slid, counts_padding=bool(op.count_include_pad)),)
-    x, count, kernel, stated = _pool_window(b, x, op.kernel_shape, stated)
+    x, count, stated = as_image_window(b, x, stated)
+    kernel = pair_of(op.kernel_shape, count)
     if op.count_include_pad and any(stated["pads"] or ()):
         pads4 = stated["pads"]
         table = ints(b, [[0, 0], [0, 0], [pads4[0], pads4[2]], [pads4[1], pads4[3]]])
         x, stated = emit(b, "PAD", x, table), stated | {"pads": None}
-    y, border = _pool(b, "AVERAGE_POOL_2D", x, kernel, stated, 0)
-    is_padded = y.producer is not None and y.producer.operands[0].producer is not None
-    before = y.producer.operands[0].producer if is_padded and y.producer is not None else None
-    if border == 1 and before is not None and before.word == "PAD" and not op.count_include_pad:
+    y, is_padded = _pool(b, "AVERAGE_POOL_2D", x, kernel, stated, 0)
+    if is_padded and not op.count_include_pad:
         extents = sizes(b.dims(x)[2:], "the image")
         ones = b.constant(np.ones((1, 1, *bounded(extents)), np.float32))
         share, _ = _pool(b, "AVERAGE_POOL_2D", ones, kernel, stated, 0)

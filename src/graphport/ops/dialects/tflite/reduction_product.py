@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, integers, reshaped, transposed, vector
-from graphport.ops.dialects.tflite.binding import in_fifteen_bits
+from graphport.ops.dialects.tflite.fixed_point import in_fifteen_bits
 from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Sub
 from graphport.ops.pages.indexing import Slice
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.ops.dialects.tflite.fixed_point import quotient
 from graphport.ops.dialects.tflite.integer_kernels import SIGNED, Given, integers
 from graphport.ops.dialects.tflite.resize_short import UNIT, coordinates_of, neighbours
 
@@ -21,6 +22,4 @@ def resize_bilinear(given: Given) -> Numbers:
         lower, upper, shares = neighbours(x.shape[axis], count, coordinates_of(given))
         share = shares.reshape(-1, *[1] * (3 - axis))
         x = np.take(x, lower, axis) * (UNIT - share) + np.take(x, upper, axis) * share
-    half = UNIT * UNIT // 2
-    steps = np.where(x > 0, (x + half) // (UNIT * UNIT), -((half - x) // (UNIT * UNIT)))
-    return given.clamped(steps - given.zero)
+    return given.clamped(quotient(x, UNIT * UNIT) - given.zero)

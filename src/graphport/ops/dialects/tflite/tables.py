@@ -13,6 +13,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, scalar
+from graphport.ops.dialects.tflite.fixed_point import twice
 from graphport.ops.pages.arithmetic import Add, Floor, Mul, Sub
 from graphport.ops.pages.indexing import Gather
 
@@ -29,6 +30,8 @@ _SIGNED = frozenset((DType.INT8, DType.INT16))
 _MOST_HALVINGS = 3
 """Bits of a shift behind which the first rounding is hardly seen: it differs in one of 2**(bits + 1) numbers."""
 _NUDGE = 2.0**-20
+_LARGEST = 22
+"""Bits in front of the point of the largest factor."""
 _BYTES = frozenset((DType.INT8, DType.UINT8))
 _REQUANTIZED = _BYTES | {DType.INT16, DType.INT32}
 _RAISED = (
@@ -227,17 +230,7 @@ def quotient_of(op: Operator) -> float:
 
 def scaled(x: Numbers, real: float) -> Numbers:
     """Integers of 64 bits times a real number, in fixed point: the product is rounded, and what is shifted, again."""
-    mantissa, exponent = math.frexp(real)
-    factor = math.floor(mantissa * 2**31 + 0.5)
-    if factor == 1 << 31:
-        factor, exponent = factor // 2, exponent + 1
-    if not -31 <= exponent <= 22:
-        # All become nothing, or are beyond any limit.
-        return np.zeros_like(x) if exponent < 0 else np.sign(x) << 40
-    product = (x << max(exponent, 0)) * factor
-    # Halves away from zero, as what is below zero is cut towards it.
-    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    high = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))
-    shift = max(-exponent, 0)
-    mask = (1 << shift) - 1
-    return (high >> shift) + ((high & mask) > (mask >> 1) + (high < 0))
+    if math.frexp(real)[1] > _LARGEST:
+        # Beyond any limit.
+        return np.sign(x) << 40
+    return twice(x, real)
