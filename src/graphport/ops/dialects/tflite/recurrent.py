@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import reshaped, sizes, transposed, vector
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
 
     _Given = tuple[Value, Value, Value | None]
 
@@ -55,7 +56,39 @@ def rnn(op: Operator) -> tuple[Value, ...]:
     return y, y
 
 
-def _rnn_sequence(op: Operator, x: Value, at: int, *, is_time_major: bool, is_reverse: bool) -> tuple[Value, Value]:
+class _Order(NamedTuple):
+    """How steps stand, and which is the first."""
+
+    is_time_major: bool
+    is_reverse: bool = False
+
+
+def _order(op: Operator, *, default: bool = False) -> _Order:
+    return _Order(bool(op.option("time_major", default=default)))
+
+
+def _all_steps(
+    b: Builder,
+    page: Page,
+    x: Value,
+    weights: Sequence[Value | None],
+    states: Sequence[Value],
+    order: _Order,
+    peepholes: Value | None = None,
+    **stated: Any,
+) -> list[Value]:
+    """Results [*, *, units] of an operator of ONNX that takes all steps, and the last states."""
+    front = vector(b, [0])
+    steps = x if order.is_time_major else transposed(b, x, (1, 0, 2))
+    begins = [b(Unsqueeze, state, front) for state in states]
+    operands = [*weights, None, *begins, *([] if peepholes is None else [peepholes])]
+    direction = "reverse" if order.is_reverse else None
+    y, *ends = b.results(page, 1 + len(states), steps, *operands, direction=direction, **stated)
+    y = b(Squeeze, y, vector(b, [1]))
+    return [y if order.is_time_major else transposed(b, y, (1, 0, 2)), *(b(Squeeze, end, front) for end in ends)]
+
+
+def _rnn_sequence(op: Operator, x: Value, at: int, order: _Order) -> list[Value]:
     """All steps of one direction whose operands begin at `at`: results [*, *, units], the last state."""
     b, activation = op.b, int(op.option("fused_activation_function"))
     h = op[at + 3]
@@ -64,35 +97,21 @@ def _rnn_sequence(op: Operator, x: Value, at: int, *, is_time_major: bool, is_re
         def step(x_t: Value, states: Sequence[Value]) -> list[Value]:
             return [_rnn_step(op, x_t, states[0], at)]
 
-        y, (last_h,) = _unrolled(b, x, [h], step, is_time_major=is_time_major, is_reverse=is_reverse)
-        return y, last_h
-    first = vector(b, [0])
+        return _unrolled(b, x, [h], step, order)
+    front = vector(b, [0])
     (units,) = sizes(op.dims(at + 2), "the units")
-    weights = [b(Unsqueeze, op[at + k], first) for k in range(2)]
-    bias = b(Unsqueeze, b(Concat, op[at + 2], b.like(op[at + 2], [0.0] * units), axis=0), first)
-    steps = x if is_time_major else transposed(b, x, (1, 0, 2))
-    told = {"activation_alpha": (1.0,), "activation_beta": (0.0,)} if not activation else {}
-    y, last_h = b.results(
-        RNN,
-        2,
-        steps,
-        *weights,
-        bias,
-        None,
-        b(Unsqueeze, h, first),
-        activations=(_NAMES[activation],),
-        hidden_size=units,
-        direction="reverse" if is_reverse else None,
-        **told,
+    weights = [b(Unsqueeze, op[at + k], front) for k in range(2)]
+    bias = b(Unsqueeze, b(Concat, op[at + 2], b.like(op[at + 2], [0.0] * units), axis=0), front)
+    told: dict[str, Any] = {"activation_alpha": (1.0,), "activation_beta": (0.0,)} if not activation else {}
+    return _all_steps(
+        b, RNN, x, [*weights, bias], [h], order, activations=(_NAMES[activation],), hidden_size=units, **told
     )
-    y = b(Squeeze, y, vector(b, [1]))
-    return (y if is_time_major else transposed(b, y, (1, 0, 2))), b(Squeeze, last_h, first)
 
 
 @word("UNIDIRECTIONAL_SEQUENCE_RNN", has_states=True)
 def unidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
     """All steps of x [batch, time, inputs], or with time first."""
-    return _rnn_sequence(op, op[0], 1, is_time_major=bool(op.option("time_major", default=False)), is_reverse=False)
+    return tuple(_rnn_sequence(op, op[0], 1, _order(op)))
 
 
 @word("BIDIRECTIONAL_SEQUENCE_RNN", has_states=True)
@@ -101,18 +120,18 @@ def bidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
     if any(op.has(index) for index in range(10, 12)):
         message = "it has weights of an auxiliary input"
         raise UnsupportedError(message)
-    is_time_major = bool(op.option("time_major", default=False))
-    forward = _rnn_sequence(op, op[0], 1, is_time_major=is_time_major, is_reverse=False)
+    order = _order(op)
+    forward = _rnn_sequence(op, op[0], 1, order)
     # Without weights of its own, what stands beside x is what the other direction reads; kernels do so with time first.
-    x = op[9] if op.has(9) and is_time_major else op[0]
-    backward = _rnn_sequence(op, x, 5, is_time_major=is_time_major, is_reverse=True)
-    return _merged(op, forward[0], backward[0], [forward[1], backward[1]])
+    x = op[9] if op.has(9) and order.is_time_major else op[0]
+    return _merged(op, forward, _rnn_sequence(op, x, 5, order._replace(is_reverse=True)))
 
 
-def _merged(op: Operator, forward: Value, backward: Value, states: list[Value]) -> tuple[Value, ...]:
+def _merged(op: Operator, forward: Sequence[Value], backward: Sequence[Value]) -> tuple[Value, ...]:
+    states = (*forward[1:], *backward[1:])
     if op.option("merge_outputs", default=False):
-        return (op.b(Concat, forward, backward, axis=-1), *states)
-    return (forward, backward, *states)
+        return (op.b(Concat, forward[0], backward[0], axis=-1), *states)
+    return (forward[0], backward[0], *states)
 
 
 def _unrolled(
@@ -120,12 +139,10 @@ def _unrolled(
     x: Value,
     states: Sequence[Value],
     step: Callable[[Value, Sequence[Value]], list[Value]],
-    *,
-    is_time_major: bool,
-    is_reverse: bool,
-) -> tuple[Value, list[Value]]:
-    """Every step in turn; the first state is the result of one."""
-    axis = 0 if is_time_major else 1
+    order: _Order,
+) -> list[Value]:
+    """Every step in turn, and the last states; the first state is the result of one."""
+    axis = 0 if order.is_time_major else 1
     (count,) = sizes(b.dims(x)[axis : axis + 1], "the number of steps")
     if not 0 < count <= _MOST_STEPS:
         message = f"{count} steps are not written one by one"
@@ -133,10 +150,10 @@ def _unrolled(
     parts = b.results(Split, count, x, axis=axis, num_outputs=count) if count > 1 else (x,)
     found: list[Value] = []
     held = list(states)
-    for part in parts[::-1] if is_reverse else parts:
+    for part in parts[::-1] if order.is_reverse else parts:
         held = step(b(Squeeze, part, vector(b, [axis])), held)
         found.append(b(Unsqueeze, held[0], vector(b, [axis])))
-    return b(Concat, *(found[::-1] if is_reverse else found), axis=axis), held
+    return [b(Concat, *(found[::-1] if order.is_reverse else found), axis=axis), *held]
 
 
 # Long short-term memory
@@ -232,9 +249,7 @@ def _joined(op: Operator, indices: Sequence[int]) -> Value:
     return op.b(Unsqueeze, op.b(Concat, op[i], op[o], op[f], op[c], axis=0), vector(op.b, [0]))
 
 
-def _lstm_sequence(
-    op: Operator, cell: _Cell, x: Value, aux: Value | None, *, is_time_major: bool, is_reverse: bool
-) -> list[Value]:
+def _lstm_sequence(op: Operator, cell: _Cell, x: Value, aux: Value | None, order: _Order) -> list[Value]:
     """Results of all steps, the last state and cell state."""
     b, h, c = op.b, op[cell.states[0]], op[cell.states[1]]
     if not _is_plain(op, cell):
@@ -245,8 +260,7 @@ def _lstm_sequence(
         def step(x_t: Value, states: Sequence[Value]) -> list[Value]:
             return _lstm_step(op, cell, (x_t, states[0], None), states[1])
 
-        y, held = _unrolled(b, x, [h, c], step, is_time_major=is_time_major, is_reverse=is_reverse)
-        return [y, *held]
+        return _unrolled(b, x, [h, c], step, order)
     first = vector(b, [0])
     (units,) = sizes(op.dims(cell.recurrent[1])[:1], "the units")
     activation = _NAMES[int(op.option("fused_activation_function"))]
@@ -259,25 +273,12 @@ def _lstm_sequence(
     if _has(op, cell.peepholes[0]):
         i, f, o = cell.peepholes
         peepholes = b(Unsqueeze, b(Concat, op[i], op[o], op[f], axis=0), first)
-    told = {"activation_alpha": (0.0, 1.0, 1.0), "activation_beta": (0.0,) * 3} if activation == "Affine" else {}
-    y, h, c = b.results(
-        LSTM,
-        3,
-        x if is_time_major else transposed(b, x, (1, 0, 2)),
-        _joined(op, cell.inputs),
-        _joined(op, cell.recurrent),
-        bias,
-        None,
-        b(Unsqueeze, h, first),
-        b(Unsqueeze, c, first),
-        peepholes,
-        activations=("Sigmoid", activation, activation),
-        hidden_size=units,
-        direction="reverse" if is_reverse else None,
-        **told,
+    told: dict[str, Any] = (
+        {"activation_alpha": (0.0, 1.0, 1.0), "activation_beta": (0.0,) * 3} if activation == "Affine" else {}
     )
-    y = b(Squeeze, y, vector(b, [1]))
-    return [y if is_time_major else transposed(b, y, (1, 0, 2)), b(Squeeze, h, first), b(Squeeze, c, first)]
+    weights = [_joined(op, cell.inputs), _joined(op, cell.recurrent), bias]
+    names = ("Sigmoid", activation, activation)
+    return _all_steps(b, LSTM, x, weights, [h, c], order, peepholes, activations=names, hidden_size=units, **told)
 
 
 _BASIC = 1
@@ -310,26 +311,21 @@ def unidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
     if op.option("diagonal_recurrent_tensors", default=False):
         message = "its recurrent weights are diagonals"
         raise UnsupportedError(message)
-    is_time_major = bool(op.option("time_major", default=False))
-    return tuple(_lstm_sequence(op, _ONE, op[0], None, is_time_major=is_time_major, is_reverse=False))
+    return tuple(_lstm_sequence(op, _ONE, op[0], None, _order(op)))
 
 
 @word("BIDIRECTIONAL_SEQUENCE_LSTM", has_states=True)
 def bidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
     """All steps forward, then backward; put side by side where they are merged."""
-    is_time_major = bool(op.option("time_major", default=True))
+    order = _order(op, default=True)
     cells = _cell(1, (35, 36), auxiliary=40), _cell(18, (37, 38), auxiliary=44)
     aux = op[39] if op.has(39) else None
     has_weights = any(op.has(index) for index in range(40, 48))
     # Without weights of its own, what stands beside x is what the other direction reads.
     other = aux if aux is not None and not has_weights else op[0]
-    forward = _lstm_sequence(
-        op, cells[0], op[0], aux if has_weights else None, is_time_major=is_time_major, is_reverse=False
-    )
-    backward = _lstm_sequence(
-        op, cells[1], other, aux if has_weights else None, is_time_major=is_time_major, is_reverse=True
-    )
-    return _merged(op, forward[0], backward[0], [*forward[1:], *backward[1:]])
+    beside = aux if has_weights else None
+    forward = _lstm_sequence(op, cells[0], op[0], beside, order)
+    return _merged(op, forward, _lstm_sequence(op, cells[1], other, beside, order._replace(is_reverse=True)))
 
 
 @word("SVDF", has_states=True)

@@ -223,11 +223,10 @@ def strided_slice(op: Operator) -> Value:
     if op.option("offset", default=False):
         end = b(Add, begin, end)
     masks = {name: int(op.option(f"{name}_mask")) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    axes = _axes(len(steps), rank, masks)
-    if any(steps[entry] == 0 for _, entry in axes):
+    rows, added = _placed(len(steps), rank, masks)
+    if any(steps[entry] == 0 for _, entry in rows):
         message = "a step is 0"
         raise ShapeError(message)
-    rows = [(axis, entry) for axis, entry in axes]
     if rows:
         told = integers(begin), integers(end)
         if told[0] is not None and told[1] is not None:
@@ -237,48 +236,35 @@ def strided_slice(op: Operator) -> Value:
     shrunk = [axis for axis, entry in rows if masks["shrink_axis"] >> entry & 1]
     if shrunk:
         x = b(Squeeze, x, vector(b, shrunk))
-    added = _added(len(steps), rank, masks)
     return b(Unsqueeze, x, vector(b, added)) if added else x if rows else b(Identity, x)
 
 
-def _axes(count: int, rank: int, masks: dict[str, int]) -> list[tuple[int, int]]:
-    """Which axis each entry is for, as far as it cuts one.
+def _placed(count: int, rank: int, masks: dict[str, int]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Which axis each entry is for, as far as it cuts one; and where the result has new axes.
 
     Raises:
         ShapeError: there are more entries than axes.
     """
-    new = [entry for entry in range(count) if masks["new_axis"] >> entry & 1 and not masks["ellipsis"] >> entry & 1]
-    own = [entry for entry in range(count) if entry not in new and not masks["ellipsis"] >> entry & 1]
-    if len(own) > rank:
-        message = f"{len(own)} entries for {rank} axes"
+    own = sum(not (masks["new_axis"] | masks["ellipsis"]) >> entry & 1 for entry in range(count))
+    if own > rank:
+        message = f"{own} entries for {rank} axes"
         raise ShapeError(message)
-    ellipsis_at = next((entry for entry in range(count) if masks["ellipsis"] >> entry & 1), None)
-    found: list[tuple[int, int]] = []
-    for place, entry in enumerate(own):
-        behind = ellipsis_at is not None and entry > ellipsis_at
-        found.append((rank - len(own) + place if behind else place, entry))
-    return found
-
-
-def _added(count: int, rank: int, masks: dict[str, int]) -> list[int]:
-    """Where the result has new axes."""
-    own = [
-        entry for entry in range(count) if not (masks["new_axis"] >> entry & 1) and not masks["ellipsis"] >> entry & 1
-    ]
-    found: list[int] = []
-    place = 0
-    has_ellipsis = False
+    rows: list[tuple[int, int]] = []
+    added: list[int] = []
+    axis = place = 0
+    left = rank - own
     for entry in range(count):
         if masks["ellipsis"] >> entry & 1:
-            if not has_ellipsis:
-                place += rank - len(own)
-            has_ellipsis = True
+            # A second one stands for nothing.
+            axis, place, left = axis + left, place + left, 0
         elif masks["new_axis"] >> entry & 1:
-            found.append(place)
+            added.append(place)
             place += 1
-        elif not masks["shrink_axis"] >> entry & 1:
-            place += 1
-    return found
+        else:
+            rows.append((axis, entry))
+            axis += 1
+            place += not masks["shrink_axis"] >> entry & 1
+    return rows, added
 
 
 def _cut(
