@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of
-from graphport.ops.dialects.tflite import activation_softmax, tables
+from graphport.ops.dialects.tflite import tables
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.activation import Clip
@@ -18,7 +18,7 @@ from graphport.ops.special import erf
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
-    from graphport.ops.dialects.tflite.tables import Numbers
+    from graphport.ops.dialects.tflite.fixed_point import Numbers
 
 
 def _gelu(op: Operator) -> Value | None:
@@ -61,7 +61,7 @@ GELU(x, *, approximate=False)
 )
 # Both along the last axis.
 ROWS.lower("LOG_SOFTMAX(x) -> LogSoftmax(x)")
-ROWS.lower("SOFTMAX(x, *, beta=0.0) -> Softmax(x if beta == 1 else Mul(x, beta))", first=activation_softmax.softmax)
+ROWS.lower("SOFTMAX(x, *, beta=0.0) -> Softmax(x if beta == 1 else Mul(x, beta))", first=tables.softmax)
 
 
 @word("FAKE_QUANT")

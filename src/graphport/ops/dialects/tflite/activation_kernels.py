@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.dialects.tflite import fixed_point
 from graphport.ops.dialects.tflite.binding import RELU, RELU6, RELU_N1_TO_1
 from graphport.ops.dialects.tflite.fixed_point import shifted, short, times, towards_zero, twice, upper
-from graphport.ops.dialects.tflite.integer_kernels import BYTES, Given, integers
+from graphport.ops.dialects.tflite.integer_kernels import BYTES, Given, integer_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,20 +39,20 @@ def _curve(given: Given, function: Callable[[Numbers, int], Numbers], bits: int,
     return np.clip(found, limits.min, limits.max).astype(given.result[0].numpy)
 
 
-@integers("LOGISTIC", BYTES)
+@integer_kernel("LOGISTIC", BYTES)
 def logistic(given: Given) -> Numbers:
     """Between 0 and 1."""
     return _curve(given, fixed_point.logistic, 23, np.iinfo(given.result[0].numpy).min)
 
 
-@integers("TANH", BYTES)
+@integer_kernel("TANH", BYTES)
 def tanh(given: Given) -> Numbers:
     """Between -1 and 1."""
     limits = np.iinfo(given.result[0].numpy)
     return _curve(given, fixed_point.tanh, 24, (limits.min + limits.max + 1) // 2)
 
 
-@integers("SOFTMAX", BYTES)
+@integer_kernel("SOFTMAX", BYTES)
 def softmax(given: Given) -> Numbers:
     """Along the last axis, of `beta * x`."""
     x = given.stored(0)
@@ -70,7 +70,7 @@ def softmax(given: Given) -> Numbers:
     return np.clip(np.where(is_seen, found, limits.min), limits.min, limits.max).astype(given.result[0].numpy)
 
 
-@integers("HARD_SWISH", BYTES)
+@integer_kernel("HARD_SWISH", BYTES)
 def hard_swish(given: Given) -> Numbers:
     """x times a line from -3 to 3 that is clamped to 0 and 1, in 16 bits."""
     fine = np.float32(1 / 128) * given.scale(0)
@@ -98,14 +98,14 @@ def _with_slope(given: Given, below: float | Numbers) -> Numbers:
     return np.where(x >= 0, twice(x, real), twice(x, below))
 
 
-@integers("LEAKY_RELU")
+@integer_kernel("LEAKY_RELU")
 def leaky_relu(given: Given) -> Numbers:
     """`alpha * x` below zero."""
     alpha = np.float32(given.option("alpha", 0.0))
     return given.clamped(_with_slope(given, float(given.scale(0) * alpha / given.step)))
 
 
-@integers("PRELU", numbers=(0, 1))
+@integer_kernel("PRELU", numbers=(0, 1))
 def prelu(given: Given) -> Numbers:
     """A slope for each element below zero."""
     x, real = given.centred(0), float(given.scale(0)) / float(given.step)
@@ -114,7 +114,7 @@ def prelu(given: Given) -> Numbers:
 
 
 def _register_clip(word: str, activation: int) -> None:
-    @integers(word)
+    @integer_kernel(word)
     def rule(given: Given) -> Numbers:
         return given.clamped(twice(given.centred(0), float(given.scale(0) / given.step)), activation)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ops.dialects.tflite.fixed_point import factors, reciprocal, shifted, times, twice
-from graphport.ops.dialects.tflite.integer_kernels import BYTES, SIGNED, Given, integers
+from graphport.ops.dialects.tflite.integer_kernels import BYTES, SIGNED, Given, integer_kernel
 
 if TYPE_CHECKING:
     from graphport.ops.dialects.tflite.fixed_point import Numbers
@@ -26,19 +26,19 @@ def _added(given: Given, sign: int) -> Numbers:
     return given.clamped(twice(x + sign * y, widest / float(np.float32(1 << bits) * given.step)))
 
 
-@integers("ADD", numbers=(0, 1))
+@integer_kernel("ADD", numbers=(0, 1))
 def add(given: Given) -> Numbers:
     """The sum."""
     return _added(given, 1)
 
 
-@integers("SUB", numbers=(0, 1))
+@integer_kernel("SUB", numbers=(0, 1))
 def sub(given: Given) -> Numbers:
     """The difference."""
     return _added(given, -1)
 
 
-@integers("MUL", numbers=(0, 1))
+@integer_kernel("MUL", numbers=(0, 1))
 def mul(given: Given) -> Numbers:
     """The product."""
     return given.clamped(
@@ -46,7 +46,7 @@ def mul(given: Given) -> Numbers:
     )
 
 
-@integers("ABS", SIGNED)
+@integer_kernel("ABS", SIGNED)
 def absolute(given: Given) -> Numbers:
     """The amount."""
     amount = np.abs(given.centred(0))
@@ -54,7 +54,7 @@ def absolute(given: Given) -> Numbers:
     return given.clamped(amount if is_same else twice(amount, float(given.scale(0) / given.step)))
 
 
-@integers("SQUARED_DIFFERENCE", BYTES, numbers=(0, 1))
+@integer_kernel("SQUARED_DIFFERENCE", BYTES, numbers=(0, 1))
 def squared_difference(given: Given) -> Numbers:
     """The square of the difference."""
     widest = float(2 * max(given.scale(0), given.scale(1)))
@@ -62,7 +62,7 @@ def squared_difference(given: Given) -> Numbers:
     return given.clamped(twice((x - y) ** 2, widest * widest / float(np.float32(1 << 2 * _SQUARED) * given.step)))
 
 
-@integers("DIV", numbers=(0, 1))
+@integer_kernel("DIV", numbers=(0, 1))
 def div(given: Given) -> Numbers:
     """The quotient by a reciprocal: shifts beyond 31 bits move by what is left of them, as processors do."""
     x, y = np.broadcast_arrays(given.centred(0), given.centred(1))

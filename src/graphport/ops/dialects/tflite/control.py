@@ -45,7 +45,7 @@ def _checked(body: object, name: str, count: int, results: int) -> Graph:
     return body
 
 
-def _own(b: Builder, body: Graph, values: Sequence[Value]) -> list[Value]:
+def own_results(b: Builder, body: Graph, values: Sequence[Value]) -> list[Value]:
     """Results that the body computes itself, each once, which is all that it may return."""
     op = OpBuilder(Builder(b.inference, body, origin=b.origin, stem=b.stem))
     found: list[Value] = []
@@ -92,7 +92,7 @@ def _case(
     if b.graph is not None:
         b.graph.share_names(otherwise)
     inside = Builder(b.inference, otherwise, count=b.count, origin=b.origin, stem=b.stem)
-    otherwise.set_outputs(_own(inside, otherwise, _case(inside, number, bodies[1:], operands, first + 1)))
+    otherwise.set_outputs(own_results(inside, otherwise, _case(inside, number, bodies[1:], operands, first + 1)))
     return b.results(If, b.count, is_this, then_branch=_branch(b, bodies[0], operands), else_branch=otherwise)
 
 
@@ -104,7 +104,7 @@ def _branch(b: Builder, body: Graph, operands: Sequence[Value]) -> Graph:
         returned = [outer if value is inner else value for value in returned]
         inner.replace_uses(outer)
         branch.remove_input(inner)
-    branch.set_outputs(_own(b, branch, returned))
+    branch.set_outputs(own_results(b, branch, returned))
     return branch
 
 
@@ -125,7 +125,7 @@ def while_(op: Operator) -> tuple[Value, ...]:
     inside = Builder(b.inference, twin, origin=b.origin, stem=b.stem)
     (again,) = inlined(inside, condition, returned)
     again = _scalar(OpBuilder(inside), again)
-    twin.set_outputs(_own(b, twin, [again, *returned]))
+    twin.set_outputs(own_results(b, twin, [again, *returned]))
     (begins,) = inlined(b, condition, operands)
     return b.results(Loop, len(operands), None, _scalar(OpBuilder(b), begins), *operands, body=twin)
 

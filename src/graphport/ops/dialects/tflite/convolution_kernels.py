@@ -1,4 +1,4 @@
-"""Convolutions of integers, as LiteRT's reference kernels round them."""
+"""Convolutions of integers, as LiteRT's reference kernels round them, and what their windows see."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ops.declare import ShapeError
-from graphport.ops.dialects.tflite.integer_kernels import Given, integers
-from graphport.ops.dialects.tflite.windows import patches
+from graphport.ops.dialects.tflite.integer_kernels import Given, integer_kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ops.dialects.tflite.fixed_point import Numbers
+    from graphport.ops.dialects.tflite.integer_kernels import Given
 
 
 def _filters(given: Given, axis: int) -> Numbers:
@@ -30,7 +32,7 @@ def _rounded(given: Given, sums: Numbers, x: int, bias: int) -> Numbers:
     return given.clamped(given.of_sums(whole, given.factor(x, 1), bias))
 
 
-@integers("CONV_2D")
+@integer_kernel("CONV_2D")
 def conv_2d(given: Given) -> Numbers:
     """Sums over windows, rounded twice."""
     x, w = given.centred(0).astype(np.float64), _filters(given, 0)
@@ -48,7 +50,7 @@ def conv_2d(given: Given) -> Numbers:
     return _rounded(given, np.concatenate(each, axis=3), 0, 2)
 
 
-@integers("DEPTHWISE_CONV_2D")
+@integer_kernel("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(given: Given) -> Numbers:
     """Sums over windows of each channel, rounded twice."""
     x, w = given.centred(0).astype(np.float64), _filters(given, 3)
@@ -58,7 +60,7 @@ def depthwise_conv_2d(given: Given) -> Numbers:
     return _rounded(given, sums.reshape(*sums.shape[:3], -1), 0, 2)
 
 
-@integers("TRANSPOSE_CONV", numbers=(2,))
+@integer_kernel("TRANSPOSE_CONV", numbers=(2,))
 def transpose_conv(given: Given) -> Numbers:
     """What each element spreads, added up, and rounded twice."""
     x, w = given.centred(2).astype(np.float64), _filters(given, 0)
@@ -75,3 +77,18 @@ def transpose_conv(given: Given) -> Numbers:
     begins = [max(0, f - out) // 2 for f, out in zip(full, wanted, strict=True)]
     cut = sums[:, begins[0] : begins[0] + wanted[0], begins[1] : begins[1] + wanted[1]]
     return _rounded(given, cut, 2, 3)
+
+
+def patches(given: Given, x: Numbers, kernel: Sequence[int]) -> Numbers:
+    """What a window sees at each place: [batch, rows, columns, channels, rows of the window, its columns]."""
+    strides = [int(given.option(f"stride_{axis}", 1)) for axis in "hw"]
+    gaps = [int(given.option(f"dilation_{axis}_factor", 1)) or 1 for axis in "hw"]
+    reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
+    if given.option("padding") == 0:
+        more = [max(0, (-(-n // s) - 1) * s + r - n) for n, s, r in zip(x.shape[1:3], strides, reach, strict=True)]
+        x = np.pad(x, ((0, 0), *((m // 2, m - m // 2) for m in more), (0, 0)))
+    if any(n < r for n, r in zip(x.shape[1:3], reach, strict=True)):
+        message = f"a window of {reach} is larger than the {list(x.shape[1:3])} that it slides over"
+        raise ShapeError(message)
+    seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(1, 2))  # type: ignore[call-overload]
+    return seen[:, :: strides[0], :: strides[1], :, :: gaps[0], :: gaps[1]]

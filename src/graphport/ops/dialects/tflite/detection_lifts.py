@@ -1,7 +1,8 @@
-"""Suppression of boxes in TFLite: of each class of each image on its own."""
+"""Suppression of boxes, of each class of each image on its own, and regions of images in TFLite."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -9,13 +10,21 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.operands import sizes
+from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, transposed, vector
 from graphport.ops.dialects.tflite.emitting import cast_to, ints, shaped
-from graphport.ops.views.detection import NonMaxSuppressionView
+from graphport.ops.pages.activation import Relu
+from graphport.ops.pages.arithmetic import Abs, Add, Floor, Max, Min, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, LessOrEqual
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean
+from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.views.detection import NonMaxSuppressionView, RoiAlignView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _MOST_CLASSES = 256
@@ -57,3 +66,75 @@ def _corners(b: Builder, boxes: Value) -> Value:
     half = [emit(b, "MUL", each, 0.5) for each in (width, height)]
     pairs = [emit(b, word, *pair) for word in ("SUB", "ADD") for pair in ((y, half[1]), (x, half[0]))]
     return emit(b, "CONCATENATION", *pairs, axis=2)
+
+
+@RoiAlignView.lift("tflite")
+def lift_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
+    """Means of points in cells, each of which mixes four pixels: rows times the image times columns."""
+    if not op.sampling_ratio:
+        message = "as many points as the region has pixels"
+        raise UnsupportedError(message, help="a sampling_ratio is written")
+    if dtype_of(op.x) is not DType.FLOAT32:
+        return None
+    height, width = sizes(b.dims(op.x)[2:], "the image")
+    shift = 0.5 if op.coordinate_transformation_mode == "half_pixel" else 0.0
+    corners = b(Sub, b(Mul, op.rois, b.like(op.rois, op.spatial_scale)), b.like(op.rois, shift))
+    left, top, right, bottom = (b(Gather, corners, b.constant(np.array([place])), axis=1) for place in range(4))
+    sides = [b(Sub, far, near) for near, far in ((top, bottom), (left, right))]
+    if not shift:
+        sides = [b(Max, side, b.like(side, 1)) for side in sides]
+    each = op.sampling_ratio
+    rows = _points(b, top, sides[0], op.output_height * each, height)
+    columns = _points(b, left, sides[1], op.output_width * each, width)
+    images = b(Gather, op.x, op.batch_indices, axis=0)
+    if op.mode == "avg":
+        cells = (
+            _averaging_weights(b, rows, op.output_height, height),
+            _averaging_weights(b, columns, op.output_width, width),
+        )
+        return (_weighted(b, images, *cells),)
+    # The largest of the four pixels around a point, each times its share: of each pair the matrices pick one pixel.
+    corners = [_weighted(b, images, *pair) for pair in product(_sides(b, rows, height), _sides(b, columns, width))]
+    (channels,) = sizes(b.dims(op.x)[1:2], "the channels")
+    shape = (-1, channels, op.output_height, each, op.output_width, each)
+    return (b(ReduceMax, reshaped(b, b(Max, *corners), shape), vector(b, [3, 5]), keepdims=0),)
+
+
+def _weighted(b: Builder, images: Value, rows: Value, columns: Value) -> Value:
+    """Rows times the image times columns.  Shapes: [R, C, H, W], [R, h, H], [R, w, W] → [R, C, h, w]."""
+    mixed = b(MatMul, b(Unsqueeze, rows, vector(b, [1])), images)
+    return b(MatMul, mixed, b(Unsqueeze, transposed(b, columns, (0, 2, 1)), vector(b, [1])))
+
+
+def _points(b: Builder, start: Value, side: Value, count: int, n: int) -> tuple[Value, Value]:
+    """Points in the middle of equal parts of a side, brought into `n` pixels, and whether they lie there.
+
+    Shapes: start, side [R, 1] → [R, count, 1] twice.
+    """
+    steps = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(count)
+    points = b(Add, start, b(Mul, side, b.constant(steps[None])))
+    is_inside = b(And, b(LessOrEqual, b.like(points, -1), points), b(LessOrEqual, points, b.like(points, n)))
+    kept = b(Min, b(Max, points, b.like(points, 0)), b.like(points, n - 1))
+    found = (kept, cast(b, is_inside, DType.FLOAT32))
+    return b(Unsqueeze, found[0], vector(b, [2])), b(Unsqueeze, found[1], vector(b, [2]))
+
+
+def _averaging_weights(b: Builder, points: tuple[Value, Value], cells: int, n: int) -> Value:
+    """What each of `n` pixels weighs in each cell: [R, cells, n]."""
+    place, is_inside = points
+    apart = b(Sub, place, b.constant(np.arange(n, dtype=np.float32)))
+    weights = b(Mul, b(Relu, b(Sub, b.like(apart, 1), b(Abs, apart))), is_inside)
+    (count,) = sizes(b.dims(place)[1:2], "the points")
+    return b(ReduceMean, reshaped(b, weights, (-1, cells, count // cells, n)), vector(b, [2]), keepdims=0)
+
+
+def _sides(b: Builder, points: tuple[Value, Value], n: int) -> list[Value]:
+    """The pixel in front of each point times its share, and the one behind: [R, count, n] twice."""
+    place, is_inside = points
+    pixels, low = b.constant(np.arange(n, dtype=np.float32)), b(Floor, place)
+    far = b(Sub, place, low)
+    found: list[Value] = []
+    high = b(Min, b(Add, low, b.like(low, 1)), b.like(low, n - 1))
+    for pixel, share in ((low, b(Sub, b.like(far, 1), far)), (high, far)):
+        found.append(b(Mul, cast(b, b(Equal, pixel, pixels), DType.FLOAT32), b(Mul, share, is_inside)))
+    return found

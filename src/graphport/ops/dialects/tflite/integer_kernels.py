@@ -112,7 +112,7 @@ class Given:
         return np.clip(steps + self.zero, low, high).astype(self.result[0].numpy)
 
 
-def integers(word: str, types: frozenset[DType] = ALL, numbers: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
+def integer_kernel(word: str, types: frozenset[DType] = ALL, numbers: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
     """Register an integer kernel.
 
     Args:

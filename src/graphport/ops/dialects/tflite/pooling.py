@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphport.ops.dialects.tflite.binding import Operator, first, last, pads_of, window, word
+from graphport.ops.dialects.tflite.convolution_kernels import patches
+from graphport.ops.dialects.tflite.fixed_point import quotient
+from graphport.ops.dialects.tflite.integer_kernels import Given, integer_kernel
 from graphport.ops.pages.arithmetic import Mul, Sqrt
 from graphport.ops.pages.pooling import AveragePool, MaxPool
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.declare import Page
+    from graphport.ops.dialects.tflite.fixed_point import Numbers
 
 
 def _pooled(op: Operator, page: Page, x: Value) -> Value:
@@ -37,3 +43,13 @@ def l2_pool_2d(op: Operator) -> Value:
     """The root of the mean of the squares."""
     b, x = op.b, op[0]
     return last(b, b(Sqrt, _pooled(op, AveragePool, b(Mul, x, x))))
+
+
+@integer_kernel("AVERAGE_POOL_2D")
+def average_pool_2d_of_integers(given: Given) -> Numbers:
+    """The mean of the stored numbers inside, halves away from zero: of these, not of what they stand for."""
+    kernel = int(given.option("filter_height", 1)), int(given.option("filter_width", 1))
+    x = given.stored(0)
+    total = patches(given, x, kernel).sum(axis=(4, 5))
+    count = patches(given, np.ones_like(x), kernel).sum(axis=(4, 5))
+    return given.clamped(quotient(total, count) - given.zero)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.declare import exact
+from graphport.ops.dialects.tflite.binding import DIALECT, Operator, Quantization, word
+from graphport.ops.dialects.tflite.fixed_point import twice
+from graphport.ops.dialects.tflite.integer_kernels import ALL, Given
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, requantized, rounded_twice
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
+    from collections.abc import Sequence
+    from typing import Any
+
+    from graphport.ir.graph import Node, Value
+    from graphport.ops.dialects.tflite.fixed_point import Numbers
 
 
 @word("QUANTIZE", layout="any")
@@ -30,3 +39,25 @@ def quantize(op: Operator) -> Value:
 ROWS.lower("DEQUANTIZE(x) -> cast(x, float32)", layout="any")
 # A sparse constant as a dense one, which it is as soon as it is read.
 ROWS.lower("DENSIFY(x) -> Identity(x)", moves=True)
+
+
+def _is_taken(node: Node) -> bool:
+    told = cast("Sequence[Quantization | None]", node.attributes.get("quantized_results") or (None,))[0]
+    return told is not None and told[1] < 0 and told[0] in ALL
+
+
+@exact(DIALECT, "QUANTIZE", when=_is_taken)
+def quantized_steps(
+    x: Numbers,
+    *,
+    quantized: Sequence[Quantization | None] = (),
+    quantized_results: Sequence[Quantization] = (),
+    **options: Any,
+) -> Numbers:
+    """Reals in steps, halves away from zero; integers in other steps, rounded twice."""
+    given = Given([x], options, quantized or (None,), quantized_results[0])
+    if given.quantized[0] is not None:
+        return given.clamped(twice(given.centred(0), float(given.scale(0)) / float(given.step)))
+    quotient = np.where(np.isnan(x), 0, x.astype(np.float32) / given.step).astype(np.float64)
+    steps = np.trunc(quotient + np.copysign(0.5, quotient))
+    return given.clamped(np.clip(steps, -(1 << 40), 1 << 40).astype(np.int64))

@@ -10,7 +10,7 @@ from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
 from graphport.ops.dialects.tflite.binding import Operator, word
-from graphport.ops.dialects.tflite.reduction_product import product
+from graphport.ops.dialects.tflite.reduction_integers import product
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, rounded_twice
 from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK

@@ -9,6 +9,8 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, integers, scalar, vector
+from graphport.ops.dialects.tflite.fixed_point import quotient
+from graphport.ops.dialects.tflite.integer_kernels import SIGNED, Given, integer_kernel
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Less
 from graphport.ops.pages.indexing import Gather
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.dialects.tflite.binding import Operator
-    from graphport.ops.dialects.tflite.integer_kernels import Given
-    from graphport.ops.dialects.tflite.tables import Numbers
+    from graphport.ops.dialects.tflite.fixed_point import Numbers
+
 
 UNIT = 1024
 _FAR = 1 / 512
@@ -103,3 +105,14 @@ def _bilinear(b: Builder, x: Value, axis: int, n: int, count: int, coordinates: 
     share = shares.astype(np.int32).reshape(-1, *[1] * (3 - axis))
     parts = [b(Gather, x, vector(b, indices.tolist()), axis=axis) for indices in (lower, upper)]
     return b(Add, b(Mul, parts[0], b.constant(UNIT - share)), b(Mul, parts[1], b.constant(share)))
+
+
+@integer_kernel("RESIZE_BILINEAR", SIGNED)
+def resize_bilinear(given: Given) -> Numbers:
+    """Linear between the two nearest along height and width, halves away from zero, of the stored numbers."""
+    x = given.stored(0)
+    for axis, count in zip((1, 2), given.stored(1).reshape(-1).tolist(), strict=True):
+        lower, upper, shares = neighbours(x.shape[axis], count, coordinates_of(given))
+        share = shares.reshape(-1, *[1] * (3 - axis))
+        x = np.take(x, lower, axis) * (UNIT - share) + np.take(x, upper, axis) * share
+    return given.clamped(quotient(x, UNIT * UNIT) - given.zero)

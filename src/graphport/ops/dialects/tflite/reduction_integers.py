@@ -1,4 +1,4 @@
-"""Products of integers along axes as LiteRT's kernels compute them: every partial product is rounded."""
+"""Reductions of integers along axes, as LiteRT's kernels round them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, integers, reshaped, transposed, vector
-from graphport.ops.dialects.tflite.fixed_point import in_fifteen_bits
+from graphport.ops.dialects.tflite.fixed_point import factors, in_fifteen_bits, shifted, times, twice
+from graphport.ops.dialects.tflite.integer_kernels import BYTES, Given, integer_kernel
 from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Sub
 from graphport.ops.pages.indexing import Slice
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.dialects.tflite.binding import Operator
+    from graphport.ops.dialects.tflite.fixed_point import Numbers
+
 
 _SIGNED = frozenset((DType.INT8, DType.INT16))
 _MOST_FACTORS = 64
@@ -58,3 +61,28 @@ def product(op: Operator) -> Value | None:
     if op.option("keep_dims", default=False):
         result = [1 if axis in reduced else n for axis, n in enumerate(extents)]
     return cast(b, reshaped(b, inside, result), wanted[0])
+
+
+def _total(given: Given, x: Numbers) -> tuple[Numbers, int]:
+    """Sums over axes, and of how many."""
+    axes = tuple(sorted({int(axis) % x.ndim for axis in given.stored(1).reshape(-1)}))
+    count = int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    return x.sum(axis=axes, keepdims=bool(given.option("keep_dims", default=False))), count
+
+
+@integer_kernel("MEAN")
+def mean(given: Given) -> Numbers:
+    """The mean over axes: the factor is divided by their count, not the sum."""
+    total, count = _total(given, given.centred(0))
+    factor, exponent = (int(each) for each in factors(float(given.scale(0)) / float(given.step)))
+    bits = min(count.bit_length() - 1, 32, 31 + exponent)
+    exponent -= bits
+    return given.clamped(shifted(times(total << max(exponent, 0), (factor << bits) // count), max(-exponent, 0)))
+
+
+@integer_kernel("SUM", BYTES)
+def add_up(given: Given) -> Numbers:
+    """The sum over axes; signed bytes are read as if they had no sign, and so is the result limited."""
+    total, _ = _total(given, given.stored(0) % 256 - given.quantization(0)[3][0])
+    steps = twice(total, float(given.scale(0)) / float(given.step)) + given.zero
+    return np.clip(steps, 0, 255).astype(np.uint8).view(given.result[0].numpy)
