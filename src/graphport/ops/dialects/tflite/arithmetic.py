@@ -185,9 +185,6 @@ def cast_(op: Operator) -> Value:
         message = "it does not say to which type"
         raise UnsupportedError(message)
     own = dtype_of(x)
-    if own.kind == "c" or dtype.kind == "c":
-        message = f"there are no numbers of type {own if own.kind == 'c' else dtype}"
-        raise UnsupportedError(message)
     if own in _REALS and dtype in _SATURATED:
         return _saturated(b, cast(b, x, DType.FLOAT32), dtype)
     return b(Cast, x, to=dtype)

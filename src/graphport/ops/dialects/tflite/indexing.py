@@ -141,9 +141,7 @@ def dynamic_update_slice(op: Operator) -> Value:
     room = [n - k for n, k in zip(dims, own, strict=True)]
     starts = b(Max, b(Min, starts, vector(b, room)), vector(b, [0] * len(room)))
     strides = [int(np.prod(dims[axis + 1 :], dtype=np.int64)) for axis in range(len(dims))]
-    grid = np.zeros(bounded(own), np.int64)
-    for axis, stride in enumerate(strides):
-        grid += (np.arange(own[axis]) * stride).reshape(-1, *[1] * (len(own) - axis - 1))
+    grid = np.ravel_multi_index(np.indices(bounded(own)), dims) if dims else np.zeros(1, np.int64)
     at = b(ReduceSum, b(Mul, starts, vector(b, strides)), keepdims=1)
     places = b(Add, vector(b, grid.reshape(-1).tolist()), at)
     flat = b(ScatterElements, b(Reshape, x, vector(b, [-1])), places, b(Reshape, update, vector(b, [-1])))

@@ -108,7 +108,7 @@ def stablehlo_gather(op: Operator) -> Value:
     strides = _strides(dims)
     steps = vector(b, [strides[axis] for axis in windows.axes])
     first = b(ReduceSum, b(Mul, starts, steps), vector(b, [-1]), keepdims=1)
-    offsets = sum((_grid(windows, axis) * strides[axis] for axis in range(len(dims))), np.zeros(1, np.int64))
+    offsets = np.ravel_multi_index(np.indices(bounded(extents)), dims).reshape(-1) if dims else np.zeros(1, np.int64)
     found = b(Gather, reshaped(b, op.raw(0), (-1,)), b(Add, first, vector(b, offsets.tolist())), axis=0)
     return transposed(b, reshaped(b, found, windows.shape()), windows.order())
 

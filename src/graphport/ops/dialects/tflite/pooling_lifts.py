@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -120,13 +121,11 @@ def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
 
 
 def _sum(b: Builder, x: Value, slid: Window) -> Value:
-    total: Value | None = None
-    for _, found in _cells(b, x, slid, 0.0):
-        total = found if total is None else emit(b, "ADD", total, found)
-    if total is None:
+    cells = [found for _, found in _cells(b, x, slid, 0.0)]
+    if not cells:
         message = "a window without cells"
         raise UnsupportedError(message)
-    return total
+    return reduce(partial(emit, b, "ADD"), cells)
 
 
 def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:

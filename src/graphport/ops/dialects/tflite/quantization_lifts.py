@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -166,20 +167,18 @@ def _by_row(b: Builder, parameter: Value | None, a: Value) -> Value | None:
 def _product(b: Builder, left: Value, right: Value) -> Value:
     """The product of integers below 2^8 that stand in float32, exactly: so many at once as it holds."""
     (inner,) = sizes(b.dims(left)[-1:], "the inner extent")
-    total: Value | None = None
-    for start in range(0, inner, _MOST_EXACT):
-        end = min(inner, start + _MOST_EXACT)
-        parts = [left, right]
-        if inner > _MOST_EXACT:
-            bounds = vector(b, [start]), vector(b, [end])
-            axes = len(b.dims(left)) - 1, max(0, len(b.dims(right)) - 2)
-            parts = [b(Slice, x, *bounds, vector(b, [axis])) for x, axis in zip(parts, axes, strict=True)]
-        part = b(Cast, b(MatMul, *parts), to=DType.INT32)
-        total = part if total is None else b(arithmetic.Add, total, part)
-    if total is None:
+    if not inner:
         message = "a product over nothing"
         raise UnsupportedError(message)
-    return total
+    products: list[Value] = []
+    for start in range(0, inner, _MOST_EXACT):
+        parts = [left, right]
+        if inner > _MOST_EXACT:
+            bounds = vector(b, [start]), vector(b, [min(inner, start + _MOST_EXACT)])
+            axes = len(b.dims(left)) - 1, max(0, len(b.dims(right)) - 2)
+            parts = [b(Slice, x, *bounds, vector(b, [axis])) for x, axis in zip(parts, axes, strict=True)]
+        products.append(b(Cast, b(MatMul, *parts), to=DType.INT32))
+    return reduce(partial(b, arithmetic.Add), products)
 
 
 @MatMulInteger.lift("tflite")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -46,14 +47,8 @@ def product(op: Operator) -> Value | None:
     step = float(np.float32(told[2][0])) ** count / float(np.float32(wanted[2][0]))
     factor = b.constant(np.float64(in_fifteen_bits(step ** (1 / count))))
     half, last = b.constant(np.float64(0.5)), vector(b, [len(result)])
-    total: Value | None = None
-    for place in range(count):
-        each = b(Slice, rows, vector(b, [place]), vector(b, [place + 1]), last)
-        if total is not None:
-            each = b(Floor, b(Add, b(Mul, b(Mul, total, each), factor), half))
-        total = each
-    if total is None:
-        return None
+    columns = [b(Slice, rows, vector(b, [place]), vector(b, [place + 1]), last) for place in range(count)]
+    total = reduce(lambda total, each: b(Floor, b(Add, b(Mul, b(Mul, total, each), factor), half)), columns)
     steps = b(Add, b(Floor, b(Add, b(Mul, total, factor), half)), b.constant(np.float64(wanted[3][0])))
     limits = np.iinfo(wanted[0].numpy)
     inside = b(Min, b(Max, steps, b.constant(np.float64(limits.min))), b.constant(np.float64(limits.max)))

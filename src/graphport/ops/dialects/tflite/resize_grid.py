@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.affine_grid import affine_grid_by_matrix
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Abs, Add, Floor, Max, Min, Mod, Mul, Round, Sub
@@ -44,16 +44,14 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
         for column, n in zip(columns, space, strict=True)
     ]
     reads = [_shares(b, spot, op.mode) for spot in spots]
-    total: Value | None = None
+    parts: list[Value] = []
     for corner in product(*reads):
         picked = _read(b, rows, [place for place, _ in corner], space, op.padding_mode, aligned=bool(op.align_corners))
-        share: Value | None = None
-        for _, part in corner:
-            share = part if share is None or part is None else b(Mul, share, part)
-        picked = picked if share is None else b(Mul, picked, b(Unsqueeze, share, vector(b, [2])))
-        total = picked if total is None else b(Add, total, picked)
-    if total is None:
-        return None
+        shares = [part for _, part in corner if part is not None]
+        if shares:
+            picked = b(Mul, picked, b(Unsqueeze, reduce(partial(b, Mul), shares), vector(b, [2])))
+        parts.append(picked)
+    total = reduce(partial(b, Add), parts)
     y = reshaped(b, total, (batch, *places, channels))
     return (transposed(b, y, (0, len(places) + 1, *range(1, len(places) + 1))),)
 
@@ -114,21 +112,17 @@ def _read(
     b: Builder, rows: Value, coordinates: Sequence[Value], space: Sequence[int], padding: str, *, aligned: bool
 ) -> Value:
     """What stands at whole places [batch, count]; zeros outside, or what is nearest."""
-    inside: Value | None = None
-    flat: Value | None = None
+    inside: list[Value] = []
+    flat: list[Value] = []
     for spot, n in zip(coordinates, space, strict=True):
         place = _reflected(b, spot, n, aligned=aligned) if padding == "reflection" else spot
-        is_in = b(And, b(LessOrEqual, _real(b, 0), place), b(Less, place, _real(b, n - 0.5)))
-        inside = is_in if inside is None else b(And, inside, is_in)
+        inside.append(b(And, b(LessOrEqual, _real(b, 0), place), b(Less, place, _real(b, n - 0.5))))
         kept = cast(b, b(Max, b(Min, place, _real(b, n - 1)), _real(b, 0)), DType.INT64)
-        flat = kept if flat is None else b(Add, b(Mul, flat, b.constant(np.asarray(n, np.int64))), kept)
-    if inside is None or flat is None:
-        message = "an image without axes"
-        raise UnsupportedError(message)
-    found = b(GatherND, rows, b(Unsqueeze, flat, vector(b, [2])), batch_dims=1)
+        flat = [b(Add, b(Mul, before, b.constant(np.asarray(n, np.int64))), kept) for before in flat] or [kept]
+    found = b(GatherND, rows, b(Unsqueeze, flat[0], vector(b, [2])), batch_dims=1)
     if padding != "zeros":
         return found
-    return b(Where, b(Unsqueeze, inside, vector(b, [2])), found, _real(b, 0))
+    return b(Where, b(Unsqueeze, reduce(partial(b, And), inside), vector(b, [2])), found, _real(b, 0))
 
 
 AffineGrid.lift("tflite")(affine_grid_by_matrix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,16 +144,13 @@ def _weights(b: Builder, at: Value, n: int, scale: Value, stated: Sampling) -> V
         inside = emit(b, "MINIMUM", emit(b, "MAXIMUM", row, 0.0), float(n - 1))
         return _tent(b, emit(b, "ABS", emit(b, "SUB", inside, column)))
     base = emit(b, "FLOOR", row)
-    total: Value | None = None
+    parts: list[Value] = []
     for tap in range(-1, 3):
         place = emit(b, "ADD", base, float(tap))
         weight = _cubic(b, emit(b, "ABS", emit(b, "SUB", row, place)), stated.a)
         kept = place if stated.excludes_outside else emit(b, "MINIMUM", emit(b, "MAXIMUM", place, 0.0), float(n - 1))
-        hit = cast_to(b, emit(b, "EQUAL", kept, column), DType.FLOAT32)
-        part = emit(b, "MUL", hit, weight)
-        total = part if total is None else emit(b, "ADD", total, part)
-    if total is None:
-        raise UnsupportedError
+        parts.append(emit(b, "MUL", cast_to(b, emit(b, "EQUAL", kept, column), DType.FLOAT32), weight))
+    total = reduce(partial(emit, b, "ADD"), parts)
     return total if not stated.excludes_outside else _shares(b, total)
 
 

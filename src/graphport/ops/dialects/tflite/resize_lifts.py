@@ -51,27 +51,21 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
             axes, scales = _scaled(b, op.x, axes, scales)
         elif wanted is not None:
             axes, wanted = _changed(b, op.x, axes, wanted)
-    given = scales if is_there(scales) else wanted
-    if given is not None and reals(given) is None:
-        if op.keep_aspect_ratio_policy != "stretch":
-            message = "how lengths go together must be known"
-            raise UnsupportedError(message)
-        region = Region(roi if is_there(roi) else None, op.extrapolation_value)
-        return (resized_later(b, op.x, given, axes, stated, region, is_scale=given is scales),)
-    plain = _by_word(b, op.x, (scales, wanted), stated, axes, op.keep_aspect_ratio_policy)
+    given, policy = scales if is_there(scales) else wanted, op.keep_aspect_ratio_policy
+    region = Region(roi if is_there(roi) else None, op.extrapolation_value)
+    is_later = given is not None and reals(given) is None
+    if is_later and policy != "stretch":
+        message = "how lengths go together must be known"
+        raise UnsupportedError(message)
+    plain = None if is_later else _by_word(b, op.x, (scales, wanted), stated, axes, policy)
     if plain is not None:
         return plain
-    if roi is not None and is_there(roi):
-        if reals(roi) is None:
-            if given is None or op.keep_aspect_ratio_policy != "stretch":
-                return None
-            region = Region(roi, op.extrapolation_value)
-            return (resized_later(b, op.x, given, axes, stated, region, is_scale=given is scales),)
-    elif op.coordinate_transformation_mode == "tf_crop_and_resize":
+    if given is not None and (is_later or (region.roi is not None and reals(roi) is None and policy == "stretch")):
+        return (resized_later(b, op.x, given, axes, stated, region, is_scale=given is scales),)
+    is_cropped = op.coordinate_transformation_mode == "tf_crop_and_resize"
+    if is_cropped and (region.roi is None or reals(roi) is None):
         return None
-    given = (roi, scales, wanted)
-    policy = op.keep_aspect_ratio_policy
-    return (resized_by_axes(b, op.x, given, stated, axes, policy, op.extrapolation_value),)
+    return (resized_by_axes(b, op.x, (roi, scales, wanted), stated, axes, policy, op.extrapolation_value),)
 
 
 def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:
