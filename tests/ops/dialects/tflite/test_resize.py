@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.budget import OverBudgetError
-from graphport.ops.dialects.tflite.resize_short import neighbours
+from graphport.ops.dialects.tflite.resize import neighbours
 
 
 def test_as_many_places_as_a_file_names_are_asked_for_first():

@@ -1,4 +1,4 @@
-"""Convolutions and images in TFLite: their channels are last there."""
+"""Convolutions and images in TFLite: their channels are last there, and none read at places that are computed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import dtype_of, sizes, vector
+from graphport.ops.dialects.operands import dtype_of, reshaped, sizes, vector
 from graphport.ops.dialects.tflite.emitting import (
     ints,
     lengths_of,
@@ -19,14 +21,16 @@ from graphport.ops.dialects.tflite.emitting import (
     transposed_constant,
     zeros,
 )
+from graphport.ops.dialects.tflite.rows import REALS
 from graphport.ops.dialects.windows import transposed_window_of, window_options
-from graphport.ops.pages.convolution import ConvTranspose
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.pages.convolution.window import same_pads, window
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reshape import Unsqueeze
 from graphport.ops.pages.reshape.pieces import Concat
-from graphport.ops.views.convolution import ConvTransposeView, ConvView
-from graphport.ops.views.normalization import LRNView
+from graphport.ops.pages.resize import GridSample
+from graphport.ops.views.convolution import ConvTransposeView, ConvView, DeformConvView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE, _VOLUME = 4, 5
@@ -234,25 +239,62 @@ def _with_gaps(b: Builder, w: Value, gaps: Sequence[int]) -> Value:
     return emit(b, "SLICE", w, ints(b, [0] * len(dims)), ints(b, lengths))
 
 
-@lift_reals(DepthToSpace)
-def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
-    if mode != "DCR":
-        batch, channels, height, width = sizes(b.dims(input), "the image")
-        c = channels // blocksize**2
-        parts = shaped(b, input, (batch, c, blocksize, blocksize, height, width))
-        moved = transposed_constant(b, parts, (0, 1, 4, 2, 5, 3))
-        return (shaped(b, moved, (batch, c, height * blocksize, width * blocksize)),)
-    return (first(b, emit(b, "DEPTH_TO_SPACE", last(b, input), block_size=blocksize)),)
+def _by_channels(b: Builder, x: Value, blocksize: int) -> Value:
+    """Channels as squares of the image, where those of one square lie apart."""
+    batch, channels, height, width = sizes(b.dims(x), "the image")
+    c = channels // blocksize**2
+    parts = shaped(b, x, (batch, c, blocksize, blocksize, height, width))
+    moved = transposed_constant(b, parts, (0, 1, 4, 2, 5, 3))
+    return shaped(b, moved, (batch, c, height * blocksize, width * blocksize))
 
 
-@lift_reals(SpaceToDepth)
-def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
-    return (first(b, emit(b, "SPACE_TO_DEPTH", last(b, input), block_size=blocksize)),)
+REALS.having(by_channels=_by_channels, first=first, last=last).lift("""
+DepthToSpace
+    -> mode == "DCR": first(DEPTH_TO_SPACE(last(input), block_size=blocksize))
+    -> by_channels(input, blocksize)
+SpaceToDepth -> first(SPACE_TO_DEPTH(last(input), block_size=blocksize))
+LRN
+    -> size % 2 == 1 and rank(x) == 4:
+       first(LOCAL_RESPONSE_NORMALIZATION(last(x), radius=size // 2, alpha=alpha / size, beta=beta, bias=bias))
+""")
 
 
-@lift_reals(LRNView)
-def lift_lrn(b: Builder, op: LRNView) -> Lifted:
-    if op.size % 2 == 0 or len(b.dims(op.x)) != _IMAGE:
+@DeformConvView.lift("tflite")
+def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
+    """A convolution of single pixels over what is sampled for each entry of the window, which are channels then.
+
+    Each group of offsets samples its channels as an image of its own.
+    """
+    if len(b.dims(op.x)) != _IMAGE:
+        message = f"a window over {len(b.dims(op.x)) - 2} axes"
+        raise UnsupportedError(message)
+    if dtype_of(op.x) is not DType.FLOAT32:
         return None
-    stated = {"radius": op.size // 2, "alpha": op.alpha / op.size, "beta": op.beta, "bias": op.bias}
-    return (first(b, emit(b, "LOCAL_RESPONSE_NORMALIZATION", last(b, op.x), **stated)),)
+    batch, channels, height, width = sizes(b.dims(op.x), "the image")
+    maps, own, *kernel = sizes(b.dims(op.w), "the filters")
+    slid = window((height, width), kernel, dilations=op.dilations, pads=op.pads, strides=op.strides)
+    out, taps, parts = sizes(slid.lengths, "the result"), prod(kernel), batch * op.offset_group
+    moved = reshaped(b, op.offset, (parts, taps, 2, *out))
+    spots: list[Value] = []
+    # The grid has columns first, offsets have rows first.
+    for axis in (1, 0):
+        begin = sizes(slid.pads[axis], "padding")[0]
+        along = np.arange(out[axis]) * slid.strides[axis] - begin
+        first = along[None] + (np.indices(kernel)[axis].reshape(-1) * slid.dilations[axis])[:, None]
+        places = b.constant(first.astype(np.float32)[:, :, None] if axis == 0 else first.astype(np.float32)[:, None])
+        at = b(Add, b(Gather, moved, b.constant(np.int64(axis)), axis=2), places)
+        # Pixels in the units of the grid, in which the image reaches from -1 to 1.
+        n = (height, width)[axis]
+        unit = b(Add, b(Mul, at, b.like(at, 2 / n)), b.like(at, 1 / n - 1))
+        spots.append(reshaped(b, unit, (parts, taps * out[0], out[1], 1)))
+    grid = b(Concat, *spots, axis=-1)
+    image = reshaped(b, op.x, (parts, channels // op.offset_group, height, width))
+    seen = b(GridSample, image, grid, align_corners=0, mode="linear", padding_mode="zeros")
+    if op.mask is not None:
+        seen = b(Mul, seen, b(Unsqueeze, reshaped(b, op.mask, (parts, taps * out[0], out[1])), _second(b)))
+    columns = reshaped(b, seen, (batch, channels * taps, *out))
+    return (b(Conv, columns, reshaped(b, op.w, (maps, own * taps, 1, 1)), op.b, group=op.group, kernel_shape=(1, 1)),)
+
+
+def _second(b: Builder) -> Value:
+    return b.constant(np.array([1], np.int64))
