@@ -8,9 +8,10 @@ only moves elements is given the integers themselves where operands and results 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 DIALECT = "tflite"
 Quantization: TypeAlias = "tuple[DType, int, tuple[float, ...], tuple[int, ...]]"
 Rule: TypeAlias = "Callable[[Operator], Any]"
+T = TypeVar("T")
 
 RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
 LAYOUTS: dict[str, str] = {}
@@ -42,27 +44,34 @@ _CLIPPED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32, 
 _QUANTIZED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4, DType.INT2))
 
 
-class Operator:
+@dataclass(slots=True)
+class Stated(Generic[T]):
+    """What a node has: operands, options, and what operands stand for."""
+
+    operands: Sequence[T | None]
+    options: dict[str, Any]
+    quantized: Sequence[Quantization | None]
+
+    def has(self, index: int) -> bool:
+        """Whether operand `index` is given."""
+        return index < len(self.operands) and self.operands[index] is not None
+
+    def option(self, name: str, default: Any = 0) -> Any:
+        """An option; `default` where the file does not say it."""
+        told = self.options.get(name)
+        return default if told is None else told
+
+
+@dataclass(slots=True)
+class Operator(Stated["Value"]):
     """An operator that is being lowered."""
 
-    def __init__(
-        self,
-        b: Builder,
-        operands: Sequence[Value | None],
-        options: dict[str, Any],
-        quantized: Sequence[Quantization | None],
-        results: Sequence[Quantization | None],
-        types: Sequence[DType | None],
-    ) -> None:
-        self.b = b
-        self.operands = operands
-        self.options = options
-        self.quantized = quantized
-        self.results = results
-        self.types = types
-        self.is_raw = False
-        self.has_long_factor = False
-        """Whether its kernel multiplies sums by 31 bits also where they have 64; others do by 15."""
+    b: Builder
+    results: Sequence[Quantization | None]
+    types: Sequence[DType | None]
+    is_raw: bool = False
+    has_long_factor: bool = False
+    """Whether its kernel multiplies sums by 31 bits also where they have 64; others do by 15."""
 
     @property
     def count(self) -> int:
@@ -73,10 +82,6 @@ class Operator:
     def result(self) -> Quantization | None:
         """How the first result is quantized."""
         return self.results[0] if self.results else None
-
-    def has(self, index: int) -> bool:
-        """Whether operand `index` is given."""
-        return index < len(self.operands) and self.operands[index] is not None
 
     def raw(self, index: int) -> Value:
         """Operand `index` as it is stored.
@@ -177,11 +182,6 @@ class Operator:
         """The shape of operand `index`."""
         return self.b.dims(self.raw(index))
 
-    def option(self, name: str, default: Any = 0) -> Any:
-        """An option; `default` where the file does not say it."""
-        told = self.options.get(name)
-        return default if told is None else told
-
     def stored(self, value: Value, activation: int, quantization: Quantization | None) -> Value:
         """A result behind the fused activation, as it is stored."""
         return quantized_as(self.b, activated(self.b, value, activation), quantization)
@@ -239,7 +239,7 @@ def word(
             told = quantized_results[0] if is_even and quantized_results else None
             if told is not None:
                 quantized = [told if each is not None and each[0] is told[0] else each for each in quantized]
-            op = Operator(b, operands, options, quantized, quantized_results, types)
+            op = Operator(operands, options, quantized, b, quantized_results, types)
             _check_numbers(op)
             op.is_raw = is_raw or (moves is not False and _is_moved_as_it_is(op, _moved(moves, op.count)))
             answer = rule(op)
@@ -390,3 +390,8 @@ def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[in
         "strides": tuple(strides) if any(s != 1 for s in strides) else None,
         "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
     }
+
+
+def nearest(dtype: DType, types: Collection[DType]) -> DType:
+    """The type in which runtimes of ONNX compute what they do not compute in another one."""
+    return dtype if dtype in types else DType.FLOAT32 if dtype.is_floating else DType.INT32

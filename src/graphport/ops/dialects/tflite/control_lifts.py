@@ -9,7 +9,6 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
-from graphport.ir import rewrite
 from graphport.ir.graph import Graph
 from graphport.ir.transplant import transplant
 from graphport.ops.builder import Builder
@@ -246,9 +245,7 @@ def _length(b: Builder, x: Value, axis: int) -> Value:
 
 def _body(b: Builder, body: Graph, states: int, steps: list[tuple[Value, int, int]], rounds: Value) -> Graph:
     """The body of the loop: it is given the round, and reads what is scanned from around it."""
-    twin = rewrite.copy(body)
-    if b.graph is not None:
-        b.graph.share_names(twin)
+    twin = copied(b, body)
     given = list(twin.inputs)
     shape: tuple[Dim, ...] = ()
     number = twin.add_input(twin.fresh("round"), TensorFact(DType.INT64, shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,22 +84,11 @@ def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
         around = [0, *begins, 0, 0, *(n - n // 2 for n in pads), 0]
         x = b(Pad, x, vector(b, around), b.like(x, float(np.finfo(np.float32).min)))
     best = last(b, b(MaxPool, first(b, x), **window(kernel, strides, (1, 1))))
-    parts = [
-        b(
-            Unsqueeze,
-            b(
-                Slice,
-                x,
-                vector(b, [row, column]),
-                vector(b, [row + strides[0] * counts[0], column + strides[1] * counts[1]]),
-                vector(b, [1, 2]),
-                vector(b, strides),
-            ),
-            vector(b, [4]),
-        )
-        for row in range(kernel[0])
-        for column in range(kernel[1])
-    ]
+    parts: list[Value] = []
+    for spot in product(*map(range, kernel)):
+        ends = [at + s * count for at, s, count in zip(spot, strides, counts, strict=True)]
+        seen = b(Slice, x, vector(b, spot), vector(b, ends), vector(b, [1, 2]), vector(b, strides))
+        parts.append(b(Unsqueeze, seen, vector(b, [4])))
     place = cast(b, b(ArgMax, b(Concat, *parts, axis=4), axis=4, keepdims=0), DType.FLOAT32)
     return activated(b, best, activation), b(Add, place, b.like(place, _SHIFT))
 

@@ -69,11 +69,8 @@ def cast_to(b: Builder, value: Value, dtype: DType) -> Value:
         return value
     array = array_of(value)
     if array is None:
-        return (
-            _through_long(b, value, dtype)
-            if DType.UINT64 in (dtype, dtype_of(value))
-            else emit(b, "CAST", value, types=(dtype,))
-        )
+        is_long = DType.UINT64 in (dtype, dtype_of(value))
+        return _through_long(b, value, dtype) if is_long else emit(b, "CAST", value, types=(dtype,))
     with np.errstate(over="ignore", invalid="ignore"):
         return b.constant(array.astype(dtype.numpy), dtype)
 

@@ -22,7 +22,7 @@ from graphport.ops.dialects.operands import (
     transposed,
     vector,
 )
-from graphport.ops.dialects.tflite.binding import Operator, dequantized, word
+from graphport.ops.dialects.tflite.binding import Operator, dequantized, nearest, word
 from graphport.ops.dialects.tflite.comparison import chosen
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
@@ -101,8 +101,7 @@ def one_hot(op: Operator) -> Value:
 def where(op: Operator) -> Value:
     """Where elements are not zero, a place a row."""
     x = op.raw(0)
-    if dtype_of(x) not in (DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64):
-        x = cast(op.b, x, DType.INT32 if dtype_of(x).is_integer else DType.FLOAT32)
+    x = cast(op.b, x, nearest(dtype_of(x), (DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64)))
     return op.b(Transpose, op.b(NonZero, x), perm=(1, 0))
 
 

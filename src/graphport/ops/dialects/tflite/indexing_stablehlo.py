@@ -12,7 +12,7 @@ from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, reshaped, scalar, sizes, transposed, vector
-from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.binding import Operator, nearest, word
 from graphport.ops.dialects.tflite.reduction_bodies import reduction_of
 from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
 from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
@@ -137,7 +137,7 @@ def stablehlo_scatter(op: Operator) -> Value:
         message = f"updates {list(updates)} of places {list(windows.batch)} and slices {extents}"
         raise ShapeError(message)
     own = dtype_of(x)
-    wide = own if own in _SCATTERED else DType.FLOAT32 if own.is_floating else DType.INT32
+    wide = nearest(own, _SCATTERED)
     count = prod(dims)
     padded = b(Concat, cast(b, reshaped(b, x, (count,)), wide), b.constant(np.zeros(1, wide.numpy), wide), axis=0)
     moved = transposed(b, op.raw(2), [order.index(axis) for axis in range(len(order))])

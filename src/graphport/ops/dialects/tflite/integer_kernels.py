@@ -6,6 +6,7 @@ reference, asked to run a file's own words, computes them by these kernels: inte
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import exact
-from graphport.ops.dialects.tflite.binding import DIALECT, RELU, RELU6, RELU_N1_TO_1, Quantization
+from graphport.ops.dialects.tflite.binding import DIALECT, RELU, RELU6, RELU_N1_TO_1, Quantization, Stated
 from graphport.ops.dialects.tflite.fixed_point import Numbers, briefly, once, twice
 
 if TYPE_CHECKING:
@@ -28,24 +29,11 @@ Rule: TypeAlias = "Callable[[Given], Numbers]"
 _ENDS = {RELU: (0.0, np.inf), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 
 
-class Given:
+@dataclass(slots=True)
+class Given(Stated["Numbers"]):
     """Operands as they are stored, options, and what the integers stand for."""
 
-    def __init__(
-        self,
-        operands: Sequence[Numbers | None],
-        options: dict[str, Any],
-        quantized: Sequence[Quantization | None],
-        result: Quantization,
-    ) -> None:
-        self.operands = operands
-        self.options = options
-        self.quantized = quantized
-        self.result = result
-
-    def has(self, index: int) -> bool:
-        """Whether operand `index` is given."""
-        return index < len(self.operands) and self.operands[index] is not None
+    result: Quantization
 
     def stored(self, index: int) -> Numbers:
         """Operand `index` as it is stored, in 64 bits."""
@@ -77,11 +65,6 @@ class Given:
     def is_short(self) -> bool:
         """Whether the result is int16."""
         return self.result[0] is DType.INT16
-
-    def option(self, name: str, default: Any = 0) -> Any:
-        """An option; `default` where the file does not say it."""
-        found = self.options.get(name)
-        return default if found is None else found
 
     def factor(self, x: int, w: int) -> Numbers:
         """By what products of two operands are steps of the result, for each scale of the second."""

@@ -10,7 +10,7 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, needed, scalar, sizes, vector
-from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.binding import Operator, nearest, word
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
 from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.pages.indexing.slicing import Slice
@@ -137,7 +137,7 @@ def around(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], number
     if not any(low) and not any(high):
         return x
     own = dtype_of(x)
-    wide = own if own in _PADDED else DType.FLOAT32 if own.is_floating else DType.INT32
+    wide = nearest(own, _PADDED)
     scalar_ = b(Reshape, number, vector(b, [])) if b.dims(number) else number
     return cast(b, b(Pad, cast(b, x, wide), vector(b, [*low, *high]), cast(b, scalar_, wide)), own)
 

@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Graph
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, vector
-from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.binding import Operator, nearest, word
 from graphport.ops.dialects.tflite.padding import around, spread
 from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
 from graphport.ops.pages.comparison import And, Or
@@ -90,7 +90,7 @@ def _reduced(
         message = f"a window {list(extents)}, steps {list(strides)}, gaps {list(gaps)}"
         raise ShapeError(message, "they are 1 or more")
     own = dtype_of(x)
-    wide = own if own in _WIDE else DType.FLOAT32 if own.is_floating else DType.INT32
+    wide = nearest(own, _WIDE)
     dims = sizes(b.dims(x), "what a window slides over")
     x = cast(b, x, wide)
     for axis, (n, k, s, d) in enumerate(zip(dims, extents, strides, gaps, strict=True)):

@@ -24,7 +24,7 @@ from graphport.ops.dialects.operands import (
     transposed,
     vector,
 )
-from graphport.ops.dialects.tflite.binding import Operator, first, last, stands_the_same, word
+from graphport.ops.dialects.tflite.binding import Operator, first, last, nearest, stands_the_same, word
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.comparison import Equal, Less, Where
@@ -165,9 +165,7 @@ def tile(op: Operator) -> Value:
     """Repeated along each axis."""
     b, x = op.b, op[0]
     own = dtype_of(x)
-    if own in _TILED:
-        return b(Tile, x, as_int64(b, op.raw(1)))
-    return cast(b, b(Tile, cast(b, x, DType.INT32 if own.is_integer else DType.FLOAT32), as_int64(b, op.raw(1))), own)
+    return cast(b, b(Tile, cast(b, x, nearest(own, _TILED)), as_int64(b, op.raw(1))), own)
 
 
 @word("REVERSE_V2", moves=True)
@@ -369,9 +367,8 @@ def depth_to_space(op: Operator) -> Value:
 
 def _in_float32(op: Operator, page: Page, size: int, mode: str | None) -> Value:
     b, x = op.b, first(op.b, op[0])
-    own = dtype_of(x)
-    wide = x if own is DType.FLOAT32 else cast(b, x, DType.FLOAT32)
-    return last(b, cast(b, b(page, wide, blocksize=size, mode=mode), own))
+    wide = cast(b, x, DType.FLOAT32)
+    return last(b, cast(b, b(page, wide, blocksize=size, mode=mode), dtype_of(x)))
 
 
 @word("SPACE_TO_BATCH_ND", moves=True)
@@ -382,30 +379,24 @@ def space_to_batch_nd(op: Operator) -> Value:
     count, rank_ = len(blocks), len(op.dims(0))
     if any(pads):
         told = op.quantization(0)
-        zero = b.like(x, told[3][0]) if op.is_raw and told is not None and told[3][0] else None
+        wide = DType.INT32 if dtype_of(x) is DType.INT16 else dtype_of(x)
+        zero = scalar(b, told[3][0], wide) if op.is_raw and told is not None and told[3][0] else None
         behind = [0] * (rank_ - count - 1)
-        wide = dtype_of(x) is DType.INT16
-        padded = cast(b, x, DType.INT32) if wide else x
-        zero = cast(b, zero, DType.INT32) if zero is not None and wide else zero
-        x = cast(b, b(Pad, padded, vector(b, [0, *pads[::2], *behind, 0, *pads[1::2], *behind]), zero), dtype_of(x))
+        around = vector(b, [0, *pads[::2], *behind, 0, *pads[1::2], *behind])
+        x = cast(b, b(Pad, cast(b, x, wide), around, zero), dtype_of(x))
     batch, *extents = b.dims(x)
     space = sizes(extents[:count], "the image")
     rest = sizes(extents[count:], "the channels")
     if any(n % block for n, block in zip(space, blocks, strict=True)):
         message = f"{list(space)} are no blocks of {list(blocks)}"
         raise ShapeError(message)
-    parts = [n for pair in zip([n // k for n, k in zip(space, blocks, strict=True)], blocks, strict=True) for n in pair]
-    own = batch if isinstance(batch, int) else -1
+    smaller = [n // k for n, k in zip(space, blocks, strict=True)]
+    parts = [n for pair in zip(smaller, blocks, strict=True) for n in pair]
+    own, many = (batch, batch * prod(blocks)) if isinstance(batch, int) else (-1, -1)
     y = reshaped(b, x, (own, *parts, *rest))
-    outer = [2 * i + 2 for i in range(count)]
-    inner = [2 * i + 1 for i in range(count)]
-    behind = list(range(2 * count + 1, 2 * count + 1 + len(rest)))
-    y = transposed(b, y, (*outer, 0, *inner, *behind))
-    return reshaped(b, y, (_times(batch, blocks), *[n // k for n, k in zip(space, blocks, strict=True)], *rest))
-
-
-def _times(batch: object, blocks: Sequence[int]) -> int:
-    return batch * int(np.prod(blocks)) if isinstance(batch, int) else -1
+    end = 2 * count + 1
+    y = transposed(b, y, (*range(2, end, 2), 0, *range(1, end, 2), *range(end, end + len(rest))))
+    return reshaped(b, y, (many, *smaller, *rest))
 
 
 @word("BATCH_TO_SPACE_ND", moves=True)
@@ -417,17 +408,14 @@ def batch_to_space_nd(op: Operator) -> Value:
     batch, *extents = b.dims(x)
     space = sizes(extents[:count], "the image")
     rest = sizes(extents[count:], "the channels")
-    whole = int(np.prod(blocks))
+    whole = prod(blocks)
     if isinstance(batch, int) and batch % whole:
         message = f"a batch of {batch} is none of blocks {list(blocks)}"
         raise ShapeError(message)
     own = batch // whole if isinstance(batch, int) else -1
     y = reshaped(b, x, (*blocks, own, *space, *rest))
-    order = [count]
-    for index in range(count):
-        order += [count + 1 + index, index]
-    order += range(2 * count + 1, 2 * count + 1 + len(rest))
-    y = transposed(b, y, order)
+    pairs = [place for axis in range(count) for place in (count + 1 + axis, axis)]
+    y = transposed(b, y, (count, *pairs, *range(2 * count + 1, 2 * count + 1 + len(rest))))
     larger = [n * k for n, k in zip(space, blocks, strict=True)]
     y = reshaped(b, y, (own, *larger, *rest))
     if not any(crops):
