@@ -46,9 +46,9 @@ PEERS = (
 NEEDS = {
     "nncf": ("nncf", "onnx", "onnxruntime"),
     "onnxsim": ("onnxsim", "onnx", "onnxruntime"),
-    "quark": ("amd-quark", "onnx", "onnxruntime"),
+    "quark": ("amd-quark", "onnx", "onnxruntime", "torch"),
 }
-"""Packages of the tools that need others than we do."""
+"""Packages of the tools that need others than we do; Quark imports torch and does not ask for it."""
 OURS = (
     ("fast", {"preset": "fast"}),
     ("balanced", {}),
@@ -116,7 +116,8 @@ def environments(folder: Path, tools: list[str]) -> dict[str, str]:
         if ended.returncode:
             why = (ended.stderr.strip().splitlines() or [""])[-1]
             sys.stderr.write(f"{tool} is left out, it is not to be installed: {why}\n")
-        found[tool] = str(python)
+        else:
+            found[tool] = str(python)
     return found
 
 
@@ -150,7 +151,8 @@ class Net:
         )
         if ended.returncode or not result.exists():
             why = (ended.stderr.strip().splitlines() or [""])[-1][:60]
-            if "No module named" not in why or tool not in NEEDS:
+            # This interpreter need not have the tool; one that was made or named for it does.
+            if "No module named" not in why or tool not in NEEDS or tool in self.pythons:
                 tell(self.path.stem, tool, setting, "failed", why)
             return
         took = json.loads(ended.stdout.strip().splitlines()[-1])
