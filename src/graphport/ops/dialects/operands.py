@@ -110,6 +110,14 @@ def scalar(b: Builder, number: float, dtype: DType) -> Value:
         return b.constant(np.asarray(number).astype(dtype.numpy), dtype)
 
 
+def ends_of(dtype: DType) -> tuple[float, float]:
+    """What lies below and above all numbers of an element type: infinity, or the least and largest integer."""
+    if dtype.is_floating:
+        return -np.inf, np.inf
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)
+
+
 def cast(b: Builder, value: Value, dtype: DType) -> Value:
     """`value` in an element type; itself if it has that."""
     own = value.fact.dtype if isinstance(value.fact, TensorFact) else None

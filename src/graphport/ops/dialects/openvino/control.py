@@ -15,10 +15,11 @@ from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.captures import copied
+from graphport.ops.dialects.extents import cut, joined
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.operands import vector
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop
+from graphport.ops.pages.reshape import Reshape, Shape, Transpose
 
 Map = tuple[tuple[int, ...], ...]
 """Which value outside belongs to which place of a body, and how it is cut, where it is."""
@@ -80,7 +81,7 @@ def if_(
             raise ShapeError(message)
         branch.set_outputs(returned)
         branches.append(branch)
-    return b.results(If, b.count, _scalar(b, condition), then_branch=branches[0], else_branch=branches[1])
+    return b.results(If, b.count, _scalar(OpBuilder(b), condition), then_branch=branches[0], else_branch=branches[1])
 
 
 def _capture(body: Graph, given: dict[int, Value]) -> None:
@@ -103,16 +104,10 @@ def _emit(b: Builder, body: Graph, *, at_front: bool = False) -> OpBuilder:
     return OpBuilder(Builder(b.inference, body, body.first if at_front else None, origin=b.origin, stem=b.stem))
 
 
-def _scalar(b: Builder, x: Value, emit_: OpBuilder | None = None) -> Value:
+def _scalar(op: OpBuilder, x: Value) -> Value:
     """A tensor of one element as one of rank 0."""
-    if isinstance(x.fact, TensorFact) and x.fact.shape == ():
-        return x
-    op = emit_ or OpBuilder(b)
-    return op("Reshape", x, vector(b, []) if emit_ is None else _nothing(emit_))
-
-
-def _nothing(op: OpBuilder) -> Value:
-    return op.constant(np.array([], np.int64))
+    is_scalar = isinstance(x.fact, TensorFact) and x.fact.shape == ()
+    return x if is_scalar else op("Reshape", x, op.constant(np.array([], np.int64)))
 
 
 # Loops
@@ -154,11 +149,11 @@ def loop(
     if known and isinstance(known[0], int) and known[0] < 0:
         rounds = None
     else:
-        rounds = _scalar(b, op("Cast", trip_count, to=DType.INT64))
+        rounds = _scalar(op, op("Cast", trip_count, to=DType.INT64))
         if not known:
             rounds = op("Where", op("Less", rounds, 0), (1 << 63) - 1, rounds)
     given = (trip_count, condition, *operands)
-    lowering = _Lowering(b, given, body, rounds, _scalar(b, condition))
+    lowering = _Lowering(b, given, body, rounds, _scalar(OpBuilder(b), condition))
     return lowering.run(inputs, outputs, back_edges, current_iteration, execution_condition)
 
 
@@ -256,7 +251,7 @@ class _Lowering:
     def _set_outputs(self, carried: list[int], stacked: list[int], condition: int | None) -> None:
         body = self._body
         op = _emit(self._b, body)
-        goes_on = self._goes_on if condition is None else _scalar(self._b, self._returned[condition], op)
+        goes_on = self._goes_on if condition is None else _scalar(op, self._returned[condition])
         values = [goes_on, *(self._returned[inner] for inner in (*carried, *stacked))]
         seen: set[Value] = set()
         outputs: list[Value] = []
@@ -269,28 +264,18 @@ class _Lowering:
     def _joined(self, stacked: Value, slice_: _Slice) -> Value:
         """Parts of all rounds, side by side along their axis."""
         slice_.check()
-        op = OpBuilder(self._b)
-        fact = stacked.fact
+        b, fact = self._b, stacked.fact
         if not isinstance(fact, TensorFact) or fact.shape is None:
             message = "the rank of what a body gives is not known"
             raise UnsupportedError(message)
         rank = len(fact.shape) - 1
         axis = slice_.axis % rank
         if slice_.is_backward:
-            numbers = (vector(self._b, [n]) for n in (-1, _LOWEST, 0, -1))
-            stacked = op("Slice", stacked, *numbers)
-        order = (*range(1, axis + 1), 0, *range(axis + 1, rank + 1))
-        moved = op("Transpose", stacked, perm=order)
-        extents = op("Shape", moved)
-        ends = [vector(self._b, [n]) for n in (0, axis, axis + 2, rank + 1, -1)]
-        shape = op(
-            "Concat",
-            op("Slice", extents, ends[0], ends[1]),
-            ends[4],
-            op("Slice", extents, ends[2], ends[3]),
-            axis=0,
-        )
-        return op("Reshape", moved, shape)
+            stacked = cut(b, stacked, -1, _LOWEST, 0, -1)
+        moved = b(Transpose, stacked, perm=(*range(1, axis + 1), 0, *range(axis + 1, rank + 1)))
+        extents = b(Shape, moved)
+        front, back = cut(b, extents, 0, axis, 0), cut(b, extents, axis + 2, rank + 1, 0)
+        return b(Reshape, moved, joined(b, front, -1, back))
 
     def _last(self, stacked: Value) -> Value:
         return OpBuilder(self._b)("Gather", stacked, -1, axis=0)

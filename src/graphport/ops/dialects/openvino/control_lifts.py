@@ -9,13 +9,14 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value, walk
-from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.captures import captured, close, copied, facts_of_results
+from graphport.ops.dialects.extents import extent
 from graphport.ops.dialects.operands import index, vector
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop, Scan
+from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ops.dialects.openvino.control import Map
@@ -51,7 +52,7 @@ def lift_loop(
     outputs = inner.outputs
     stacked = outputs[1 + len(carried) :]
     axis = vector(emit_end, [0])
-    joined = [emit_end(registry.pages()["Unsqueeze"], value, axis) for value in stacked]
+    joined = [emit_end(Unsqueeze, value, axis) for value in stacked]
     inner.set_outputs([*outputs[: 1 + len(carried)], *joined])
     for value, dtype in zip(inner.inputs[:2], (DType.INT64, DType.BOOL), strict=True):
         value.fact = TensorFact(dtype, ())
@@ -101,10 +102,8 @@ def lift_scan(
     inner = copied(b, body)
     outside = list(captured(inner))
     states, count = len(operands) - num_scan_inputs, len(inner.outputs)
-    axes = [
-        _axis(axis, len(b.dims(operand)))
-        for operand, axis in zip(operands[states:], scan_input_axes or (0,) * num_scan_inputs, strict=True)
-    ]
+    pairs = zip(operands[states:], scan_input_axes or (0,) * num_scan_inputs, strict=True)
+    axes = [axis % len(b.dims(operand)) for operand, axis in pairs]
     if not any(value.uses for value in inner.inputs[states:]):
         message = "a Scan whose body reads nothing of what it walks over: OpenVINO forgets how far it goes"
         raise UnsupportedError(message)
@@ -114,9 +113,8 @@ def lift_scan(
     outputs = inner.outputs
     end = Builder(b.inference, inner, None, origin=b.origin, stem=b.stem)
     for place, axis in zip(range(states, count), scan_output_axes or (0,) * (count - states), strict=True):
-        ends.append(_axis(axis, len(end.dims(outputs[place])) + 1))
-        along = vector(end, [ends[-1]])
-        outputs[place] = end(registry.pages()["Unsqueeze"], outputs[place], along)
+        ends.append(axis % (len(end.dims(outputs[place])) + 1))
+        outputs[place] = end(Unsqueeze, outputs[place], vector(end, [ends[-1]]))
     is_nested = any(_walks(node) for each in walk(inner) for node in each)
     if is_nested:
         outputs.append(end.constant(np.array(True)))
@@ -155,12 +153,7 @@ def _walks(node: Node) -> bool:
 
 def _trips(b: Builder, operand: Value, axis: int) -> tuple[Value, Value]:
     """How often a loop over the entries of an operand runs, and that it begins."""
-    extent = b(registry.pages()["Shape"], operand, start=axis, end=axis + 1)
-    return b(registry.pages()["Squeeze"], extent), b.constant(np.array(True))
-
-
-def _axis(axis: int, rank: int) -> int:
-    return axis % rank
+    return b(Squeeze, extent(b, operand, axis)), b.constant(np.array(True))
 
 
 def _cut(axis: int, direction: int) -> tuple[int, ...]:
@@ -175,6 +168,6 @@ def _take_axis_away(b: Builder, body: Graph, value: Value, operand: Value, axis:
     users = list(value.uses)
     value.fact = TensorFact(fact.dtype if isinstance(fact, TensorFact) else None, part)
     front = Builder(b.inference, body, body.first, origin=b.origin, stem=b.stem)
-    entry = front(registry.pages()["Squeeze"], value, vector(front, [axis]))
+    entry = front(Squeeze, value, vector(front, [axis]))
     for use in users:
         use.read(entry)

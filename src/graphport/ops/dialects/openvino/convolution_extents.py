@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from graphport.ir.graph import Value
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
 from graphport.ops.pages.reshape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
 Numbers: TypeAlias = "npt.NDArray[np.int64]"
+Extents: TypeAlias = "Numbers | Value"
+
+
+_OF_NUMBERS: dict[Page, Callable[[Any, Any], Numbers]] = {
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    Div: np.floor_divide,
+    Max: np.maximum,
+    Min: np.minimum,
+}
+"""Arithmetic at once; quotients are those of numbers that are not negative, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +39,18 @@ class Vectors:
 
     b: Builder
 
-    def value(self, x: Numbers | Value) -> Value:
-        return self.b.constant(x.astype(np.int64)) if isinstance(x, np.ndarray) else x
+    def value(self, x: Extents | int) -> Value:
+        """A vector as a value; a number goes with each of its entries."""
+        return x if isinstance(x, Value) else self.b.constant(np.atleast_1d(np.asarray(x, np.int64)))
 
-    def _with(
-        self, page: Page, function: Callable[[Any, Any], Any], x: Numbers | Value, y: Numbers | Value
-    ) -> Numbers | Value:
-        if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
-            return function(x, y)
-        return self.b(page, self.value(x), self.value(y))
-
-    def add(self, x: Numbers | Value, y: Numbers | Value) -> Numbers | Value:
-        return self._with(Add, np.add, x, y)
-
-    def sub(self, x: Numbers | Value, y: Numbers | Value) -> Numbers | Value:
-        return self._with(Sub, np.subtract, x, y)
-
-    def mul(self, x: Numbers | Value, y: Numbers | Value) -> Numbers | Value:
-        return self._with(Mul, np.multiply, x, y)
-
-    def div(self, x: Numbers | Value, y: Numbers | Value) -> Numbers | Value:
-        """The quotient of numbers that are not negative, rounded down."""
-        return self._with(Div, np.floor_divide, x, y)
-
-    def greater(self, x: Numbers | Value, y: Numbers | Value) -> Numbers | Value:
-        return self._with(Max, np.maximum, x, y)
-
-    def less(self, x: Numbers | Value, y: Numbers | Value) -> Numbers | Value:
-        return self._with(Min, np.minimum, x, y)
+    def __call__(self, page: Page, x: Extents, y: Extents | int) -> Extents:
+        """The result of an operator of two operands."""
+        if isinstance(x, Value) or isinstance(y, Value):
+            return self.b(page, self.value(x), self.value(y))
+        return _OF_NUMBERS[page](x, y)
 
 
-def spatial(b: Builder, x: Value) -> Numbers | Value:
+def spatial(b: Builder, x: Value) -> Extents:
     """The extents behind the first two axes."""
     dims = b.dims(x)[2:]
     known = [n for n in dims if isinstance(n, int)]
@@ -65,12 +58,12 @@ def spatial(b: Builder, x: Value) -> Numbers | Value:
 
 
 def same_padding(
-    b: Builder, extents: Numbers | Value, reach: Sequence[int], strides: Sequence[int], *, is_upper: bool
-) -> tuple[Numbers | Value, Numbers | Value]:
+    b: Builder, extents: Extents, reach: Sequence[int], strides: Sequence[int], *, is_upper: bool
+) -> tuple[Extents, Extents]:
     """Padding with which there is a window for every `strides` entries, the odd one at the end if `is_upper`."""
     v, step, long = Vectors(b), np.array(strides), np.array(reach)
-    starts = v.div(v.sub(extents, np.array(1)), step)
-    total = v.greater(v.sub(v.add(v.mul(starts, step), long), extents), np.array(0))
-    small = v.div(total, np.array(2))
-    large = v.sub(total, small)
+    starts = v(Div, v(Sub, extents, 1), step)
+    total = v(Max, v(Sub, v(Add, v(Mul, starts, step), long), extents), 0)
+    small = v(Div, total, 2)
+    large = v(Sub, total, small)
     return (small, large) if is_upper else (large, small)

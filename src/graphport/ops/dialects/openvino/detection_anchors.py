@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.extents import counted, cut, extent, fill
 from graphport.ops.dialects.openvino.detection_boxes import Greedy, Overlap, best, rows_of
 from graphport.ops.dialects.openvino.detection_proposals import are_large, grown, inside, per_cell, ranked
@@ -18,6 +18,7 @@ from graphport.ops.pages.comparison import Equal, Greater, Where
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.reduction import ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Unsqueeze
+from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -26,23 +27,28 @@ if TYPE_CHECKING:
 Reals = tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchors:
-    """Boxes of the area of a square with sides of `base`, of some ratios of height to width, scaled.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchors(Attributes):
+    """Boxes of the area of a square with sides of `base_size`, of some ratios of height to width, scaled.
 
     Caffe counts the last pixel of a box as inside, and rounds sides; TensorFlow does neither, has the middle of boxes
     at 0, and exchanges the axes of the map.
     """
 
-    base: int
-    ratios: Reals
-    scales: Reals
-    is_tensorflow: bool
+    base_size: int
+    ratio: Reals
+    scale: Reals
+    framework: str = ""
+
+    @property
+    def is_tensorflow(self) -> bool:
+        """Whether they are those of TensorFlow."""
+        return self.framework == "tensorflow"
 
     @property
     def count(self) -> int:
         """How many boxes there are."""
-        return len(self.ratios) * len(self.scales)
+        return len(self.ratio) * len(self.scale)
 
     @property
     def offset(self) -> float:
@@ -51,56 +57,52 @@ class _Anchors:
 
     def corners(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
         """Corners [count, 4] around the first place."""
-        ratios = np.array(self.ratios, np.float32)
+        ratios = np.array(self.ratio, np.float32)
         if not (ratios > 0).all():
-            message = f"ratio is {list(self.ratios)}"
+            message = f"ratio is {list(self.ratio)}"
             raise ShapeError(message, "positive numbers")
-        w = np.sqrt(np.float32(self.base * self.base) / ratios)
+        w = np.sqrt(np.float32(self.base_size * self.base_size) / ratios)
         if not self.is_tensorflow:
             w = np.floor(w + np.float32(0.5))
         h = w * ratios
         if not self.is_tensorflow:
             h = np.floor(h + np.float32(0.5))
-        sides = np.stack([w, h], -1)[:, None] * np.array(self.scales, np.float32)[:, None]
+        sides = np.stack([w, h], -1)[:, None] * np.array(self.scale, np.float32)[:, None]
         reach = np.float32(0.5) * (sides.reshape(-1, 2) - np.float32(self.offset))
-        middle = np.float32(0.0 if self.is_tensorflow else 0.5 * (self.base - 1))
+        middle = np.float32(0.0 if self.is_tensorflow else 0.5 * (self.base_size - 1))
         return np.concatenate([middle - reach, middle + reach], axis=-1)
 
 
-@lower("openvino", "opset1.Proposal")
-@lower("openvino", "opset4.Proposal")
+@Anchors.lower("openvino", "opset1.Proposal")
+@Anchors.lower("openvino", "opset4.Proposal")
 def proposal(
     b: Builder,
+    anchors: Anchors,
     scores: Value,
     deltas: Value,
     picture: Value,
     *,
-    base_size: int,
     pre_nms_topn: int,
     post_nms_topn: int,
     nms_thresh: float,
     feat_stride: int,
     min_size: int,
-    ratio: Reals,
-    scale: Reals,
     clip_before_nms: bool = True,
     clip_after_nms: bool = False,
     normalize: bool = False,
     box_size_scale: float = 1.0,
     box_coordinate_scale: float = 1.0,
-    framework: str = "",
 ) -> tuple[Value, ...]:
     """Regions of all pictures, each with the number of its picture, and their scores.
 
     Where a picture has fewer than `post_nms_topn`, a row that starts with -1 follows them, and zeros.
     """
-    if framework not in ("", "tensorflow"):
-        message = f"proposals of the framework {framework!r}"
+    if anchors.framework not in ("", "tensorflow"):
+        message = f"proposals of the framework {anchors.framework!r}"
         raise UnsupportedError(message)
     dtype = dtype_of(scores)
     scores, deltas, picture = (cast(b, x, DType.FLOAT32) for x in (scores, deltas, picture))
-    anchors = _Anchors(base_size, ratio, scale, framework == "tensorflow")
-    _check(b, scores, anchors.count, base_size, pre_nms_topn, post_nms_topn)
+    _check(b, scores, anchors, pre_nms_topn, post_nms_topn)
     size = b(Gather, picture, vector(b, [0, 1] if anchors.is_tensorflow else [1, 0]), axis=0)
     start = _around_cells(b, scores, anchors, feat_stride)
     if anchors.is_tensorflow:
@@ -129,8 +131,9 @@ def proposal(
     return tuple(cast(b, each, dtype) for each in made[: b.count])
 
 
-def _check(b: Builder, scores: Value, count: int, base: int, before: int, after: int) -> None:
+def _check(b: Builder, scores: Value, anchors: Anchors, before: int, after: int) -> None:
     """Refuse counts that leave nothing, or that are not those of the scores, and a side that none has."""
+    count, base = anchors.count, anchors.base_size
     (channels,) = sizes(b.dims(scores)[1:2], "the number of scores at a place")
     if channels != 2 * count or not count:
         message = f"{channels} scores at a place, for {count} boxes"
@@ -143,7 +146,7 @@ def _check(b: Builder, scores: Value, count: int, base: int, before: int, after:
         raise UnsupportedError(message)
 
 
-def _around_cells(b: Builder, scores: Value, anchors: _Anchors, stride: int) -> Value:
+def _around_cells(b: Builder, scores: Value, anchors: Anchors, stride: int) -> Value:
     """Boxes around every place: [1, H * W * count, 4]."""
     axes: list[Value] = []
     for axis, shape in ((2, [-1, 1, 1, 1]), (3, [1, -1, 1, 1])):

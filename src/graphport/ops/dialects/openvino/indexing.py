@@ -19,6 +19,7 @@ from graphport.ops.dialects.operands import (
     as_vector,
     cast,
     dtype_of,
+    ends_of,
     integers,
     needed,
     reshaped,
@@ -191,19 +192,11 @@ def scatter_elements_update(
     if reduction == "mean":
         return _scattered_mean(b, data, places, updates, at, use_init_val=use_init_val)
     if not use_init_val and reduction != "none":
-        start = _neutral(dtype_of(data), reduction)
+        lowest, highest = ends_of(dtype_of(data))
+        start = {"sum": 0, "prod": 1, "min": highest, "max": lowest}[reduction]
         neutral = b(Expand, b.like(data, start), b(Shape, places))
         data = b(ScatterElements, data, places, neutral, axis=at)
     return b(ScatterElements, data, places, updates, axis=at, reduction=_REDUCTIONS[reduction])
-
-
-def _neutral(dtype: DType, reduction: str) -> float:
-    if reduction in ("sum", "prod"):
-        return float(reduction == "prod")
-    if dtype.is_floating:
-        return -np.inf if reduction == "max" else np.inf
-    limits = np.iinfo(dtype.numpy)
-    return limits.min if reduction == "max" else limits.max
 
 
 def _scattered_mean(b: Builder, data: Value, indices: Value, updates: Value, axis: int, *, use_init_val: bool) -> Value:

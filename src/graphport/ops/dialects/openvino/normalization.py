@@ -64,10 +64,7 @@ def _lift_training(
     """Statistics of the batch itself, and those that are kept, moved toward them."""
     rank, dtype = len(b.dims(x)), dtype_of(x)
     others = vector(b, [axis for axis in range(rank) if axis != 1])
-    own_mean = emit(b, "opset1.ReduceMean", x, others, keep_dims=True)
-    centred = emit(b, "opset1.Subtract", x, own_mean)
-    own_var = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), others, keep_dims=True)
-    root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", own_var, epsilon))
+    own_mean, centred, own_var, root = _deviation(b, x, others, epsilon)
     factor, summand = (_per_channel(b, emitted_cast(b, each, dtype), x) for each in (scale, bias))
     scaled = emit(b, "opset1.Multiply", emit(b, "opset1.Divide", centred, root), factor)
     results = [emit(b, "opset1.Add", scaled, summand)]
@@ -76,6 +73,14 @@ def _lift_training(
         old = emit(b, "opset1.Multiply", kept, momentum)
         results.append(emit(b, "opset1.Add", old, emit(b, "opset1.Multiply", flat, 1 - momentum)))
     return tuple(results[: b.count])
+
+
+def _deviation(b: Builder, x: Value, axes: Value, epsilon: float) -> tuple[Value, Value, Value, Value]:
+    """The mean, what is left without it, the variance, and the root of that and `epsilon`."""
+    mean = emit(b, "opset1.ReduceMean", x, axes, keep_dims=True)
+    centred = emit(b, "opset1.Subtract", x, mean)
+    variance = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), axes, keep_dims=True)
+    return mean, centred, variance, emit(b, "opset1.Sqrt", emit(b, "opset1.Add", variance, epsilon))
 
 
 @lower("openvino", "opset2.MVN")
@@ -135,10 +140,7 @@ def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
         mvn: dict[str, Any] = {"eps": op.epsilon, "normalize_variance": True, "eps_mode": "inside_sqrt"}
         results = [emit(b, "opset6.MVN", wide, places, **mvn)]
     else:
-        mean = emit(b, "opset1.ReduceMean", wide, places, keep_dims=True)
-        centred = emit(b, "opset1.Subtract", wide, mean)
-        variance = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), places, keep_dims=True)
-        root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", variance, op.epsilon))
+        mean, centred, _, root = _deviation(b, wide, places, op.epsilon)
         inverse = b.word("opset1.Divide", b.like(root, 1.0), root, facts=[root.fact])[0]
         results = [emit(b, "opset1.Multiply", centred, inverse), mean, inverse]
     y = emit(b, "opset1.Multiply", emitted_cast(b, results[0], dtype), op.scale)

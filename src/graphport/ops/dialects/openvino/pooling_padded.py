@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.dialects.openvino.convolution_extents import Numbers, Vectors, same_padding, spatial
-from graphport.ops.dialects.operands import as_scalar, cast, dtype_of, index, scalar, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mod, Mul, Sub
+from graphport.ops.dialects.openvino.convolution_extents import Extents, Vectors, same_padding, spatial
+from graphport.ops.dialects.operands import as_scalar, cast, dtype_of, ends_of, index, scalar, vector
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mod, Mul, Sub
 from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, Less, Where
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Surroundings:
     """Extents of the data, and what is put before and behind it; `has_pads` tells whether padding is asked for."""
 
-    extents: Numbers | Value
-    begins: Numbers | Value
-    ends: Numbers | Value
+    extents: Extents
+    begins: Extents
+    ends: Extents
     has_pads: bool | Value
 
 
@@ -48,16 +48,16 @@ def surroundings(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, 
     else:
         pads = np.array(stated.get("pads") or (0,) * 2 * rank)
         begins, ends = pads[:rank], pads[rank:]
-    before = v.add(extents, begins)
-    room = v.sub(v.add(before, ends), reach)
-    steps = v.div(room if rounding == "floor" else v.add(room, strides - 1), strides)
+    before = v(Add, extents, begins)
+    room = v(Sub, v(Add, before, ends), reach)
+    steps = v(Div, room if rounding == "floor" else v(Add, room, strides - 1), strides)
     if rounding == "ceil_torch":
-        steps = v.greater(v.less(steps, v.div(v.sub(before, np.array(1)), strides)), v.sub(steps, np.array(1)))
-    over = v.sub(v.add(v.mul(steps, strides), reach), v.add(before, ends))
-    return Surroundings(extents, begins, v.add(ends, v.greater(over, np.array(0))), _any(b, v.add(begins, ends)))
+        steps = v(Max, v(Min, steps, v(Div, v(Sub, before, 1), strides)), v(Sub, steps, 1))
+    over = v(Sub, v(Add, v(Mul, steps, strides), reach), v(Add, before, ends))
+    return Surroundings(extents, begins, v(Add, ends, v(Max, over, 0)), _any(b, v(Add, begins, ends)))
 
 
-def _any(b: Builder, pads: Numbers | Value) -> bool | Value:
+def _any(b: Builder, pads: Extents) -> bool | Value:
     if isinstance(pads, np.ndarray):
         return bool(pads.any())
     return b(Greater, b(ReduceMax, pads, keepdims=0), index(b, 0))
@@ -74,11 +74,7 @@ def _padded(b: Builder, x: Value, around: Surroundings, kernel: Sequence[int], f
     padded = b(Pad, x, b.constant(pads), filling)
     # ONNX Runtime would join the padding and the pool, and then refuse padding that is as wide as a window.
     is_wide = any((side >= np.array(kernel)).any() for side in known)
-    return b(Max, padded, b.like(x, _least(dtype_of(x)))) if is_wide else padded
-
-
-def _least(dtype: DType) -> float | int:
-    return -np.inf if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
+    return b(Max, padded, b.like(x, ends_of(dtype_of(x))[0])) if is_wide else padded
 
 
 def padded_max_pool(
@@ -90,7 +86,7 @@ def padded_max_pool(
     """
     dtype = dtype_of(x)
     # What is computed in float32 and rounded has no finite least number.
-    least = float(np.finfo(np.float32).min) if dtype.is_floating else _least(dtype)
+    least = float(np.finfo(np.float32).min) if dtype.is_floating else ends_of(dtype)[0]
     padded = _padded(b, x, around, kernel, scalar(b, least, dtype))
     plain = {"kernel_shape": kernel, "strides": stated["strides"], "dilations": stated["dilations"]}
     if first is None:
@@ -102,7 +98,7 @@ def padded_max_pool(
 def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first: int) -> Value:
     """Places in padded data as places in the data."""
     v, rank = Vectors(b), len(b.dims(x)) - 2
-    lengths = v.add(v.add(around.extents, around.begins), around.ends)
+    lengths = v(Add, v(Add, around.extents, around.begins), around.ends)
     zero, total, step = index(b, 0), None, index(b, 1)
     is_inside: Value | None = None
     for axis in reversed(range(rank)):
@@ -121,7 +117,7 @@ def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first:
     return b(Add, b(Mul, lead, step), found)
 
 
-def _entry(b: Builder, numbers: Numbers | Value, place: int) -> Value:
+def _entry(b: Builder, numbers: Extents, place: int) -> Value:
     if isinstance(numbers, np.ndarray):
         return index(b, int(numbers[place]))
     return b(Gather, numbers, index(b, place), axis=0)
@@ -150,7 +146,7 @@ def padded_average_pool(
     return b(Where, b(Greater, shares, none), b(Div, total, shares), none)
 
 
-def _map(b: Builder, extents: Numbers | Value) -> Value:
+def _map(b: Builder, extents: Extents) -> Value:
     """The shape of one map."""
     if isinstance(extents, np.ndarray):
         return vector(b, [1, 1, *extents.tolist()])

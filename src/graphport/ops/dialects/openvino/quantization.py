@@ -14,12 +14,15 @@ from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.openvino.emitting import emitted_reshape
-from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.operands import dtype_of, sizes
 from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, integer_range
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
     from graphport.ops.dialects.emitting import Lifted
 
 
@@ -197,9 +200,8 @@ class _Form:
             # There is one block, and its parameters spread over it as they are.
             return value
         if self._block:
-            return emitted_reshape(
-                self._b, value, self._static([*shape[: self._axis + 1], 1, *shape[self._axis + 1 :]])
-            )
+            parted = [*shape[: self._axis + 1], 1, *shape[self._axis + 1 :]]
+            return emitted_reshape(self._b, value, self._static(parted))
         if len(shape) == 1 and shape != (1,):
             # With its length told, a constant stays one, which is how compressed weights are known again.
             length = shape[0] if isinstance(shape[0], int) and shape[0] else -1
@@ -227,12 +229,9 @@ class _Form:
         """The same in its own shape."""
         return emitted_reshape(self._b, x, self._static(self._dims)) if self._block and self._tiles else x
 
-    def _static(self, dims: Any) -> list[int]:
-        found = [dim for dim in dims if isinstance(dim, int)]
-        if len(found) != len(dims):
-            message = "blocks of a tensor whose extents are not known"
-            raise UnsupportedError(message)
-        return found
+    @staticmethod
+    def _static(dims: Sequence[Dim]) -> tuple[int, ...]:
+        return sizes(dims, "the extents of a tensor with blocks")
 
 
 @DynamicQuantizeLinear.lift("openvino")

@@ -15,7 +15,7 @@ from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.emitting import emitted_extent, emitted_slice, emitted_top_k, renamed, wrapping
 from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
 from graphport.ops.dialects.openvino.reduction_rows import reduced
-from graphport.ops.dialects.operands import as_vector, cast, dtype_of, index, integers, sizes, vector
+from graphport.ops.dialects.operands import as_vector, cast, dtype_of, ends_of, index, integers, sizes, vector
 from graphport.ops.pages.indexing import GatherElements
 from graphport.ops.pages.reduction import CumProd, ReduceLogSumExp, ReduceMax, TopK
 
@@ -30,12 +30,7 @@ def _of_nothing(b: Builder, data: Value, axes: Value, largest: bool, *, keepdims
     """The largest or least of no number, which OpenVINO's plugin does not make infinite."""
     fact = Builder(b.inference)(ReduceMax, data, axes, keepdims=keepdims).fact
     shape = sizes(fact.dims if isinstance(fact, TensorFact) else (), "the shape of what is reduced")
-    dtype = dtype_of(data)
-    if dtype.is_floating:
-        number: float = -np.inf if largest else np.inf
-    else:
-        limits = np.iinfo(dtype.numpy)
-        number = limits.min if largest else limits.max
+    number = ends_of(dtype_of(data))[0 if largest else 1]
     return emit(b, "opset3.Broadcast", b.like(data, number), vector(b, shape), mode="numpy")
 
 
