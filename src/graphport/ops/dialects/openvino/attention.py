@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial, reduce
 from math import sqrt
 from typing import TYPE_CHECKING
@@ -125,40 +124,34 @@ def _root(b: Builder, q: Value) -> Value:
 # The way to OpenVINO
 
 
-@dataclass(frozen=True, slots=True)
-class _Heads:
-    """Queries, keys and values with an axis of heads; `side_by_side` as they came with three axes."""
-
-    q: Value
-    k: Value
-    v: Value
-    side_by_side: bool
-
-
 @AttentionView.lift("openvino")
 def lift_attention(b: Builder, op: AttentionView) -> Lifted:
-    heads = _parted(b, op.q, op.k, op.v, op.q_num_heads, op.kv_num_heads)
-    key = heads.k if op.past_key is None else emit(b, "opset1.Concat", op.past_key, heads.k, axis=2)
-    value = heads.v if op.past_value is None else emit(b, "opset1.Concat", op.past_value, heads.v, axis=2)
-    (size,) = sizes(b.dims(heads.q)[3:], "the size of a head")
+    q, key, value = op.q, op.k, op.v
+    is_flat = len(b.dims(q)) == 3
+    if is_flat:
+        counts = op.q_num_heads or 1, op.kv_num_heads or 1
+        q, key, value = _with_heads(b, q, counts[0]), _with_heads(b, key, counts[1]), _with_heads(b, value, counts[1])
+    key = key if op.past_key is None else emit(b, "opset1.Concat", op.past_key, key, axis=2)
+    value = value if op.past_value is None else emit(b, "opset1.Concat", op.past_value, value, axis=2)
+    (size,) = sizes(b.dims(q)[3:], "the size of a head")
     factor = 1 / sqrt(size) if op.scale is None else op.scale
-    keys, values = (_repeated(b, each, b.dims(heads.q)[1]) for each in (key, value))
+    keys, values = (_repeated(b, each, b.dims(q)[1]) for each in (key, value))
     window = (op.left_window_size, 0 if op.is_causal else op.right_window_size)
     is_plain = not op.softcap and op.softmax_precision is None and op.nonpad_kv_seqlen is None and op.past_key is None
     if is_plain and b.count == 1 and op.left_window_size < 0 and op.right_window_size < 0 and op.attn_mask is None:
-        operands = [b.like(heads.q, 0), b.like(heads.q, factor)]
-        y = emit(b, _SDPA, heads.q, keys, values, *operands, causal=bool(op.is_causal))
-        return (_joined(b, heads, y),)
-    raw = emit(b, "opset1.MatMul", emit(b, "opset1.Multiply", heads.q, factor), keys, transpose_b=True)
+        y = emit(b, _SDPA, q, keys, values, 0, factor, causal=bool(op.is_causal))
+        return (_joined(b, y) if is_flat else y,)
+    raw = emit(b, "opset1.MatMul", emit(b, "opset1.Multiply", q, factor), keys, transpose_b=True)
     capped = raw
     if op.softcap:
         shares = emit(b, "opset1.Tanh", emit(b, "opset1.Divide", raw, op.softcap))
         capped = emit(b, "opset1.Multiply", shares, op.softcap)
-    offset = _offset(b, heads.q, op.past_key, op.nonpad_kv_seqlen)
+    offset = _offset(b, q, op.past_key, op.nonpad_kv_seqlen)
     seen = _seen(b, raw, offset, op.nonpad_kv_seqlen, window)
     biased, hides = _biased(b, capped, op.attn_mask, seen)
     shares = _shares(b, biased, PRECISIONS.get(op.softmax_precision or 0), hides=hides)
-    y = _joined(b, heads, emit(b, "opset1.MatMul", shares, values))
+    y = emit(b, "opset1.MatMul", shares, values)
+    y = _joined(b, y) if is_flat else y
     if b.count == 4 and op.qk_matmul_output_mode == 2 and hides:
         hidden = scalar(b, -np.inf, dtype_of(biased))
         biased = emit(b, "opset1.Select", _hidden(b, biased), hidden, biased)
@@ -181,13 +174,6 @@ def attended(b: Builder, heads: tuple[Value, Value, Value], factor: Value, *, ca
     return emit(b, "opset1.MatMul", _shares(b, biased, None, hides=hides), v)
 
 
-def _parted(b: Builder, q: Value, k: Value, v: Value, queries: int | None, keys: int | None) -> _Heads:
-    if len(b.dims(q)) == 4:
-        return _Heads(q, k, v, side_by_side=False)
-    parted = [_with_heads(b, operand, count or 1) for operand, count in ((q, queries), (k, keys), (v, keys))]
-    return _Heads(parted[0], parted[1], parted[2], side_by_side=True)
-
-
 def _with_heads(b: Builder, x: Value, heads: int) -> Value:
     batch, length, width = b.dims(x)
     (columns,) = sizes([width], "the columns of all heads")
@@ -202,9 +188,8 @@ def _copied(b: Builder, x: Value, dims: Sequence[Dim]) -> Value:
     return b.word("opset1.Reshape", x, wanted, facts=[fact], special_zero=True)[0]
 
 
-def _joined(b: Builder, heads: _Heads, y: Value) -> Value:
-    if not heads.side_by_side:
-        return y
+def _joined(b: Builder, y: Value) -> Value:
+    """Heads side by side, as they come with three axes."""
     batch, length, count, size = (b.dims(y)[axis] for axis in (0, 2, 1, 3))
     return _copied(b, emitted_transpose(b, y, [0, 2, 1, 3]), [batch, length, count * size])
 
@@ -320,9 +305,7 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     y = _rotated(b, inner, cos, sin, turned, interleaved=bool(op.interleaved))
     if turned < size:
         y = emit(b, "opset1.Concat", y, rest, axis=3)
-    if rank == 4:
-        return (y,)
-    return (_joined(b, _Heads(heads, heads, heads, side_by_side=True), y),)
+    return (y if rank == 4 else _joined(b, y),)
 
 
 def _rotated(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interleaved: bool) -> Value:

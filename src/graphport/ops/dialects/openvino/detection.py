@@ -1,26 +1,29 @@
-"""Boxes in OpenVINO."""
+"""Boxes in OpenVINO: which to keep, what is in them, and the last layer of YOLO."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.extents import cut
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.detection_boxes import LOWEST, selected_boxes
 from graphport.ops.dialects.openvino.detection_matrix_nms import matrix_nms_scores
-from graphport.ops.dialects.operands import as_int64, as_vector, cast, dtype_of, real, scalar, vector
+from graphport.ops.dialects.operands import as_int64, as_vector, cast, dtype_of, real, reshaped, scalar, sizes, vector
+from graphport.ops.pages.activation import Sigmoid, Softmax
 from graphport.ops.pages.arithmetic import Add, Max
 from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
 from graphport.ops.pages.indexing import Gather, GatherND
 from graphport.ops.pages.pooling import MaxPool
 from graphport.ops.pages.reduction import TopK
 from graphport.ops.pages.reshape import Concat, Shape, Unsqueeze
+from graphport.ops.shapes import axis_index
 from graphport.ops.view import Attributes
 from graphport.ops.views.detection import NonMaxSuppressionView
 
@@ -211,3 +214,38 @@ RoiAlign
                                     else "asymmetric")
     -> unsupported("the largest of what is sampled, which OpenVINO does not take as ONNX does")
 """)
+
+
+@lower("openvino", "opset1.RegionYolo")
+def region_yolo(
+    b: Builder,
+    x: Value,
+    *,
+    anchors: tuple[float, ...] = (),
+    axis: int,
+    coords: int,
+    classes: int,
+    end_axis: int,
+    num: int,
+    do_softmax: bool = True,
+    mask: tuple[int, ...] = (),
+) -> Value:
+    """Places, confidence and classes of each box: all but the sizes through a sigmoid, or the classes as shares."""
+    del anchors
+    n, channels, *places = sizes(b.dims(x), "the shape of a region layer")
+    boxes = num if do_softmax else len(mask)
+    parts = coords + 1 + classes
+    apart = reshaped(b, x, [n, boxes, parts, prod(places)])
+    pieces = [
+        b(Sigmoid, cut(b, apart, 0, 2, 2)),
+        cut(b, apart, 2, coords, 2),
+        b(Sigmoid, cut(b, apart, coords, coords + 1, 2)),
+    ]
+    kinds = cut(b, apart, coords + 1, parts, 2)
+    pieces.append(b(Softmax, kinds, axis=2) if do_softmax else b(Sigmoid, kinds))
+    whole = b(Concat, *pieces, axis=2)
+    dims = [n, channels, *places]
+    if not do_softmax:
+        return reshaped(b, whole, dims)
+    first, last = axis_index(axis, len(dims)), axis_index(end_axis, len(dims))
+    return reshaped(b, whole, [*dims[:first], prod(dims[first : last + 1]), *dims[last + 1 :]])

@@ -18,7 +18,7 @@ from graphport.ops.dialects.extents import mixed
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.convolution_windows import window_words
 from graphport.ops.dialects.openvino.emitting import emitted_pad, emitted_reshape
-from graphport.ops.dialects.openvino.reduction_rows import reduced
+from graphport.ops.dialects.openvino.reduction_plugin import reduced
 from graphport.ops.dialects.operands import cast, dtype_of, index, needed, reshaped, sizes, vector
 from graphport.ops.dialects.windows import padding_of, window_of
 from graphport.ops.pages.convolution.window import Window

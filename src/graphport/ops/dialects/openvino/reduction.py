@@ -13,8 +13,7 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.emitting import emitted_extent, emitted_slice, emitted_top_k, renamed, wrapping
-from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
-from graphport.ops.dialects.openvino.reduction_rows import reduced
+from graphport.ops.dialects.openvino.reduction_plugin import reduced, with_infinities
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, ends_of, index, integers, sizes, vector
 from graphport.ops.pages.indexing import GatherElements
 from graphport.ops.pages.reduction import CumProd, ReduceLogSumExp, ReduceMax, TopK

@@ -1,22 +1,29 @@
-"""Rows of three axes that are reduced, in a form that OpenVINO's plugin computes right.
+"""Reductions in a form that OpenVINO's plugin computes right.
 
-The plugin (2026.4.1) lets a reduction take in the arithmetic behind it. Along the last of three axes it then reads one
-number of a constant for all rows: `ReduceMean(x: f32[2, 5, 6], -1) + c: f32[5]` adds the last entry of `c` to each.
-The same with an axis of length 1 before the last, which is reduced too, is right, and the plugin moves nothing for it.
+The plugin makes the largest of infinite numbers alone the lowest finite one.
+
+It lets a reduction take in the arithmetic behind it (2026.4.1). Along the last of three axes it then reads one number
+of a constant for all rows: `ReduceMean(x: f32[2, 5, 6], -1) + c: f32[5]` adds the last entry of `c` to each. The same
+with an axis of length 1 before the last, which is reduced too, is right, and the plugin moves nothing for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from graphport.core.dtypes import DType
 from graphport.ir.graph import Node
 from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.infinities import infinities
 from graphport.ops.dialects.operands import integers, vector
 from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+
 
 _FARTHEST = 32
 """Operators behind a reduction that are looked at, of those that a plugin might take in."""
@@ -51,3 +58,26 @@ def _meets_constants(b: Builder) -> bool:
                 return True
             pending += [result for result in user.results if result.fact == value.fact]
     return False
+
+
+_KEEPS = frozenset(
+    (
+        *("Select", "Add", "Convert", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Broadcast", "Tile", "Concat"),
+        *("Slice", "StridedSlice", "Gather", "Pad", "Maximum", "Minimum", "VariadicSplit", "Split", "ScatterNDUpdate"),
+    )
+)
+"""What gives numbers that it is given."""
+_FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
+
+
+def with_infinities(b: Builder, y: Value, data: Value, axes: Value, *, largest: bool, keepdims: int) -> Value:
+    """`y`, the largest or least along some axes; infinite where a mask may have left nothing else there."""
+    infinity = -np.inf if largest else np.inf
+    dtype = getattr(data.fact, "dtype", None)
+    if dtype not in _FLOATS or infinity not in infinities(data, _KEEPS):
+        return y
+    b.looks_around = True
+    end = b.constant(infinity, dtype)
+    is_end = emit(b, "opset1.Equal", data, end)
+    only = emit(b, "opset1.ReduceLogicalAnd", is_end, axes, keep_dims=bool(keepdims))
+    return emit(b, "opset1.Select", only, end, y)
