@@ -16,7 +16,6 @@ from graphport.backends.error_attribution import blamed, fault
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.core.packages import without
 from graphport.formats.openvino import write
 from graphport.ir import rewrite, states
@@ -88,7 +87,7 @@ class OpenvinoSession:
 
 def _check_types(values: Sequence[Value]) -> None:
     for value in values:
-        dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+        dtype = value.dtype
         if dtype is None or (dtype is not DType.STRING and dtype.bits < _NARROW):
             message = f"OpenVINO cannot be given {value.name}, which is {value.fact}"
             raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
@@ -155,7 +154,7 @@ def _tensor(array: Any, value: Value) -> Any:
     if np.asarray(array).dtype.kind in "OSU":
         return runtime.Tensor(np.array(array, dtype=str))
     given = np.ascontiguousarray(array).reshape(np.shape(array))
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     name = _FOREIGN.get(dtype) if dtype is not None else None
     if name is None:
         return runtime.Tensor(given)
@@ -175,7 +174,7 @@ _FOREIGN = {
 
 
 def _array(tensor: Any, value: Value) -> Any:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     if tensor.element_type.get_type_name() == "string":
         return np.array(tensor.str_data, object)
     array = np.array(tensor.data)

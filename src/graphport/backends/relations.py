@@ -168,7 +168,7 @@ def _masks(graph: Graph) -> tuple[set[str], list[int]]:
 
 
 def _is_whole(value: Value) -> bool:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     return dtype is not None and (dtype.is_integer or dtype.kind == "b")
 
 

@@ -16,7 +16,6 @@ from graphport.backends.subprocess import RefusedError, Worker, bound, fixed, re
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.formats.nnef import write
 from graphport.formats.nnef.original import NOTE
 
@@ -46,7 +45,7 @@ class TractSession:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._loaded: dict[tuple[tuple[tuple[int, ...], ...], bool], Worker] = {}
-        wide = sorted({str(dtype) for value in graph.inputs if (dtype := _dtype(value)) in _NARROWED})
+        wide = sorted({str(dtype) for value in graph.inputs if (dtype := value.dtype) in _NARROWED})
         if wide:
             message = f"tract computes NNEF's numbers, float32 and int64, and there are inputs of {', '.join(wide)}"
             raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
@@ -66,10 +65,6 @@ class TractSession:
         if key not in self._loaded:
             self._loaded[key] = _loaded(_bound(self._graph, shapes, every_value=every_value))
         return self._loaded[key]
-
-
-def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
 
 
 def _bound(graph: Graph, shapes: Shapes, *, every_value: bool) -> Graph:
@@ -107,7 +102,7 @@ def _supported(array: Any) -> Any:
 
 
 def _as_declared(array: Any, value: Value) -> Any:
-    dtype = _dtype(value)
+    dtype = value.dtype
     return array if dtype is None else array.astype(dtype.numpy, copy=False)
 
 

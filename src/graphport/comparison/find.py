@@ -13,7 +13,6 @@ from graphport.comparison.metrics import Difference
 from graphport.comparison.pairs import pairs
 from graphport.comparison.stream import Pair, Stream, Unanswered, computed, is_alike, is_array, is_real, values_of
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.facts import TensorFact
 from graphport.ir import part
 from graphport.ir.graph import Graph
 
@@ -349,7 +348,7 @@ def _run(graph: Graph, inputs: Mapping[str, Any], backend: str) -> Any:
 
 
 def _as_declared(x: Any, value: Value) -> Any:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     if dtype is None or not is_array(x) or not is_real(x) or not dtype.is_floating:
         return x
     return x.astype(dtype.numpy)

@@ -120,7 +120,7 @@ def _steps(graph: Graph, value: Value, linear: _LinearParameters | None, result:
         # There is one code less than the type has: the step below the least one is cut off before.
         floor = ((linear.least - linear.zero_point) * linear.scale).astype(np.float32)
         if linear.axis is not None:
-            shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+            shape = value.shape
             if shape is None:
                 return []
             floor = floor.reshape(-1, *[1] * (len(shape) - linear.axis - 1))

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeAlias, cast
 
 from graphport.core.dims import Extents
-from graphport.core.facts import UNKNOWN, Fact
+from graphport.core.facts import UNKNOWN, Fact, TensorFact
 from graphport.core.names import unique
 from graphport.ir.attributes import NO_ATTRIBUTES, Attribute, Body, PlainAttributes, bodies_among, bodies_in
 from graphport.ir.carried import Notes, Placed
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from graphport.core.diagnostics import Span
+    from graphport.core.dims import Dim
+    from graphport.core.dtypes import DType
     from graphport.core.storage import Storage
     from graphport.ir.carried import Spans
 
@@ -111,6 +113,18 @@ class Value(Placed):
         twin.is_literal = self.is_literal
         twin._notes = None if self._notes is None else self.copied_notes
         return twin
+
+    @property
+    def dtype(self) -> DType | None:
+        """The element type of a tensor, where it is known."""
+        fact = self.fact
+        return fact.dtype if isinstance(fact, TensorFact) else None
+
+    @property
+    def shape(self) -> tuple[Dim, ...] | None:
+        """The shape of a tensor, where its rank is known."""
+        fact = self.fact
+        return fact.shape if isinstance(fact, TensorFact) else None
 
     @property
     def is_constant(self) -> bool:

@@ -122,7 +122,7 @@ class Builder:
 
     def like(self, value: Value, data: object) -> Value:
         """A constant of the element type of `value`; raises `Unknown` where that is not known."""
-        dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+        dtype = value.dtype
         if dtype is None:
             raise Unknown
         return self.constant(data, dtype)

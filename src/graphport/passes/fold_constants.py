@@ -101,7 +101,7 @@ def _check_size(node: Node, freed: int, room: int) -> None:
 
 
 def _bits(value: Value) -> int:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     return 0 if dtype is None else dtype.bits
 
 
@@ -149,6 +149,6 @@ def _computed(node: Node, page: Page) -> list[tuple[Value, Storage]]:
 
 
 def _stored(array: Any, value: Value) -> Storage:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     # A page may hand back a view of an operand, in any order of axes.
     return kept(np.ascontiguousarray(array).reshape(array.shape), dtype)

@@ -72,7 +72,7 @@ def _merge(node: Node) -> str | None:
     joined = _joined(before, first, node, second)
     if joined is None or joined.size > max(first.size, second.size):
         return None
-    dtype = node.output.fact.dtype if isinstance(node.output.fact, TensorFact) else None
+    dtype = node.output.dtype
     storage = None if dtype is None else rounded(joined, dtype)
     if storage is None:
         return None

@@ -30,7 +30,7 @@ def rebatched(graph: Graph, batch: int) -> Graph:
     shapes: dict[Value, list[Dim]] = {}
     fixed: set[int] = set()
     for value in twin.inputs:
-        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        dims = value.shape
         if not dims:
             continue
         if isinstance(dims[0], Symbolic):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.facts import UNKNOWN
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
@@ -49,7 +49,7 @@ def _resolve(node: Node) -> str | None:
 def _settle(node: Node, condition: Value, *, answer: bool) -> None:
     """Let everybody in the graph of `node`, and in its bodies, read the answer instead of `condition`."""
     graph = graph_of(node)
-    shape = condition.fact.shape if isinstance(condition.fact, TensorFact) else None
+    shape = condition.shape
     array = np.array([answer]) if shape is not None and len(shape) == 1 else np.array(answer)
     constant = add_constant(graph, array, f"{condition.name}.known")
     for user, index in list(condition.uses):

@@ -75,7 +75,7 @@ def _target(node: Node) -> str | None:
         return None
     if node.attributes.get("allowzero") and 0 in fact.elements:
         return None
-    shape = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    shape = data.shape
     elements = target_shape(fact.elements, shape or ())
     if elements is None:
         return None

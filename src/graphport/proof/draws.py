@@ -161,7 +161,7 @@ def bytes_of_inputs(graph: Graph, sizes: Sizes) -> int:
 
 
 def _itemsize(value: Value) -> int:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     return 8 if dtype is None or not dtype.bits else max(dtype.bits // 8, 1)
 
 

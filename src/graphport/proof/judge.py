@@ -12,7 +12,6 @@ from graphport.backends.relations import completed, search
 from graphport.comparison.metrics import Comparison, Difference, Reason, difference
 from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
 from graphport.proof import rounding, steps, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
@@ -176,7 +175,7 @@ def _stand_in(case: Case, side: Side) -> Witness | None:
 def _too_large(case: Case) -> str | None:
     """Why there are no arrays, or not the memory, for a proof, if so."""
     for value in case.a.graph.inputs:
-        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        dims = value.shape
         reason = None if dims is None else no_array([dim if isinstance(dim, int) else 1 for dim in dims])
         if reason is not None:
             return f"no input can be made up for {value.name!r}: {reason}"

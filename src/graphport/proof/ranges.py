@@ -38,7 +38,7 @@ _ORDINARY = Held(-9, 10, is_data=True)
 
 def held(value: Value, sizes: Mapping[str, int]) -> Held:
     """What an input of integers may hold, by what reads it where symbols are as long as `sizes` says."""
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     found: list[Held] = []
     is_plain = True
     divides = False
@@ -114,5 +114,5 @@ def _is_integer(node: Node) -> bool:
 
 
 def _is_number(value: Value) -> bool:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     return dtype is None or dtype.is_integer

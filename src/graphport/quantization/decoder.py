@@ -13,7 +13,6 @@ from graphport.core.facts import TensorFact
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Value
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -74,24 +73,20 @@ def _is_rows(value: Value) -> bool:
 
 
 def _is_cache(value: Value, outputs: Sequence[Value]) -> bool:
-    dims, fact = _dims(value), value.fact
+    dims, fact = value.shape, value.fact
     if dims is None or not isinstance(fact, TensorFact) or fact.dtype is None or not fact.dtype.is_floating:
         return False
     lengths = [axis for axis, dim in enumerate(dims) if axis and isinstance(dim, Symbolic)]
     if len(dims) < _CACHE_RANK or len(lengths) != 1:
         return False
     length = lengths[0]
-    others = [found for output in outputs if (found := _dims(output)) is not None and len(found) == len(dims)]
+    others = [found for output in outputs if (found := output.shape) is not None and len(found) == len(dims)]
     return any(
         all(a == b for axis, (a, b) in enumerate(zip(dims, found, strict=True)) if axis and axis != length)
         for found in others
     )
 
 
-def _dims(value: Value) -> Sequence[Dim] | None:
-    return value.fact.shape if isinstance(value.fact, TensorFact) else None
-
-
 def _empty(value: Value, batch: int) -> list[int]:
-    dims = _dims(value) or ()
+    dims = value.shape or ()
     return [batch if not axis else 0 if isinstance(dim, Symbolic) else dim for axis, dim in enumerate(dims)]

@@ -102,7 +102,7 @@ def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value
         return value
 
     if x not in rounded:
-        shape = x.fact.shape if isinstance(x.fact, TensorFact) else None
+        shape = x.shape
         parts = [(DType.UINT8, shape), (DType.FLOAT32, ()), (DType.UINT8, ())]
         made_of = tuple(
             Value(graph.fresh(f"{x.name}_{end}"), TensorFact(dtype, dims))
@@ -111,7 +111,7 @@ def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value
         graph.insert_before(node, Node("DynamicQuantizeLinear", [x], made_of, name=graph.fresh(f"{x.name}_rounding")))
         rounded[x] = made_of
     numbers, step, middle = rounded[x]
-    shape = result.fact.shape if isinstance(result.fact, TensorFact) else None
+    shape = result.shape
     real = TensorFact(DType.FLOAT32, shape)
     sums = put("MatMulInteger", [numbers, weight, middle, zero], TensorFact(DType.INT32, shape))
     reals = put("Cast", [sums], real, to=DType.FLOAT32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from graphport.core.facts import TensorFact
 from graphport.quantization.placement import moves
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def elements(value: Value, sizes: Mapping[str, int] | None = None) -> int:
     known = sizes.get(value.name) if sizes else None
     if known is not None:
         return known // _REAL
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     return prod(dim for dim in shape or () if isinstance(dim, int))
 
 
@@ -76,7 +75,7 @@ def kernel_time(
 
 def conversion_time(value: Value, rates: Rates, sizes: Mapping[str, int] | None = None) -> float:
     """Of rounding a value of a sample, or of taking it back."""
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     is_map = shape is not None and len(shape) >= _MAP
     kernels, each = (3, rates.conversion + rates.layout) if is_map else (1, rates.conversion)
     return kernels * rates.call[0] / _SAMPLES + each * elements(value, sizes)

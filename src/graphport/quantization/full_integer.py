@@ -91,7 +91,7 @@ def _take_integers(graph: Graph, value: Value) -> None:
         raise DiagnosticError(Diagnostic("QUANT0030", message, None, "leave 'full_integer' out"))
     fact = first.output.fact
     dtype = fact.dtype if isinstance(fact, TensorFact) else None
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     for reader in readers:
         reader.output.replace_uses(value)
         graph.remove(reader)

@@ -152,7 +152,7 @@ def _emit_point(
     quantization: Quantization,
 ) -> None:
     node, placement = value.producer, quantization.placement
-    codes = Value(graph.fresh(f"{value.name}_codes"), TensorFact(qparams.dtype, _shape(value)))
+    codes = Value(graph.fresh(f"{value.name}_codes"), TensorFact(qparams.dtype, value.shape))
     rounded = Value(graph.fresh(f"{value.name}_rounded"), value.fact)
     scale, zero_point = _parameters(graph, qparams, value.name)
     attributes = _axis(qparams)
@@ -323,7 +323,3 @@ def _axis(qparams: QuantizationParameters) -> dict[str, Attribute]:
     if qparams.scale.ndim == 0:
         return {}
     return {"axis": qparams.axis, "block_size": qparams.block} if qparams.block else {"axis": qparams.axis}
-
-
-def _shape(value: Value) -> Any:
-    return value.fact.shape if isinstance(value.fact, TensorFact) else None

@@ -152,7 +152,7 @@ def refuse_bare(path: Path) -> None:
 
 def _layout(value: Value, asked: Layout | None) -> tuple[Layout, int] | None:
     """Where the channels of an input are, and how many; `None` where it takes no pictures."""
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     if shape is None or len(shape) != 4:
         return None
     places: tuple[tuple[Layout, int], ...] = (("NCHW", 1), ("NHWC", 3))
@@ -164,7 +164,7 @@ def _layout(value: Value, asked: Layout | None) -> tuple[Layout, int] | None:
 
 
 def _size(value: Value, asked: int | tuple[int, int] | None, layout: Layout) -> tuple[int, int]:
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     dims = (shape or ())[2:4] if layout == "NCHW" else (shape or ())[1:3]
     if asked is not None:
         return (asked, asked) if isinstance(asked, int) else asked

@@ -125,7 +125,7 @@ class Samples:
 
 def real_type(value: Value) -> DType | None:
     """The element type of an input of real numbers."""
-    known = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    known = value.dtype
     return known if known is not None and known.is_floating else None
 
 
@@ -313,7 +313,7 @@ def _of_files(value: Value, files: Sequence[Path]) -> Column:
 
 def _batched(value: Value, column: Column) -> Column:
     """`column`, or a column of it as one sample where nothing but the axis of samples is missing."""
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     is_sample = bool(shape) and len(column.shape) == len(shape) - 1 and _agree(shape[1:], column.shape)
     return WholeColumn(column) if is_sample and shape and (shape[0] == 1 or _is_free(value)) else column
 
@@ -361,7 +361,7 @@ def _only(column: Column, step: int) -> Array:
 
 
 def _is_free(value: Value) -> bool:
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     return bool(shape) and isinstance(shape[0], Symbolic)
 
 
@@ -413,7 +413,7 @@ def _stacking(value: Value, column: Column) -> str:
     """What to do about data that do not fit."""
     if _batched(value, column) is not column:
         return f"stack samples along axis 0: x[None] is a stack of one, of the shape {[1, *column.shape]}"
-    shape = (value.fact.shape if isinstance(value.fact, TensorFact) else None) or ()
+    shape = (value.shape) or ()
     each = f"[{', '.join(map(str, shape[1:]))}]"
     return f"give samples of the shape {each}, stacked along axis 0" if len(shape) > 1 else "stack samples along axis 0"
 

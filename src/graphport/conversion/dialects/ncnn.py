@@ -182,7 +182,7 @@ def before_lifting(graph: Graph) -> None:
 def _whole_inputs(graph: Graph) -> None:
     """An input whose first axis is no batch of 1 is a blob with all its axes."""
     for value in graph.inputs:
-        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        dims = value.shape
         if dims and len(dims) <= MOST_AXES and dims[0] != 1:
             value.notes[BATCH] = -1
 
@@ -204,7 +204,7 @@ def _bind_batch(graph: Graph) -> None:
     """A blob is one item of a batch; what begins with another axis, along which items meet, keeps its lengths."""
     sizes: dict[str, Dim] = {}
     for value in graph.inputs:
-        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        dims = value.shape
         if dims and isinstance(dims[0], Symbolic) and str(dims[0]) in symbols(dims[0]):
             sizes[str(dims[0])] = graph.extents.resolved(dims[0])
     if not sizes:

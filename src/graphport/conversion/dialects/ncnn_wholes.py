@@ -13,7 +13,6 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
 
 if TYPE_CHECKING:
-    from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node, Value
 
 _ADD, _MULTIPLY, _MEAN = 0, 2, 3
@@ -56,7 +55,7 @@ def fuse_biases(graph: Graph) -> int:
 
 def _is_along(memory: Node, like: Value) -> bool:
     """Whether numbers stand along the last axis of a blob: of a vector, ncnn takes the first one that is as long."""
-    dims = like.fact.shape if isinstance(like.fact, TensorFact) else None
+    dims = like.shape
     own = [memory.attributes[key] for key in ("2", "11", "1", "0") if key in memory.attributes]
     return dims is not None and len(own) == len(dims) - 1 and all(n == 1 for n in own[:-1])
 
@@ -161,7 +160,7 @@ def fuse_global_mean(graph: Graph) -> int:
         mean = _alone(node.operands[0], "Reduction") if node.word == "Flatten" else None
         if mean is None or not _is_mean(mean):
             continue
-        picture, pixel, vector = (_dims(each) for each in (mean.operands[0], mean.results[0], node.results[0]))
+        picture, pixel, vector = (each.shape for each in (mean.operands[0], mean.results[0], node.results[0]))
         if picture is None or pixel is None or len(picture) != _PICTURE or pixel != (*picture[:2], 1, 1):
             continue
         if vector != picture[:2]:
@@ -183,22 +182,18 @@ def _as_pooling(mean: Node) -> None:
     mean.attributes.update({"0": 1, "4": 1})
 
 
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    return value.fact.shape if isinstance(value.fact, TensorFact) else None
-
-
 def _squeezed(node: Node) -> list[Node]:
     """The layers on one pixel behind a mean, up to the product with a picture of as many channels; else none."""
     found: list[Node] = []
     value = node.results[0]
     while len(value.uses) == 1 and not value.returns:
         (user,) = value.users
-        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        dims = value.shape
         if dims is None or len(dims) != _PICTURE or dims[2:] != (1, 1):
             return []
         if user.word == "BinaryOp" and user.attributes.get("0") == _MULTIPLY and len(user.operands) == 2:
             other = user.operands[0] if user.operands[1] is value else user.operands[1]
-            picture = other.fact.shape if isinstance(other.fact, TensorFact) else None
+            picture = other.shape
             is_told = picture is not None and len(picture) == _PICTURE and picture[:2] == dims[:2]
             return found if is_told and any(each.word == "Convolution" for each in found) else []
         if user.word not in _ON_PIXELS and not _is_pointwise(user):

@@ -64,7 +64,7 @@ def _fold_integers(graph: Graph) -> None:
 
 
 def _is_real(value: Value) -> bool:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     return dtype is None or dtype.is_floating
 
 

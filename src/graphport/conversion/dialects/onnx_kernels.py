@@ -78,7 +78,7 @@ def _dtype_at(node: Node, index: int) -> DType | None:
 
 
 def _like(value: Value, dtype: DType) -> TensorFact:
-    return TensorFact(dtype, value.fact.shape if isinstance(value.fact, TensorFact) else None)
+    return TensorFact(dtype, value.shape)
 
 
 def _cast(graph: Graph, place: Node, value: Value | None, dtype: DType) -> Value | None:

@@ -46,14 +46,14 @@ def _hide_caches(graph: Graph) -> None:
     """
     for state, result, kept in states.kept(graph):
         node = result.producer
-        past, dtype = state.fact, state.fact.dtype if isinstance(state.fact, TensorFact) else None
+        past, dtype = state.fact, state.dtype
         if node is None or node.op != "Concat" or node.operands[0] is not state or len(node.operands) != 2:
             continue
         x, name = node.operands[1], None if dtype is None else datum_name(dtype)
         is_empty = state.storage is None or state.storage.count == 0
         if len(state.uses) != 1 or name is None or not is_empty or not isinstance(past, TensorFact):
             continue
-        own = x.fact.shape if isinstance(x.fact, TensorFact) else None
+        own = x.shape
         if past.shape is None or own is None:
             continue
         given = {"axis": int(cast("int", node.attributes["axis"])) % len(own), "datum_type": name}

@@ -30,7 +30,7 @@ def faults(graph: Graph) -> list[Diagnostic]:
 
 
 def _extents(value: Value) -> list[Diagnostic]:
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     wrong = [extent for extent in shape or () if isinstance(extent, int) and not 0 <= extent < 1 << (_BITS - 1)]
     return [
         Diagnostic("IO0216", f"the input {value.name} has an extent of {extent}", value.origin, _FOREIGN)

@@ -72,7 +72,7 @@ def _is_of_reals(kind: Type | None) -> bool:
 
 
 def _is_integer(value: Value) -> bool:
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     return dtype is not None and dtype.is_integer
 
 
@@ -85,7 +85,7 @@ def _real_results(node: Node) -> list[Value]:
 
 
 def _of(value: Value, dtype: DType) -> TensorFact:
-    return TensorFact(dtype, value.fact.shape if isinstance(value.fact, TensorFact) else None)
+    return TensorFact(dtype, value.shape)
 
 
 def _real(graph: Graph, node: Node, value: Value, reals: dict[Value, Value]) -> Value:

@@ -42,11 +42,11 @@ class Maker:
 
     def shape(self) -> tuple[object, ...] | None:
         """The shape of the first operand, if its rank is known."""
-        return self.x.fact.shape if isinstance(self.x.fact, TensorFact) else None
+        return self.x.shape
 
     def dtype(self) -> DType | None:
         """The element type of the first operand."""
-        return self.x.fact.dtype if isinstance(self.x.fact, TensorFact) else None
+        return self.x.dtype
 
     def literal(self, number: float) -> Value:
         """A number written where it is read."""

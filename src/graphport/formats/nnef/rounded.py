@@ -57,7 +57,7 @@ def _steps(value: Value, quantization: Quantization) -> tuple[Array, Array, int,
         return None
     bits, signed, symmetric = (int(cast("int", given.get(name, 0))) for name in ("bits", "signed", "symmetric"))
     whole = np.rint(decoding.zero_point)
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     is_one = decoding.scale.size == 1 and whole.size == 1
     if np.any(np.abs(decoding.zero_point - whole) > _NEARLY_WHOLE) or (shape is None and not is_one):
         return None

@@ -97,7 +97,7 @@ def _twin_of(m: Maker, node: Node, twins: dict[Value, Value]) -> Value | None:
 def _whole(m: Maker, node: Node) -> Value | None:
     """What `cast<integer>` makes: nothing of what is behind the point."""
     x = node.operands[0]
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     if dtype is DType.BOOL:
         return m.emit("select", x, 1.0, 0.0, fact=_REAL)
     if dtype is None or not dtype.is_floating:
@@ -113,7 +113,7 @@ def _first_place(m: Maker, node: Node) -> Value | None:
     After   y = min_reduce(select(eq(x, max_reduce(x, axes = [1])), [0, 1, 2, …], n), axes = [1])
     """
     x, axes = node.operands[0], node.attributes.get("axes")
-    shape = x.fact.shape if isinstance(x.fact, TensorFact) else None
+    shape = x.shape
     if shape is None or not isinstance(axes, tuple) or len(axes) != 1 or not isinstance(axes[0], int):
         return None
     extent = shape[axes[0]]
@@ -173,7 +173,7 @@ def chosen(m: Maker, axis: int) -> Value | None:
 
 
 def _static(value: Value) -> tuple[int, ...] | None:
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     extents = tuple(extent for extent in shape or () if isinstance(extent, int))
     return None if shape is None or len(extents) != len(shape) else extents
 

@@ -261,7 +261,7 @@ class _Flat(Files):
 
     def _generic(self, value: Value) -> str:
         """What stands between < and > for a tensor that is no result of an operation."""
-        dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+        dtype = value.dtype
         data = data_of(dtype)
         if data is None or (data != "scalar" and not self._is_final):
             message = f"'{value.name}' holds {dtype}"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.expression.syntax import Call, Literal, Reference, postorder
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ def doubts_of_expression(
     """What may not be what was traced, in an expression."""
     nodes = list(postorder(tree))
     names = {node.text for node in nodes if isinstance(node, Call)}
-    given = [dtype for value in operands if (dtype := _dtype(value)) is not None]
-    made = _dtype(results[0]) if len(results) == 1 else None
+    given = [dtype for value in operands if (dtype := value.dtype) is not None]
+    made = results[0].dtype if len(results) == 1 else None
     if any(dtype.is_floating for dtype in given) and any(_divides(node) for node in nodes):
         message = "floor_divide of real numbers stands for div(rounding_mode='trunc'), too"
         help_ = "quotients below 0 are one less if that was meant"
@@ -63,7 +62,7 @@ def doubts_of_operator(
     """What may not be what was traced, in another operator."""
     if word != _ATTENTION:
         return
-    if not any(keys) and len(operands) > 1 and _dtype(operands[0]) is DType.BOOL:
+    if not any(keys) and len(operands) > 1 and operands[0].dtype is DType.BOOL:
         message = f"{line} queries with {operands[0].name}, which is logical"
         yield Diagnostic("PNNX0204", message, place(), "it is read as the mask", Severity.WARNING)
     if "attn_mask" not in keys:
@@ -71,11 +70,11 @@ def doubts_of_operator(
     at = keys.index("attn_mask")
     mask = operands[at]
     query = next((value for index, value in enumerate(operands) if index != at), None)
-    if query is not None and _dtype(query) is DType.BOOL and _dtype(mask) is not DType.BOOL:
+    if query is not None and query.dtype is DType.BOOL and mask.dtype is not DType.BOOL:
         message = f"{line} calls {mask.name} its mask and queries with {query.name}, which is logical"
         yield Diagnostic("PNNX0204", message, place(), "they are read the other way round", Severity.WARNING)
         mask, query = query, mask
-    dims, own = _dims(mask), None if query is None else _dims(query)
+    dims, own = mask.shape, None if query is None else query.shape
     if dims is not None and own is not None and len(dims) == 2 and len(own) == 3 and dims[0] != own[1]:
         message = f"{line}: the mask {mask.name} has a row for each item, not for each query: it is that of padded keys"
         yield Diagnostic("PNNX0204", message, place(), "it is read as such", Severity.WARNING)
@@ -92,7 +91,7 @@ def declared_shape(
     stated = attributes.get("shape")
     if not isinstance(stated, tuple) or len(given) != 1 or len(results) != 1:
         return None, None
-    before, after = _numbers(_dims(given[0])), _numbers(_dims(results[0]))
+    before, after = _numbers(given[0].shape), _numbers(results[0].shape)
     if before is None or not after or len(after) == len(stated) or prod(before) != prod(after):
         return None, None
     told = ",".join(map(str, after))
@@ -113,7 +112,7 @@ def read_results(
     """
     if word not in _STATES:
         return None, None
-    dims = _numbers(_dims(given[0])) if given else None
+    dims = _numbers(given[0].shape) if given else None
     sizes = [attributes.get(key, 0) for key in ("hidden_size", "num_layers", "proj_size")]
     if dims is None or len(dims) != 3 or not all(type(n) is int for n in sizes):
         return None, None
@@ -124,7 +123,7 @@ def read_results(
     shapes += [(layers * ways, batch, hidden)] * (_STATES[word] - 2)
     slots: list[int] = []
     for value in results:
-        own = _numbers(_dims(value))
+        own = _numbers(value.shape)
         slot = next((n for n in range(slots[-1] + 1 if slots else 0, len(shapes)) if shapes[n] == own), None)
         if slot is None:
             return None, None
@@ -156,14 +155,6 @@ def _divides(node: Tree) -> bool:
         if not (isinstance(part, Call) and part.text == "size"):
             pending += part.arguments
     return False
-
-
-def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
-
-
-def _dims(value: Value) -> tuple[object, ...] | None:
-    return value.fact.shape if isinstance(value.fact, TensorFact) else None
 
 
 def _listed(dtypes: set[DType]) -> str:

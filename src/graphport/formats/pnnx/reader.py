@@ -446,4 +446,4 @@ _NO_KEYS = ("", "")
 
 
 def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    return value.dtype

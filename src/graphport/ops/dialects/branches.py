@@ -16,7 +16,6 @@ from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.reshape import Identity, Reshape
 
 if TYPE_CHECKING:
-    from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
     from graphport.ir.graph import Graph, Node, Value
     from graphport.ops.builder import Builder
@@ -67,14 +66,10 @@ def _is_total(node: Node) -> bool:
     names = [operand.name for operand in page.signature.operands]
     if any(not _is_known(node.operand(names.index(name))) for name in page.index_operands):
         return False
-    kinds = {dtype.kind for each in node.results if (dtype := _dtype(each)) is not None}
+    kinds = {dtype.kind for each in node.results if (dtype := each.dtype) is not None}
     # Integers are divided by zero, and shifted too far.
     is_real = bool(kinds) and kinds <= {"f", "b"} and page.role in ("weighted", "pointwise", "passive")
     return page.moves_data or kinds == {"b"} or is_real
-
-
-def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
 
 
 def _is_known(value: Value | None) -> bool:

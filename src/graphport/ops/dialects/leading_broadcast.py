@@ -54,7 +54,7 @@ def _led(b: Builder, operand: Value, rank: int, *, is_free: bool) -> Value:
     shape = (*[1] * (rank - len(dims)), *dims)
     if (constant := _reshaped(b, operand, shape)) is not None:
         return constant
-    fact = TensorFact(operand.fact.dtype if isinstance(operand.fact, TensorFact) else None, shape)
+    fact = TensorFact(operand.dtype, shape)
     return b.word("unsqueeze", operand, facts=[fact], axes=tuple(range(rank - len(dims))))[0]
 
 

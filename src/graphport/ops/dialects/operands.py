@@ -25,7 +25,7 @@ _NUMBERS = frozenset((int,))
 
 def dtype_of(value: Value) -> DType:
     """The element type; raises `Unknown` where it is not known."""
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     if dtype is None:
         raise Unknown
     return dtype
@@ -120,7 +120,7 @@ def ends_of(dtype: DType) -> tuple[float, float]:
 
 def cast(b: Builder, value: Value, dtype: DType) -> Value:
     """`value` in an element type; itself if it has that."""
-    own = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    own = value.dtype
     return value if own is dtype else b(Cast, value, to=dtype)
 
 

@@ -72,7 +72,7 @@ def real(value: Any) -> Any:
 def dtype(b: Builder, x: Value) -> DType:
     """The element type of a tensor; raises `Unknown` where it is not known."""
     del b
-    found = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    found = x.dtype
     if found is None:
         raise Unknown
     return found

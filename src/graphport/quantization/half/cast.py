@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.core.names import near
 from graphport.core.spill import spilling
 from graphport.ir import rewrite
@@ -294,7 +293,7 @@ def _computes(node: Node) -> bool:
 
 
 def _dtype(value: Any) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    return value.dtype
 
 
 def _weights(graph: Graph) -> int:

@@ -313,7 +313,7 @@ def _value_at(page: Page, node: Node, value: Value, number: float) -> float | No
 
 
 def _entries(value: Value) -> int:
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     return prod(dim if isinstance(dim, int) else 1 for dim in shape or ())
 
 

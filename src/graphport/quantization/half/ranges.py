@@ -9,7 +9,6 @@ import numpy as np
 
 from graphport.backends.memory import nbytes
 from graphport.core.dims import Symbolic, symbols
-from graphport.core.facts import TensorFact
 from graphport.quantization.engine import is_array, observing, session
 from graphport.quantization.placement import is_real
 
@@ -52,7 +51,7 @@ def _lengths(graph: Graph, inputs: Sequence[Mapping[str, Any]]) -> dict[str, int
     """How long the symbols of the inputs are in the first run."""
     found: dict[str, int] = {}
     for value in graph.inputs if inputs else ():
-        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        dims = value.shape
         for dim, length in zip(dims or (), np.shape(inputs[0][value.name]), strict=False):
             if isinstance(dim, Symbolic):
                 found.update((name, length) for name, own in symbols(dim).items() if own == dim)

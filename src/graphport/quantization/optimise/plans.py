@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from graphport.core.facts import TensorFact
 from graphport.quantization.problem import Problem
 
 if TYPE_CHECKING:
@@ -81,6 +80,6 @@ def _problem(base: Candidate, target: Target, before: Times, after: Times, entri
 
 
 def _elements(value: Value, entries: int) -> int:
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     free = entries if shape and not isinstance(shape[0], int) else 1
     return free * prod(dim if isinstance(dim, int) else 1 for dim in shape or ())

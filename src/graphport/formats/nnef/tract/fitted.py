@@ -76,14 +76,14 @@ def _commonly_typed(graph: Graph, value: Value) -> Value:
 
 def _common(value: Value) -> DType | None:
     """The type of the standard's readers that holds all numbers of another one that tract has."""
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     if dtype is None or dtype in (DType.FLOAT64, DType.FLOAT32, DType.INT64) or datum_name(dtype) is None:
         return None
     return DType.FLOAT32 if dtype.is_floating else DType.INT64 if dtype.is_integer else None
 
 
 def _cast_of(value: Value, result: Value) -> Node:
-    dtype = result.fact.dtype if isinstance(result.fact, TensorFact) else None
+    dtype = result.dtype
     to = {"to": datum_name(cast("DType", dtype))}
     return Node("tract_core_cast", [value], [result], to, dialect="tract")
 

@@ -182,7 +182,7 @@ class Maker(ABC):
     def _symbol(self, variable: Variable) -> Value:
         for value in self.home.inputs[self._looked_at :]:
             self._looked_at += 1
-            dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+            dims = value.shape
             for axis, dim in enumerate(dims or ()):
                 if isinstance(dim, Symbolic):
                     self._given.setdefault(dim, (value, axis))

@@ -260,7 +260,7 @@ def in_caffe(
         UnsupportedError: a blob would hold something else than single floats, or weights are computed.
     """
     for value in (*bottoms, *blobs):
-        dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+        dtype = value.dtype
         if dtype is not DType.FLOAT32:
             message = f"blobs hold float32, {value.name} is {value.fact}"
             raise UnsupportedError(message)

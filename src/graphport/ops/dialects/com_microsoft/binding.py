@@ -6,7 +6,6 @@ import inspect
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.declare import Lowering, UnsupportedError, lower
 from graphport.ops.dialects.table import Rows
 from graphport.ops.pages.activation import Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh
@@ -59,7 +58,7 @@ def only(what: str, *, holds: bool) -> None:
 
 def dtype_of(value: Value) -> DType | None:
     """The element type of a value, where it is known."""
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    return value.dtype
 
 
 def real(b: Builder, x: Value, scale: Value, zero_point: Value | None) -> Value:

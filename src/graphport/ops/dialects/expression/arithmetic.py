@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.table import Rows
 from graphport.ops.pages.arithmetic import (
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _kind(x: Value) -> str:
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     if dtype is None:
         message = "the element type of an operand is not known"
         raise UnsupportedError(message)

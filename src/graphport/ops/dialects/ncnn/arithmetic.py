@@ -21,7 +21,6 @@ from graphport.ops.dialects.ncnn.binding import (
     layer,
 )
 from graphport.ops.dialects.ncnn.functions import BINARY, UNARY, both, by_number, infinite, unary
-from graphport.ops.dialects.ncnn.integers import dtype_in
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.torch_promotion import kernel
@@ -187,7 +186,7 @@ def floating(x: Value) -> Value:
     Raises:
         UnsupportedError: it has integers.
     """
-    dtype = dtype_in(x)
+    dtype = x.dtype
     if dtype is not None and not dtype.is_floating:
         message = f"{x.name} is {x.fact}: of integers this is not what blobs of real numbers give"
         raise UnsupportedError(message)

@@ -18,7 +18,6 @@ from graphport.ops.dialects.ncnn.integers import (
     LIMIT,
     NARROW,
     counted,
-    dtype_in,
     is_bits,
     is_left,
     kept,
@@ -36,12 +35,12 @@ Span = tuple[int, int]
 
 
 def _is_of_integers(x: Value) -> bool:
-    dtype = dtype_in(x)
+    dtype = x.dtype
     return dtype is not None and not dtype.is_floating
 
 
 def _typed(y: Value, dtype: DType | None) -> Value:
-    y.fact = TensorFact(dtype, y.fact.shape if isinstance(y.fact, TensorFact) else None)
+    y.fact = TensorFact(dtype, y.shape)
     return y
 
 
@@ -69,7 +68,7 @@ def _fitted(b: Builder, y: Value, dtype: DType, span: Span) -> Value:
 
 
 def _of_one(name: str, spanning: Callable[[Span], Span], b: Builder, x: Value) -> Value:
-    y, dtype, span = unary(b, name, x), dtype_in(x), span_of(x)
+    y, dtype, span = unary(b, name, x), x.dtype, span_of(x)
     if dtype is None or not dtype.is_integer:
         return y
     return counted(_typed(y, dtype)) if span is None else _fitted(b, y, dtype, spanning(span))
@@ -85,7 +84,7 @@ Sign.lift("ncnn")(partial(_of_one, "sign", lambda _: (-1, 1)))
 
 def _exact(b: Builder, name: str, x: Value, y: Value) -> Value:
     """As `both`; of integers, if single precision has the result."""
-    dtype = dtype_in(x)
+    dtype = x.dtype
     if dtype is None or not _is_of_integers(x):
         return both(b, name, x, y)
     if name == "div":
@@ -141,7 +140,7 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
 @Mod.lift("ncnn")
 def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
     """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
-    dtype = dtype_in(a)
+    dtype = a.dtype
     if fmod:
         return both(b, "fmod", floating(a), floating(b_))
     if dtype is None or dtype.is_floating:
@@ -170,7 +169,7 @@ def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Valu
     """
     del attributes
     refuse_constants(input)
-    source = dtype_in(input)
+    source = input.dtype
     if to.is_floating:
         if to.bits < _FEWEST_BITS:
             message = f"{input.name} is rounded to {to}, which no blob has"
@@ -210,11 +209,11 @@ def _of_integers(b: Builder, x: Value, source: DType, to: DType) -> Value:
 
 def _is_true(b: Builder, x: Value) -> Value:
     """1 of what is not 0: also of what is no number, which is neither above 0 nor not."""
-    if dtype_in(x) is DType.BOOL:
+    if x.dtype is DType.BOOL:
         return emitted(b, "Noop", x)
     size = emitted(b, "AbsVal", real(b, x))
     y = emitted(b, "Threshold", size, p0=0.0)
-    source = dtype_in(x)
+    source = x.dtype
     if source is None or source.is_floating:
         is_number = emitted(b, "Threshold", size, p0=-1.0)
         y = both(b, "maximum", y, by_number(b, "-sub", is_number, 1.0))

@@ -357,7 +357,7 @@ def reshaped(b: Builder, x: Value, lengths: Sequence[Dim]) -> Value:
     if len(lengths) > MOST_AXES:
         message = f"{len(lengths)} axes, a blob has one to four"
         raise UnsupportedError(message)
-    fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, (1, *lengths))
+    fact = TensorFact(x.dtype, (1, *lengths))
     numbers = [n for n in lengths if isinstance(n, int)]
     if len(numbers) == len(lengths):
         return emitted(b, "Reshape", x, fact=fact, **shaped(numbers))
@@ -385,7 +385,7 @@ def computed(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[str, lis
 
     def length(dim: Symbolic) -> str | None:
         for value in dict.fromkeys([*near, *inputs]):
-            dims, batch = value.fact.shape if isinstance(value.fact, TensorFact) else None, batch_of(value)
+            dims, batch = value.shape, batch_of(value)
             axis = dims.index(dim) if dims is not None and dim in dims else batch
             if dims is None or axis is None or axis == batch or len(dims) - (batch is not None) not in AXES:
                 continue

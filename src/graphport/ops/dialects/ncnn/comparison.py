@@ -22,7 +22,6 @@ from graphport.ops.dialects.ncnn.indices import MOST_PIXELS, gathered_columns
 from graphport.ops.dialects.ncnn.integers import (
     LIMIT,
     MOVING,
-    dtype_in,
     is_bits,
     is_left,
     is_number,
@@ -73,7 +72,7 @@ def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     Those of any size are told from a number that it has, for they are rounded in their order.
     """
     del b
-    if dtype_in(x) in (None, DType.BOOL) or dtype_of(x).is_floating:
+    if x.dtype in (None, DType.BOOL) or dtype_of(x).is_floating:
         return x, y
     if dtype_of(x) is DType.STRING:
         message = f"{x.name} is {x.fact}: blobs hold numbers"
@@ -172,7 +171,7 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     lacks = [_may_be_none(each) for each in (x, y)]
     is_copied = tells is not None or (any(lacks) and _is_copyable(b, condition, x, y))
     found = _selected(b, condition, x, y) if is_copied else _chosen(b, condition, x, y, lacks)
-    if dtype_in(x) not in (None, DType.BOOL) and not dtype_of(x).is_floating:
+    if x.dtype not in (None, DType.BOOL) and not dtype_of(x).is_floating:
         found.fact = TensorFact(dtype_of(x), b.dims(found))
         kept(found, x, y)
     return found

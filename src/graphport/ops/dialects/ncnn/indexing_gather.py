@@ -22,7 +22,6 @@ from graphport.ops.dialects.ncnn.indices import (
     gathered_columns,
     rows_of,
 )
-from graphport.ops.dialects.ncnn.integers import dtype_in
 from graphport.ops.dialects.operands import integers, needed, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Cast, Max, Mul, Sub
 from graphport.ops.pages.comparison import Greater, Where
@@ -66,7 +65,7 @@ def _sliced(b: Builder, data: Value, indices: Value, wanted: Sequence[int], axis
 
 
 def _real_table(data: Value) -> None:
-    dtype = dtype_in(data)
+    dtype = data.dtype
     if dtype is not None and not dtype.is_floating:
         message = f"{data.name} is {data.fact}: a choice by computed places is one of real numbers"
         raise UnsupportedError(message)
@@ -287,7 +286,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     order = list(range(rank - 1))
     order.insert(axis % rank, rank - 1)
     turned = transposed(b, y, order)
-    dtype = dtype_in(values)
+    dtype = values.dtype
     return turned if dtype is None or dtype is DType.FLOAT32 else b(Cast, turned, to=dtype)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -37,13 +36,8 @@ MOVING = frozenset(
 """Layers that move elements and do not look at them."""
 
 
-def dtype_in(x: Value) -> DType | None:
-    """The element type of a value, where it is known."""
-    return x.fact.dtype if isinstance(x.fact, TensorFact) else None
-
-
 def _is_whole(x: Value) -> bool:
-    dtype = dtype_in(x)
+    dtype = x.dtype
     return dtype is not None and not dtype.is_floating
 
 
@@ -74,7 +68,7 @@ def most(x: Value) -> int:
 
 def span_of(x: Value) -> tuple[int, int] | None:
     """The least and the largest integer that a value may have; `None` if that is not known."""
-    dtype, storage = dtype_in(x), folded(x)
+    dtype, storage = x.dtype, folded(x)
     if dtype is DType.BOOL:
         return 0, 1
     if storage is not None:
@@ -118,7 +112,7 @@ def moved(y: Value, *sources: Value) -> None:
 
 def is_number(x: Value) -> bool:
     """Whether the blob of a value has real numbers, or integers as such."""
-    return not _is_whole(x) or dtype_in(x) is DType.BOOL or folded(x) is not None or (x.has_notes and MOST in x.notes)
+    return not _is_whole(x) or x.dtype is DType.BOOL or folded(x) is not None or (x.has_notes and MOST in x.notes)
 
 
 def real(b: Builder, x: Value) -> Value:
@@ -162,7 +156,7 @@ def refuse_rounded(b: Builder, x: Value) -> None:
 
 
 def _is_integer(x: Value) -> bool:
-    dtype = dtype_in(x)
+    dtype = x.dtype
     return dtype is not None and dtype.is_integer
 
 

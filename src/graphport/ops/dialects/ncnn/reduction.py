@@ -28,7 +28,7 @@ from graphport.ops.dialects.ncnn.binding import (
     restored,
 )
 from graphport.ops.dialects.ncnn.indices import affordable, along, as_indices, elements_of
-from graphport.ops.dialects.ncnn.integers import bounded, counted, dtype_in, kept, most, real
+from graphport.ops.dialects.ncnn.integers import bounded, counted, kept, most, real
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.operands import needed, sizes, transposed, vector
 from graphport.ops.folded import folded
@@ -124,7 +124,7 @@ def _reduced(
     else:
         y = emitted(b, "Reduction", data, p0=p0, p1=0, p3=places, p4=int(keeps), p5=1)
     left = [axis for axis in range(rank) if keepdims or axis not in chosen]
-    dtype = dtype_in(data)
+    dtype = data.dtype
     y.fact = b.outcome
     if dtype is not None and dtype.is_integer:
         _of_integers(y, data, p0, [dims[axis] for axis in chosen])
@@ -191,7 +191,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     y = emitted(b, "CumulativeSum", given, p0=own)
     y = b(Pad, y, vector(b, [1, -1]), None, vector(b, [place])) if exclusive else y
     y = emitted(b, "Flip", y, p0=(own,)) if reverse else y
-    dtype, length = dtype_in(x), b.dims(x)[place]
+    dtype, length = x.dtype, b.dims(x)[place]
     if dtype is not None and dtype.is_integer:
         counted(y, bounded("a sum", most(x) * length if isinstance(length, int) else 0))
     return y

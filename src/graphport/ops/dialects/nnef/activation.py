@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.leading_broadcast import led, trailed
@@ -64,14 +63,10 @@ def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     if not dims:
         return None
     axes = (axis % len(dims),)
-    one = TensorFact(_dtype(input), tuple(1 if i in axes else dim for i, dim in enumerate(dims)))
+    one = TensorFact(input.dtype, tuple(1 if i in axes else dim for i, dim in enumerate(dims)))
     shifted = term(b, "sub", input, term(b, "max_reduce", input, fact=one, axes=axes))
     total = term(b, "sum_reduce", term(b, "exp", shifted), fact=one, axes=axes, normalize=False)
     return b.word("sub", shifted, term(b, "log", total))
-
-
-def _dtype(x: Value) -> DType | None:
-    return x.fact.dtype if isinstance(x.fact, TensorFact) else None
 
 
 @lower("nnef", "prelu")

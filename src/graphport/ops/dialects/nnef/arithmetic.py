@@ -64,7 +64,7 @@ log2(x) -> Div(Log(x), math.log(2))
 @Pow.lift("nnef")
 def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """Both are reals there; of integers the power would be one."""
-    base, exponent = (each.fact.dtype if isinstance(each.fact, TensorFact) else None for each in (x, y))
+    base, exponent = (each.dtype for each in (x, y))
     if base is None or exponent is None or not base.is_floating:
         return None
     if constant_numbers(y) == (2,) and len(b.dims(y)) <= len(b.dims(x)):
@@ -84,7 +84,7 @@ def round_half_up(b: Builder, x: Value) -> Value:
     the floor is exact.
     """
     below = b(Floor, x)
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     goes_up = b(GreaterOrEqual, b(Sub, x, below), b.like(x, 0.5))
     return b(Add, below, b(Cast, goes_up, to=dtype or DType.FLOAT32))
 
@@ -126,7 +126,7 @@ def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Valu
 
     Of quotients with more digits than half of a real has, the rest is as exact as a product of two reals.
     """
-    dtype = a.fact.dtype if isinstance(a.fact, TensorFact) else None
+    dtype = a.dtype
     if dtype is not None and dtype.is_integer:
         rest = b(Mod, b(Cast, a, to=DType.FLOAT32), b(Cast, other, to=DType.FLOAT32), fmod=1)
         if not fmod:
@@ -177,7 +177,7 @@ def copy_n(b: Builder, x: Value, *, times: int) -> tuple[Value, ...]:
 @lower("nnef", "cast")
 def cast(b: Builder, input: Value, *, dtype: DType) -> Value:
     """`input` in the element type between < and >; of a real the closest smaller integer, as `integer()` gives."""
-    given = input.fact.dtype if isinstance(input.fact, TensorFact) else None
+    given = input.dtype
     if dtype.is_integer and given is not None and given.is_floating:
         input = b(Floor, input)
     return b(Cast, input, to=dtype)
@@ -193,7 +193,7 @@ def lift_cast(
 ) -> tuple[Value, ...] | None:
     """NNEF has reals, integers and logical values; their width is a matter of storage."""
     del round_mode, saturate
-    dtype = input.fact.dtype if isinstance(input.fact, TensorFact) else None
+    dtype = input.dtype
     if dtype is None:
         return None
     numbers = None if b.before is None else folded(b.before.output)
@@ -253,5 +253,5 @@ def lift_cast_like(
     b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
 ) -> tuple[Value, ...] | None:
     """As `Cast` to a type that is known."""
-    to = target_type.fact.dtype if isinstance(target_type.fact, TensorFact) else None
+    to = target_type.dtype
     return None if to is None else lift_cast(b, input, round_mode=round_mode, saturate=saturate, to=to)

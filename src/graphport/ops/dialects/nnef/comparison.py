@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.dialects.leading_broadcast import emitted
 from graphport.ops.dialects.nnef.formula import BROADCAST, ROWS, term
 from graphport.ops.dialects.operands import dtype_of
@@ -41,7 +40,7 @@ def lift_is_inf(
     b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1
 ) -> tuple[Value, ...] | None:
     """What is beyond the largest number, of single floats at least."""
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     if dtype is None or not (detect_negative or detect_positive):
         return None
     most = float(np.finfo(np.float32).max)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node
 from graphport.ops import registry
 
@@ -23,7 +22,7 @@ def kept(b: Builder, copies: tuple[Value, ...]) -> tuple[Value, ...]:
     tract parts a product with what is joined, draws the copying behind it, and finds one entry where several were.
     """
     (value,) = copies
-    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    dtype = value.dtype
     if dtype not in (DType.FLOAT32, DType.FLOAT16) or not _is_part_of_a_factor(b):
         return copies
     return b.word("max", value, value)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.dims import Symbolic, decide_equal
-from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.nnef.copies import kept
@@ -116,12 +115,8 @@ def _reshape(b: Builder, data: Value, shape: Sequence[int], start: int = 0, coun
     dims = b.dims(data)
     stop = len(dims) if count == -1 else start + count
     middle = reshaped(dims[start:stop], tuple(shape), copies_zero=True)
-    fact = TensorFact(_dtype(data), (*dims[:start], *middle, *dims[stop:]))
+    fact = TensorFact(data.dtype, (*dims[:start], *middle, *dims[stop:]))
     return b.word("reshape", data, facts=[fact], shape=tuple(shape), axis_start=start, axis_count=count)
-
-
-def _dtype(x: Value) -> DType | None:
-    return x.fact.dtype if isinstance(x.fact, TensorFact) else None
 
 
 @Flatten.lift("nnef")
@@ -289,7 +284,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
             return None
     x = input
     if new > 0:
-        fact = TensorFact(_dtype(input), own)
+        fact = TensorFact(input.dtype, own)
         x = term(b, "unsqueeze", x, fact=fact, axes=tuple(range(new)))
     return _tiled(b, x, tuple(repeats))
 
@@ -298,7 +293,7 @@ def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
     if not repeats:
         # tract makes a list of what no axis has, and cannot join nothing.
         return b.word("copy", x)
-    fact = TensorFact(_dtype(x), tuple(dim * times for dim, times in zip(b.dims(x), repeats, strict=True)))
+    fact = TensorFact(x.dtype, tuple(dim * times for dim, times in zip(b.dims(x), repeats, strict=True)))
     return kept(b, b.word("tile", x, facts=[fact], repeats=repeats))
 
 
@@ -328,4 +323,4 @@ def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
 
 def _transposed(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, ...]:
     dims = b.dims(x)
-    return b.word("transpose", x, facts=[TensorFact(_dtype(x), tuple(dims[axis] for axis in axes))], axes=axes)
+    return b.word("transpose", x, facts=[TensorFact(x.dtype, tuple(dims[axis] for axis in axes))], axes=axes)

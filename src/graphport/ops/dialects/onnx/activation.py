@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.onnx.older import ROWS, number, unsupported
@@ -98,7 +97,7 @@ def clip_6(
 ) -> Value:
     """Bounds were attributes; an absent one stays absent."""
     del consumed_inputs
-    dtype = input.fact.dtype if isinstance(input.fact, TensorFact) else None
+    dtype = input.dtype
     low, high = (None if bound is None else b.constant(bound, dtype) for bound in (min, max))
     return b(Clip, input, low, high)
 

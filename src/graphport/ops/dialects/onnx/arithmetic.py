@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact, Unknown
+from graphport.core.facts import Unknown
 from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.onnx.older import OLD_BROADCAST, ROWS
 from graphport.ops.pages.arithmetic import (
@@ -46,7 +46,7 @@ def cast_1(b: Builder, input: Value, *, to: str) -> Value:
 @CastLike.lift("onnx", until=14)
 def cast_like_with_attribute(b: Builder, input: Value, target_type: Value, **attributes: Attribute) -> Value:
     """The type that the other operand has."""
-    dtype = target_type.fact.dtype if isinstance(target_type.fact, TensorFact) else None
+    dtype = target_type.dtype
     if dtype is None:
         raise Unknown
     return b(Cast, input, to=dtype, **attributes)

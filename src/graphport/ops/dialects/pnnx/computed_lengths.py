@@ -58,7 +58,7 @@ def _texts(b: Builder, numbers: Sequence[Dim], near: Sequence[Value]) -> tuple[l
 
     def length(dim: Symbolic) -> str | None:
         for value in asked:
-            dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+            dims = value.shape
             if dims is not None and dim in dims:
                 if value not in used:
                     used.append(value)

@@ -12,7 +12,7 @@ from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.leading_broadcast import led, trailed
 from graphport.ops.dialects.nnef import arithmetic as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import BROADCAST, DIALECT, ROWS, axis_of, dtype_of, static, unified, word
+from graphport.ops.dialects.tract.binding import BROADCAST, DIALECT, ROWS, axis_of, static, unified, word
 from graphport.ops.dialects.tract.rows import fact_like, numbers_of
 from graphport.ops.dialects.tract.types import datum_name
 from graphport.ops.folded import folded
@@ -55,12 +55,12 @@ _THROUGH_REALS = (DType.INT8, DType.UINT8, DType.INT32)
 
 def _real(b: Builder, x: Value) -> Value:
     """Integers that tract takes functions of, as reals."""
-    return OpBuilder(b)("Cast", x, to=DType.FLOAT32) if dtype_of(x) in _THROUGH_REALS else x
+    return OpBuilder(b)("Cast", x, to=DType.FLOAT32) if x.dtype in _THROUGH_REALS else x
 
 
 def _in_type(b: Builder, y: Value, x: Value) -> Value:
     """What was computed of `x`; of integers, its value without what is behind the point, within the type."""
-    dtype = dtype_of(x)
+    dtype = x.dtype
     if dtype not in _THROUGH_REALS:
         return y
     emit = OpBuilder(b)
@@ -68,7 +68,7 @@ def _in_type(b: Builder, y: Value, x: Value) -> Value:
 
 
 def _is_integer(_b: Builder, x: Value) -> bool:
-    dtype = dtype_of(x)
+    dtype = x.dtype
     return dtype is not None and dtype.is_integer
 
 
@@ -106,12 +106,12 @@ ceil(x)
 def round_away(b: Builder, x: Value) -> Value:
     """The nearest integer, halves away from zero."""
     emit = OpBuilder(b)
-    own = dtype_of(x)
+    own = x.dtype
     if own is not None and own.is_integer:
         return emit("Identity", x)
     size = emit("Abs", x)
     below = emit("Floor", size)
-    dtype = dtype_of(x) or DType.FLOAT32
+    dtype = x.dtype or DType.FLOAT32
     above = emit("Cast", emit("GreaterOrEqual", emit("Sub", size, below), b.like(x, 0.5)), to=dtype)
     return emit("Mul", emit("Add", below, above), emit("Sign", x))
 
@@ -123,7 +123,7 @@ def cast(b: Builder, input: Value, *, to: str = "") -> Value:
 
     emit = OpBuilder(b)
     dtype = datum(to)
-    own = dtype_of(input)
+    own = input.dtype
     if dtype is None or dtype is own:
         return emit("Identity", input)
     known = static(input)
@@ -170,7 +170,7 @@ def shift(b: Builder, x: Value, y: Value) -> Value:
         moved = emit("BitShift", emit("Cast", left, to=to), emit("Cast", right, to=to), direction="LEFT")
         return emit("CastLike", moved, left)
     # The sign stays: the bits of what is negative are turned before and after.
-    dtype = dtype_of(left)
+    dtype = left.dtype
     is_signed = dtype is not None and dtype.kind == "i"
     sign = emit("Where", emit("Less", left, b.like(left, 0)), b.like(left, -1), b.like(left, 0)) if is_signed else None
     bits = left if sign is None else emit("BitwiseXor", left, sign)
@@ -181,7 +181,7 @@ def shift(b: Builder, x: Value, y: Value) -> Value:
 
 def _within_width(b: Builder, x: Value, y: Value) -> Value:
     """How far to shift: of a number as long as that of bits or longer, the low bits count."""
-    dtype = dtype_of(x)
+    dtype = x.dtype
     if dtype is None or _is_below(y, dtype.bits):
         return y
     return OpBuilder(b)("BitwiseAnd", y, b.like(y, dtype.bits - 1))
@@ -216,7 +216,7 @@ def cumsum(
 @word("quantized_bias")
 def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
     """The bias of a quantized layer: integers count steps of the product of two scales."""
-    dtype = dtype_of(bias)
+    dtype = bias.dtype
     if dtype is None or dtype.is_floating:
         return bias
     emit = OpBuilder(b)
@@ -304,7 +304,7 @@ def _is_one_less(value: Value) -> bool:
 @lift(DIALECT, "Mod")
 def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     """`a - b * floor(a / b)`, or of a truncated quotient; of integers by way of doubles."""
-    dtype = dtype_of(a)
+    dtype = a.dtype
     if dtype is None or not dtype.is_integer:
         return nnef.lift_mod(b, a, other, fmod=fmod)
     wide = DType.FLOAT64
@@ -333,7 +333,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
 @lift(DIALECT, "BitShift")
 def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
     """Of shifts by more than there are bits tract looks at the low bits; nothing is left then."""
-    dtype = dtype_of(x)
+    dtype = x.dtype
     if dtype is None:
         return None
     name = "tract_shl" if direction == "LEFT" else "tract_shr"

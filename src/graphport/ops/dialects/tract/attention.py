@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.attention_products import sdpa
-from graphport.ops.dialects.tract.binding import axis_of, dtype_of, word
+from graphport.ops.dialects.tract.binding import axis_of, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -43,7 +43,7 @@ def scaled_masked_softmax(
     """Shares of scaled scores; a mask of truths hides, any other is added."""
     emit = OpBuilder(b)
     scores = emit("Mul", input, b.like(input, scale))
-    is_truth = dtype_of(mask) is DType.BOOL
+    is_truth = mask.dtype is DType.BOOL
     never = b.like(scores, float("-inf"))
     hidden = emit("Where", mask, scores, never) if is_truth else emit("Add", scores, mask)
     y = emit("Softmax", hidden, axis=-1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import dtype_of, word
+from graphport.ops.dialects.tract.binding import word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -38,7 +38,7 @@ def sdpa(
     turned = emit("Transpose", keys, perm=(*range(rank - 2), rank - 1, rank - 2))
     scores = emit("Mul", emit("MatMul", q, turned), _factor(b, q, scale))
     if mask is not None:
-        scores = emit("Add", scores, mask if dtype_of(mask) is dtype_of(q) else emit("CastLike", mask, q))
+        scores = emit("Add", scores, mask if mask.dtype is q.dtype else emit("CastLike", mask, q))
     if is_causal:
         scores = _causal(b, scores)
     return emit("MatMul", emit("Softmax", scores, axis=-1), values)

@@ -12,7 +12,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.captures import step_body
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import dtype_of, word
+from graphport.ops.dialects.tract.binding import word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def gated_delta(
     factors = [_column(b, each) for each in (emit("Exp", log_decay), beta)]
     factors = [emit("Unsqueeze", each, b.constant(np.array([-1], np.int64))) for each in factors]
     given = [*rows, *factors]
-    facts = [TensorFact(dtype_of(each), (b.dims(each)[0], *b.dims(each)[2:])) for each in given]
+    facts = [TensorFact(each.dtype, (b.dims(each)[0], *b.dims(each)[2:])) for each in given]
     inner, body, (state, *entries) = step_body(b, (initial_state.fact, *facts))
     body.set_outputs(list(_step(inner, state, entries)))
     scans = len(given)

@@ -164,14 +164,9 @@ def axis_of(axis: int | Value, rank: int) -> int:
     return place % rank
 
 
-def dtype_of(value: Value) -> DType | None:
-    """The element type of a tensor, as far as it is known."""
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
-
-
 def unified(b: Builder, *operands: Value) -> list[Value]:
     """Operands of one element type: a constant of one entry takes that of the others, else the widest counts."""
-    types = [dtype_of(value) for value in operands]
+    types = [value.dtype for value in operands]
     known = [dtype for dtype in types if dtype is not None]
     if len(known) < len(types) or len(set(known)) < 2:
         return list(operands)
@@ -192,7 +187,7 @@ def unified(b: Builder, *operands: Value) -> list[Value]:
 def _is_one_number(value: Value) -> bool:
     if value.storage is not None and value.is_constant:
         return value.storage.count == 1
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     return value.producer is not None and shape is not None and all(n == 1 for n in shape) and _is_folded(value)
 
 
@@ -213,7 +208,7 @@ def aligned(b: Builder, *operands: Value) -> list[Value]:
 
 
 def _is_double(_b: Builder, x: Value) -> bool:
-    return dtype_of(x) is DType.FLOAT64
+    return x.dtype is DType.FLOAT64
 
 
 _FUNCTIONS = {"aligned": aligned, "is_double": _is_double, "trailed": trailed, "unified": unified}

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import lift
 from graphport.ops.dialects.leading_broadcast import emitted, trailed
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import BROADCAST, DIALECT, ROWS, dtype_of, unified, word
+from graphport.ops.dialects.tract.binding import BROADCAST, DIALECT, ROWS, unified, word
 from graphport.ops.dialects.tract.rows import fact_like
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ tract_core_xor(x, y) <-> Xor(*aligned(x, y))
 def select(b: Builder, condition: Value, true_value: Value, false_value: Value) -> Value:
     """One or the other."""
     emit = OpBuilder(b)
-    test = condition if dtype_of(condition) in (None, DType.BOOL) else emit("Cast", condition, to=DType.BOOL)
+    test = condition if condition.dtype in (None, DType.BOOL) else emit("Cast", condition, to=DType.BOOL)
     yes, no = unified(b, true_value, false_value)
     return emit("Where", *trailed(b, test, yes, no))
 
@@ -58,7 +58,7 @@ IsNaN
 def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
     """Of doubles what is beyond the largest one: tract asks half and single floats alone."""
     sides = bool(detect_positive), bool(detect_negative)
-    if dtype_of(x) is not DType.FLOAT64:
+    if x.dtype is not DType.FLOAT64:
         given = dict(zip(("detect_positive", "detect_negative"), sides, strict=True))
         return b.word("tract_core_is_inf", x, **given)
     if all(sides):
@@ -72,7 +72,7 @@ def _negated_twice(page: str, word: str) -> None:
 
     @lift(DIALECT, page)
     def lifted(b: Builder, x: Value, y: Value) -> Any:
-        dtype = dtype_of(x)
+        dtype = x.dtype
         if dtype is None or not dtype.is_integer:
             return emitted(b, _WORDS[page], x, y, dtype=DType.BOOL)
         (opposite,) = emitted(b, word, x, y, dtype=DType.BOOL)

@@ -12,7 +12,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, ROWS, Numbers, axis_of, dtype_of, number, static, vector, word
+from graphport.ops.dialects.tract.binding import DIALECT, ROWS, Numbers, axis_of, number, static, vector, word
 from graphport.ops.dialects.tract.rows import dims_of, fact_like, numbers_of
 from graphport.ops.dialects.tract.types import datum, datum_name
 from graphport.ops.folded import folded
@@ -72,11 +72,11 @@ def gather(b: Builder, input: Value, indices: Value, *, axis: int, datum_type: s
     emit = OpBuilder(b)
     y = emit("Gather", input, _indices(b, indices), axis=axis_of(axis, len(b.dims(input))))
     dtype = datum(datum_type) if datum_type else None
-    return y if dtype is None or dtype is dtype_of(y) else emit("Cast", y, to=dtype)
+    return y if dtype is None or dtype is y.dtype else emit("Cast", y, to=dtype)
 
 
 def _indices(b: Builder, indices: Value) -> Value:
-    own = dtype_of(indices)
+    own = indices.dtype
     return indices if own in (None, DType.INT64, DType.INT32) else OpBuilder(b)("Cast", indices, to=DType.INT64)
 
 
@@ -189,13 +189,13 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
         return None
     off, on = (float(x) for x in values.storage.numpy().reshape(-1))
     x = indices
-    if dtype_of(x) is not DType.INT64:
+    if x.dtype is not DType.INT64:
         x = b.word("tract_core_cast", x, facts=[fact_like(x, DType.INT64)], to="i64")[0]
     place = axis % (len(b.dims(indices)) + 1)
     dims = b.dims(indices)
     fact = TensorFact(DType.FLOAT32, (*dims[:place], known[0], *dims[place:]))
     hot = b.word("tract_core_one_hot", x, facts=[fact], axis=place, dim=known[0], value_off=off, value_on=on)
-    dtype = dtype_of(values)
+    dtype = values.dtype
     if dtype is None or dtype is DType.FLOAT32:
         return hot
     return b.word("tract_core_cast", hot[0], to=datum_name(dtype) or "f32")

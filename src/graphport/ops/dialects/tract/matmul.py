@@ -10,7 +10,7 @@ from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.nnef import matmul as nnef
 from graphport.ops.dialects.nnef.reduction_einsum import lettered
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, unified, word
+from graphport.ops.dialects.tract.binding import DIALECT, unified, word
 from graphport.ops.dialects.tract.types import datum, datum_name
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def einsum(b: Builder, *inputs: Value, expr: str, acc: str = "f32", output: str 
     emit = OpBuilder(b)
     same = unified(b, *inputs)
     y = emit("Einsum", *same, equation=expr.replace(" ", ""))
-    own = dtype_of(same[0])
+    own = same[0].dtype
     wanted = datum(output) if output else (datum(acc) if own is not None and not own.is_floating else own)
     return y if wanted is None or own is wanted else emit("Cast", y, to=wanted)
 
@@ -73,6 +73,6 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
     if found is None:
         return None
     text = f"{','.join(found[0])}->{found[1]}"
-    dtype = dtype_of(inputs[0])
+    dtype = inputs[0].dtype
     acc = "f32" if dtype is None else datum_name(dtype)
     return b.word("tract_core_einsum", *inputs, expr=text, acc=acc or "f32")

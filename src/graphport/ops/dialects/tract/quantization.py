@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
+from graphport.ops.dialects.tract.binding import DIALECT, word
 from graphport.ops.dialects.tract.blocks import in_blocks
 from graphport.ops.dialects.tract.rows import fact_like
 from graphport.ops.dialects.tract.types import datum_name
@@ -38,7 +38,7 @@ def _spread(b: Builder, value: Value, rank: int, axis: int) -> Value | None:
 @QuantizeLinearView.lift(DIALECT)
 def lift_quantize(b: Builder, op: QuantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
-    target = DType.UINT8 if op.y_zero_point is None else dtype_of(op.y_zero_point)
+    target = DType.UINT8 if op.y_zero_point is None else op.y_zero_point.dtype
     scale = _spread(b, op.y_scale, rank, op.axis)
     zero = None if op.y_zero_point is None else _spread(b, op.y_zero_point, rank, op.axis)
     name = None if target is None else datum_name(target)
@@ -123,7 +123,7 @@ def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
     scale = _spread(b, op.x_scale, rank, op.axis)
     zero = None if op.x_zero_point is None else _spread(b, op.x_zero_point, rank, op.axis)
-    own = dtype_of(op.x)
+    own = op.x.dtype
     if op.block_size and (found := _blocks(op, rank)) is not None:
         blocks = b.constant(found, name=op.x.name)
         # Blocks lie along rows; who reads columns takes them transposed, as the word for products can.
@@ -165,10 +165,10 @@ def encoded(b: Builder, x: Value, *, scale: float, zero_point: int, signed: bool
         UnsupportedError: of other integers, which tract does not cast.
     """
     zero = b.constant(np.asarray(zero_point, np.int8 if signed else np.uint8))
-    own = dtype_of(x)
+    own = x.dtype
     if own is not None and own.is_integer:
-        if own is not dtype_of(zero):
-            message = f"{own} is no {dtype_of(zero)}"
+        if own is not zero.dtype:
+            message = f"{own} is no {zero.dtype}"
             raise UnsupportedError(message)
         return OpBuilder(b)("Identity", x)
     return OpBuilder(b)("QuantizeLinear", x, b.constant(np.float32(scale)), zero)

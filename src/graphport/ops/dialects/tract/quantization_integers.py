@@ -12,7 +12,7 @@ from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.nnef import convolution
 from graphport.ops.dialects.nnef.convolution_borders import Sliding, emitted_padding
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
+from graphport.ops.dialects.tract.binding import DIALECT, word
 from graphport.ops.dialects.tract.matmul import matrix_equation
 from graphport.ops.dialects.tract.types import datum, datum_name
 from graphport.ops.dialects.windows import window_options
@@ -119,7 +119,7 @@ def _operator(
     x, w, bias = tensors
     emit = OpBuilder(b)
     maps, numbers = b.dims(w)[0], folded(bias)
-    if dtype_of(x) is not DType.UINT8 or not isinstance(maps, int) or numbers is None or window is None:
+    if x.dtype is not DType.UINT8 or not isinstance(maps, int) or numbers is None or window is None:
         return None
     whole = np.broadcast_to(numbers.numpy().reshape(-1), (maps,)).astype(np.int32)
     if target.bits == 8:
@@ -146,7 +146,7 @@ def _is_all(value: Value, number: int) -> bool:
 def _stored(b: Builder, zero: Value, like: Value | None, dtype: DType | None = None) -> Value | None:
     """A constant zero in the type of the codes; `None` where that does not hold it."""
     storage = folded(zero)
-    target = dtype or (None if like is None else dtype_of(like))
+    target = dtype or (None if like is None else like.dtype)
     if storage is None or target is None or not target.is_integer or target.bits != 8:
         return None
     numbers = storage.numpy()
@@ -251,7 +251,7 @@ def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Any:
 
 
 def _type(value: Value) -> DType:
-    dtype = dtype_of(value)
+    dtype = value.dtype
     if dtype is None or not dtype.is_integer:
         message = "codes that are no integers"
         raise UnsupportedError(message)

@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, ROWS, dtype_of, word
+from graphport.ops.dialects.tract.binding import DIALECT, ROWS, word
 from graphport.ops.dialects.tract.types import datum_name
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def lift_uniform_like(
     seed: float | None = None,
 ) -> Any:
     del seed
-    return _drawn(b, "uniform", (low, high), b.dims(input), dtype or dtype_of(input))
+    return _drawn(b, "uniform", (low, high), b.dims(input), dtype or input.dtype)
 
 
 @lift(DIALECT, "RandomNormalLike")
@@ -94,7 +94,7 @@ def lift_normal_like(
     seed: float | None = None,
 ) -> Any:
     del seed
-    return _drawn(b, "normal", (mean, scale), b.dims(input), dtype or dtype_of(input))
+    return _drawn(b, "normal", (mean, scale), b.dims(input), dtype or input.dtype)
 
 
 def _drawn(
@@ -118,7 +118,7 @@ def lift_multinomial(
 ) -> Any:
     """tract raises to powers what it is given, which overflows unless the greatest is 0."""
     del seed
-    if dtype_of(input) is not DType.FLOAT32:
+    if input.dtype is not DType.FLOAT32:
         return None
     fact = input.fact
     (most,) = b.word("max_reduce", input, facts=[TensorFact(DType.FLOAT32, None)], axes=(1,))

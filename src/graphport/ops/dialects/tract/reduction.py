@@ -12,7 +12,7 @@ from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.nnef.reduction import reduced
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, axis_of, dtype_of, word
+from graphport.ops.dialects.tract.binding import DIALECT, axis_of, word
 from graphport.ops.dialects.tract.rows import numbers_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _logical(page: str, word_: str) -> None:
 
     @word(word_)
     def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-        dtype = dtype_of(input)
+        dtype = input.dtype
         if dtype is not None and dtype is not DType.BOOL:
             message = f"tract reduces truths alone as it says, and {input.name} is {dtype}"
             raise UnsupportedError(message)

@@ -14,7 +14,7 @@ from graphport.ops.declare import ShapeError, lift
 from graphport.ops.dialects.nnef import reshape as nnef
 from graphport.ops.dialects.nnef.copies import kept
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, Numbers, axis_of, dtype_of, elements, static, vector, word
+from graphport.ops.dialects.tract.binding import DIALECT, Numbers, axis_of, elements, static, vector, word
 from graphport.ops.dialects.tract.rows import dims_of
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def shape_of(b: Builder, input: Value) -> Value:
 def concat(b: Builder, *values: Value, axis: int) -> Value:
     """One behind another, in the element type of the first."""
     emit = OpBuilder(b)
-    own = dtype_of(values[0])
-    same = [v if own is None or dtype_of(v) in (None, own) else emit("Cast", v, to=own) for v in values]
+    own = values[0].dtype
+    same = [v if own is None or v.dtype in (None, own) else emit("Cast", v, to=own) for v in values]
     return nnef.concat(b, *same, axis=axis_of(axis, len(b.dims(values[0]))))
 
 
@@ -80,8 +80,8 @@ def concat(b: Builder, *values: Value, axis: int) -> Value:
 def stack(b: Builder, *values: Value, axis: int) -> Value:
     """One behind another along a new axis, in the element type of the first."""
     emit = OpBuilder(b)
-    own = dtype_of(values[0])
-    same = [v if own is None or dtype_of(v) in (None, own) else emit("Cast", v, to=own) for v in values]
+    own = values[0].dtype
+    same = [v if own is None or v.dtype in (None, own) else emit("Cast", v, to=own) for v in values]
     return nnef.stack(b, *same, axis=axis)
 
 
@@ -91,7 +91,7 @@ def pack(b: Builder, *items: Value) -> Value:
     emit = OpBuilder(b)
     parts: list[Value] = []
     for item in items:
-        wide = item if dtype_of(item) is DType.INT64 else emit("Cast", item, to=DType.INT64)
+        wide = item if item.dtype is DType.INT64 else emit("Cast", item, to=DType.INT64)
         is_flat = len(b.dims(item)) == 1
         parts.append(wide if is_flat else emit("Reshape", wide, b.constant(np.array([-1], np.int64))))
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
@@ -148,11 +148,11 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
     x = input
     if len(dims) > len(own):
         new = tuple(range(len(dims) - len(own)))
-        x = b.word("unsqueeze", x, facts=[TensorFact(dtype_of(x), (*[1] * len(new), *own))], axes=new)[0]
+        x = b.word("unsqueeze", x, facts=[TensorFact(x.dtype, (*[1] * len(new), *own))], axes=new)[0]
     own = (*[1] * (len(dims) - len(own)), *own)
     dims = (*[1] * (len(own) - len(dims)), *dims)
     target: Any = tuple(a if n == 1 else n for a, n in zip(own, dims, strict=True))
-    return kept(b, b.word("tract_core_broadcast", x, facts=[TensorFact(dtype_of(x), target)], shape=target))
+    return kept(b, b.word("tract_core_broadcast", x, facts=[TensorFact(x.dtype, target)], shape=target))
 
 
 @lift(DIALECT, "Tile")
@@ -161,7 +161,7 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Any:
     if times is None:
         return None
     dims: Any = tuple(dim * count for dim, count in zip(b.dims(input), times, strict=True))
-    return kept(b, b.word("tile", input, facts=[TensorFact(dtype_of(input), dims)], repeats=times))
+    return kept(b, b.word("tile", input, facts=[TensorFact(input.dtype, dims)], repeats=times))
 
 
 @lift(DIALECT, "Shape")

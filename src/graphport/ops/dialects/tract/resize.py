@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, elements, word
+from graphport.ops.dialects.tract.binding import DIALECT, elements, word
 from graphport.ops.folded import folded
 from graphport.ops.views.resize import GridSampleView, ResizeView
 
@@ -38,7 +38,7 @@ def resize(
         None
         if scales is None
         else emit("Cast", scales, to=DType.FLOAT32)
-        if dtype_of(scales) is not DType.FLOAT32
+        if scales.dtype is not DType.FLOAT32
         else scales
     )
     to = None if sizes is None or by is not None else emit("Cast", sizes, to=DType.INT64)
