@@ -19,6 +19,7 @@ from graphport.formats.ncnn.precision import masked, parsed
 from graphport.formats.ncnn.reader import DIALECT
 from graphport.formats.ncnn.weights import NARROW, narrowed, write_weight
 from graphport.ops.dialects.ncnn.annotations import LINE, batch_of, stated
+from graphport.ops.dialects.ncnn.binding import AXES, KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -261,7 +262,7 @@ def _lengths(value: Value) -> list[str]:
     dims = [dim for axis, dim in enumerate(given) if axis != batch] or ([1] if value.is_input else [])
     # A length of 0 is one that is open.
     lengths = [dim if isinstance(dim, int) else 0 for dim in dims]
-    keys = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}.get(len(lengths), ())
+    keys = [KEYS[name] for name in AXES.get(len(lengths), "")]
     if not isinstance(fact, TensorFact) or not keys or fact.shape is None:
         return []
     return [f"{key}={length}" for key, length in sorted(zip(keys, lengths, strict=True))]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def is_there(value: Value | None) -> bool:
     """Whether an operand is given; an empty one is not."""
-    return value is not None and getattr(value.fact, "shape", None) not in (None, (0,))
+    return value is not None and value.shape not in (None, (0,))
 
 
 @dataclass(frozen=True, slots=True)

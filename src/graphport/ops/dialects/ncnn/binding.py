@@ -191,8 +191,8 @@ def layer(*types: str) -> Callable[[F], F]:
 # ── on the way to ncnn ────────────────────────────────────────────────────────────────────────────────────────────────
 
 MOST_AXES = 4
-_KEYS = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}
-"""The parameters that say lengths, for each axis from the outermost in."""
+KEYS = {"w": 0, "h": 1, "d": 11, "c": 2}
+"""The parameters that say lengths, or which axes are meant, by the names of axes."""
 
 
 def placed(y: Value, batch: int | None) -> Value:
@@ -348,7 +348,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
 
 def shaped(lengths: Sequence[int]) -> dict[str, int]:
     """Parameters that say the lengths of a blob."""
-    return {f"p{key}": length for key, length in zip(_KEYS[len(lengths)], lengths, strict=True)}
+    return {f"p{KEYS[name]}": length for name, length in zip(AXES[len(lengths)], lengths, strict=True)}
 
 
 def reshaped(b: Builder, x: Value, lengths: Sequence[Dim]) -> Value:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from graphport.ir.graph import Value
-from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.binding import AXES, KEYS, MOST_AXES, Layer, layer
 
 
 @layer("MemoryData")
 def memory_data(at: Layer) -> Value:
     """A blob that is a weight."""
-    shape = [n for n in (at.integer(key) for key in (2, 11, 1, 0)) if n]
+    shape = [n for n in (at.integer(KEYS[name]) for name in AXES[MOST_AXES]) if n]
     return at.weight(0, [1, *(shape or [1])])

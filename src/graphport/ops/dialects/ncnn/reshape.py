@@ -12,6 +12,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.ncnn.binding import (
     AXES,
+    KEYS,
     MOST_AXES,
     NONE,
     Layer,
@@ -74,7 +75,7 @@ def reshape(at: Layer) -> Value:
     if text is not None:
         found = lengths_of_text(at, text)[::-1]
     else:
-        given = {name: at.integer(key, NONE) for name, key in (("w", 0), ("h", 1), ("d", 11), ("c", 2))}
+        given = {name: at.integer(key, NONE) for name, key in KEYS.items()}
         names = "cdhw" if given["d"] != NONE else "chw" if given["c"] != NONE else "hw" if given["h"] != NONE else "w"
         found = [given[name] for name in names]
     axes = [at.integer(key, _NO_BATCH) for key in (12, 13)]
@@ -166,9 +167,7 @@ def squeeze(at: Layer) -> Value:
     axes = at.array(3)
     chosen = [at.axis(int(axis)) for axis in axes]
     if not axes:
-        own = AXES.get(at.rank, "")
-        flags = {"w": at.integer(0), "h": at.integer(1), "d": at.integer(11), "c": at.integer(2)}
-        chosen = [place + 1 for place, name in enumerate(own) if flags[name]]
+        chosen = [place for place, name in enumerate(AXES.get(at.rank, ""), 1) if at.integer(KEYS[name])]
     chosen = sorted({axis for axis in chosen if settle_equal(at.b.dims(at.x)[axis], 1)})
     # A blob has an axis at least.
     chosen = chosen[: at.rank - 1]

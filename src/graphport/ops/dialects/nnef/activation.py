@@ -13,7 +13,6 @@ from graphport.ops.dialects.nnef.arithmetic import lift_erf
 from graphport.ops.dialects.nnef.formula import ROWS, term
 from graphport.ops.pages.activation import (
     Clip,
-    Dropout,
     Gelu,
     LogSoftmax,
     PRelu,
@@ -173,18 +172,7 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
     return b.word("min", term(b, "max", input, low), high)
 
 
-@Dropout.lift("nnef")
-def lift_dropout(
-    b: Builder,
-    data: Value,
-    ratio: Value | None = None,
-    training_mode: Value | None = None,
-    *,
-    seed: int | None = None,
-) -> Lifted:
-    """Without training it does nothing; there is no word for the mask."""
-    del ratio, seed
-    trains = (0,) if training_mode is None else constant_numbers(training_mode)
-    if trains is None or trains[0] or b.count > 1:
-        return None
-    return b.word("copy", data)
+ROWS.lift("""
+# Without training it does nothing; there is no word for the mask.
+Dropout(ratio: ignored, seed: ignored) -> training_mode is None or not const(training_mode): copy(data)
+""")

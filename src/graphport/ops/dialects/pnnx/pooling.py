@@ -18,6 +18,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
 from graphport.ops.dialects.pnnx.convolution import batched, unbatched
 from graphport.ops.dialects.torch_functions import DIALECT, called, emits, integers, number, vector
+from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Max, Mod, Mul, Pow
 from graphport.ops.pages.indexing import Slice
@@ -305,11 +306,7 @@ def _global(b: Builder, x: Value, word: str) -> Value | None:
     return called(b, f"F.adaptive_{word}_pool{count}d", input=x, output_size=(1,) * count)
 
 
-@GlobalAveragePool.lift(DIALECT)
-def lift_global_average_pool(b: Builder, x: Value) -> Value | None:
-    return _global(b, x, "avg")
-
-
-@GlobalMaxPool.lift(DIALECT)
-def lift_global_max_pool(b: Builder, x: Value) -> Value | None:
-    return _global(b, x, "max")
+PNNX.having(pooled=_global).lift("""
+GlobalAveragePool -> pooled(x, "avg")
+GlobalMaxPool -> pooled(x, "max")
+""")
