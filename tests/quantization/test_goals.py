@@ -102,11 +102,11 @@ def test_the_knee_is_where_more_time_gains_little():
 
 
 def test_the_knee_is_not_hardly_quantized_and_has_no_edge():
-    """However near a point is that saves little; beyond half of what can be saved costs rise, but do not jump."""
+    """However near a point is that saves little; where less than a third is saved costs rise, but do not jump."""
     points = [_point(1, 15, 0.6), _point(2, 21, 0.61), _point(3, 28, 0.8), _point(4, 60, 0.97)]
     assert knee(points).point == 3
     assert knee([*points[:2], points[3]]).point == 2
-    for time in (0.79, 0.8, 0.81, 0.82):
+    for time in (0.79, 0.81, 0.86, 0.87, 0.88):
         assert knee([*points[:2], _point(3, 28, time), points[3]]).point == 3
 
 

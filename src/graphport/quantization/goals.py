@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 _LATENCY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(x|ms|)")
 _WORTH = 6.0
 """What noise counts at the knee beside time: as large as the signal it is so many times the source's time."""
-_LATE = 4.0
-"""What time counts besides that is beyond half of what can be saved: else noisy integers would hardly be used."""
+_SAVED, _LATE = 1 / 3, 6.0
+"""What part of the time that can be saved should be, and how much more time counts that is beyond that: else noisy
+integers would hardly be used."""
 _CLOSE = 1.06
 """How many times the least cost is as good: times differ so much from run to run."""
 _ALIKE = 1.0
@@ -148,11 +149,11 @@ def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
     known = _in_time(points)
     if not known:
         return max(points, key=lambda x: x.snr_db)
-    half = _half_saved(known)
-    bound = _CLOSE * min(_cost(each, half) for each in known)
-    close = [each for each in known if _cost(each, half) <= bound]
+    latest = _latest(known)
+    bound = _CLOSE * min(_cost(each, latest) for each in known)
+    close = [each for each in known if _cost(each, latest) <= bound]
     near = max(each.snr_db for each in close) - _ALIKE
-    return min((each for each in close if each.snr_db >= near), key=lambda x: _cost(x, half))
+    return min((each for each in close if each.snr_db >= near), key=lambda x: _cost(x, latest))
 
 
 def timed_until_sure(points: Sequence[FrontPoint], timed: Callable[[int], float]) -> dict[int, float]:
@@ -201,16 +202,16 @@ def _in_time(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
     return _not_slower(known) if known else known
 
 
-def _half_saved(points: Sequence[FrontPoint]) -> float:
-    """The time that saves half of what the fastest of them saves."""
+def _latest(points: Sequence[FrontPoint]) -> float:
+    """The time that saves a third of what the fastest of them saves."""
     least = min(each.latency or 0.0 for each in points)
-    return least + max(1 - least, 0.0) / 2
+    return least + max(1 - least, 0.0) * (1 - _SAVED)
 
 
-def _cost(of: FrontPoint, half: float) -> float:
-    """Time as a part of the source's, more of it beyond `half`, and noise as a part of the signal (its root)."""
+def _cost(of: FrontPoint, latest: float) -> float:
+    """Time as a part of the source's, more of it beyond `latest`, and noise as a part of the signal (its root)."""
     time = of.latency or 0.0
-    return time + _LATE * max(time - half, 0.0) + _WORTH * 10 ** (-of.snr_db / 20)
+    return time + _LATE * max(time - latest, 0.0) + _WORTH * 10 ** (-of.snr_db / 20)
 
 
 def _above_the_line(points: Sequence[FrontPoint]) -> FrontPoint:
