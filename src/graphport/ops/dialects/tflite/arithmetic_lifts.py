@@ -119,9 +119,7 @@ def lift_abs(b: Builder, x: Value) -> Lifted:
     return (computed_in(b, _WITH_ABS, "ABS", x),)
 
 
-@arithmetic.Mean.lift("tflite")
-def lift_mean(b: Builder, *data_0: Value) -> Lifted:
-    return (b(arithmetic.Mul, b(arithmetic.Sum, *data_0), b.like(data_0[0], 1 / len(data_0))),)
+ROWS.having(count=lambda _b, *x: len(x)).lift("Mean -> Mul(total := Sum(*data_0), like(total, 1 / count(*data_0)))")
 
 
 @arithmetic.Mod.lift("tflite")

@@ -133,12 +133,15 @@ def while_(op: Operator) -> tuple[Value, ...]:
 @word("CALL", is_raw=True)
 def call(op: Operator) -> list[Value]:
     """What a subgraph returns."""
-    operands = [op.raw(index) for index in range(op.count)]
-    return inlined(op.b, _body(op, "subgraph", len(operands), op.b.count), operands)
+    return _called(op, "subgraph")
 
 
 @word("STABLEHLO_COMPOSITE", is_raw=True)
 def stablehlo_composite(op: Operator) -> list[Value]:
     """What the subgraph returns that says in plain operators what the composite is."""
+    return _called(op, "decomposition_subgraph")
+
+
+def _called(op: Operator, name: str) -> list[Value]:
     operands = [op.raw(index) for index in range(op.count)]
-    return inlined(op.b, _body(op, "decomposition_subgraph", len(operands), op.b.count), operands)
+    return inlined(op.b, _body(op, name, len(operands), op.b.count), operands)

@@ -28,19 +28,20 @@ from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
 from graphport.ops.pages.comparison import Equal, GreaterOrEqual, Less, Where
 from graphport.ops.pages.indexing.gathering import Gather, GatherND
-from graphport.ops.pages.indexing.indices import NonZero, OneHot, Unique
+from graphport.ops.pages.indexing.indices import OneHot, Unique
 from graphport.ops.pages.indexing.regions import ReverseSequence
 from graphport.ops.pages.indexing.scattering import ScatterElements, ScatterND
 from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.reduction.indices import ArgMax
 from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.pages.reshape import Reshape, Shape, Unsqueeze
 from graphport.ops.pages.reshape.pieces import Concat, Expand
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
+_SEARCHED = frozenset((DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64))
 _SUMMED = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64))
 
 
@@ -97,12 +98,10 @@ def one_hot(op: Operator) -> Value:
     return cast(b, b(OneHot, places, depth, values, axis=int(op.option("axis", -1))), own)
 
 
-@word("WHERE", is_raw=True)
-def where(op: Operator) -> Value:
-    """Where elements are not zero, a place a row."""
-    x = op.raw(0)
-    x = cast(op.b, x, nearest(dtype_of(x), (DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64)))
-    return op.b(Transpose, op.b(NonZero, x), perm=(1, 0))
+# Where elements are not zero, a place a row.
+ROWS.having(searched=lambda b, x: cast(b, x, nearest(dtype_of(x), _SEARCHED))).lower(
+    "WHERE(x) -> Transpose(NonZero(searched(x)), perm=(1, 0))", is_raw=True
+)
 
 
 @word("UNIQUE", moves=True)

@@ -24,15 +24,13 @@ from graphport.ops.dialects.tflite.convolution_lifts import (
     slides,
 )
 from graphport.ops.dialects.tflite.emitting import NUMBERS, cast_to, ints, lift_reals, needed_array
-from graphport.ops.dialects.tflite.rows import REALS
+from graphport.ops.dialects.tflite.rows import REALS, ROWS
 from graphport.ops.dialects.windows import window_of, window_options
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.indexing.scattering import ScatterElements
 from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import GlobalLpPool
-from graphport.ops.pages.reduction.reduce import ReduceSum
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
 if TYPE_CHECKING:
@@ -227,7 +225,6 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     return (b(Pad, y, vector(b, [*[0] * len(kept), *(n - k for n, k in zip(wanted, kept, strict=True))])),)
 
 
-@GlobalLpPool.lift("tflite")
-def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Lifted:
-    axes = b.constant(np.arange(2, len(b.dims(x))))
-    return (_root(b, b(ReduceSum, _powered(b, x, p), axes), p),)
+ROWS.having(powered=_powered, root=_root, space=lambda b, x: b.constant(np.arange(2, len(b.dims(x))))).lift(
+    "GlobalLpPool -> root(ReduceSum(powered(x, p), space(x)), p)"
+)

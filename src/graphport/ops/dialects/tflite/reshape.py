@@ -34,7 +34,7 @@ from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
-from graphport.ops.pages.reshape.pieces import Concat, Split, Tile
+from graphport.ops.pages.reshape.pieces import Concat, Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,17 +67,14 @@ def reshape(op: Operator) -> Value:
     return b(Reshape, x, vector(b, told))
 
 
-@word("SQUEEZE", moves=True)
-def squeeze(op: Operator) -> Value:
-    """Without these axes of extent 1, or without all of them."""
-    axes = tuple(op.option("squeeze_dims", ()))
-    return op.b(Squeeze, op[0], vector(op.b, axes) if axes else None)
-
-
 ROWS.having(places=lambda b, axes: vector(b, needed(axes, "the axis"))).lower(
     """
 EXPAND_DIMS(x, axis) -> Unsqueeze(x, places(axis))
 BROADCAST_TO(x, shape) -> Expand(x, vector(shape))
+# Without these axes of extent 1, or without all of them.
+SQUEEZE(x, *, squeeze_dims=())
+    -> squeeze_dims: Squeeze(x, squeeze_dims)
+    -> Squeeze(x)
 """,
     moves=True,
 )
@@ -160,12 +157,9 @@ def split_v(op: Operator) -> tuple[Value, ...]:
     return op.b.results(Split, len(lengths), x, vector(op.b, lengths), axis=axis)
 
 
-@word("TILE", moves=True, layout="rows")
-def tile(op: Operator) -> Value:
-    """Repeated along each axis."""
-    b, x = op.b, op[0]
-    own = dtype_of(x)
-    return cast(b, b(Tile, cast(b, x, nearest(own, _TILED)), as_int64(b, op.raw(1))), own)
+ROWS.having(tiled=lambda b, x: cast(b, x, nearest(dtype_of(x), _TILED))).lower(
+    "TILE(x, repeats) -> cast(Tile(tiled(x), int64(repeats)), dtype(x))", moves=True, layout="rows"
+)
 
 
 @word("REVERSE_V2", moves=True)

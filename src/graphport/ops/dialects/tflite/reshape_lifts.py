@@ -152,12 +152,6 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
     return (emit(b, "SLICE", found, ints(b, [begin]), ints(b, [max(0, stop - begin)])),)
 
 
-@reshape.Size.lift("tflite")
-def lift_size(b: Builder, data: Value) -> Lifted:
-    found = emit(b, "SHAPE", data, out_type=4, types=(DType.INT64,))
-    return (emit(b, "REDUCE_PROD", found, ints(b, [0]), keep_dims=False),)
-
-
 @pieces.Concat.lift("tflite")
 def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
     own = dtype_of(inputs[0])
@@ -269,7 +263,10 @@ def _within_int32(b: Builder, value: Value) -> Value:
     return cast_to(b, emit(b, "MINIMUM", emit(b, "MAXIMUM", value, low), high), DType.INT32)
 
 
-ROWS.having(int32=in_int32).lift("Tile -> TILE(input, int32(repeats))")
+ROWS.having(int32=in_int32, ints=ints).lift("""
+Size -> REDUCE_PROD(SHAPE(data, out_type=4, types=(int64,)), ints([0]), keep_dims=False)
+Tile -> TILE(input, int32(repeats))
+""")
 
 
 @pieces.Expand.lift("tflite")

@@ -123,20 +123,18 @@ def _away(x: Numbers) -> Numbers:
 
 def logistic(op: Operator) -> Value | None:
     """The logistic function of int16, as the reference kernel computes it; `None` of other types."""
-    scales = _short(op)
-    if scales is None or scales[1] != 2.0**-15:
+    x = _in_table(op)
+    if x is None:
         return None
-    x = _in_table(scales[0])
     y = np.where(np.abs(x) >> 9 >= 255, 0x7FFF << 10, _interpolated(np.abs(x), 9)) + 512
     return looked_up(op, (np.where(x >= 0, y, (1 << 25) + 1023 - y) >> 10).astype(np.int16))
 
 
 def tanh(op: Operator) -> Value | None:
     """The hyperbolic tangent of int16, as the reference kernel computes it; `None` of other types."""
-    scales = _short(op)
-    if scales is None or scales[1] != 2.0**-15:
+    x = _in_table(op)
+    if x is None:
         return None
-    x = _in_table(scales[0])
     y = np.where(np.abs(x) >> 8 >= 255, 0xFFFF << 8, _interpolated(np.abs(x), 8)) - (1 << 23)
     return looked_up(op, (np.where(x >= 0, y + 128, 127 - y) >> 8).astype(np.int16))
 
@@ -149,8 +147,12 @@ def _interpolated(x: Numbers, bits: int) -> Numbers:
     return (table[place] << bits) + offset * (table[place + 1] - table[place])
 
 
-def _in_table(scale: float) -> Numbers:
-    """All of int16 in units of 1 / (3 * 4096), in which the table is read."""
+def _in_table(op: Operator) -> Numbers | None:
+    """All of int16 in units of 1 / (3 * 4096), in which the table is read; `None` of other types and steps."""
+    scales = _short(op)
+    if scales is None or scales[1] != 2.0**-15:
+        return None
+    scale = scales[0]
     exponent = 12 + round(math.log2(scale))
     if exponent in (0, 1) and scale == 2.0 ** (exponent - 12):
         factor, shift = 3 << exponent, 0
