@@ -21,7 +21,7 @@ ONE = (
     *("Abs", "Neg", "Ceil", "Floor", "Round", "Sqrt", "Exp", "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan"),
     *("Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Sigmoid", "Relu", "Elu", "Selu", "LeakyRelu"),
     *("HardSigmoid", "HardSwish", "Softplus", "Softsign", "ThresholdedRelu", "Shrink", "Gelu", "Mish", "Erf", "Sign"),
-    *("Reciprocal", "IsNaN", "IsInf", "Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "ReduceMean"),
+    *("Swish", "Reciprocal", "IsNaN", "IsInf", "Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "ReduceMean"),
     *("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum"),
     *("ReduceLogSumExp", "ReduceSumSquare", "Transpose", "Flatten", "GlobalAveragePool", "GlobalMaxPool"),
     *("MeanVarianceNormalization", "ArgMax", "ArgMin"),
@@ -51,7 +51,7 @@ def written(folder: Path, op: str, dtype: Any) -> tuple[gp.Model, Path, dict[str
         nodes = [helper.make_node(op, [*shapes], ["o"], **stated)]
     inputs = [helper.make_tensor_value_info(name, kind, dims) for name, dims in shapes.items()]
     graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="o")])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), folder / "m.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10), folder / "m.onnx")
     model = gp.load(folder / "m.onnx")
     gp.save(model, folder / "m.tflite")
     low, high = RANGES.get(op, (-2.0, 2.0))
@@ -64,7 +64,7 @@ def written(folder: Path, op: str, dtype: Any) -> tuple[gp.Model, Path, dict[str
 
 def takes(op: str, dtype: Any) -> bool:
     """Whether ONNX has the operator of these numbers."""
-    kinds = onnx.defs.get_schema(op, 22).inputs[0].types
+    kinds = onnx.defs.get_schema(op, 24).inputs[0].types
     return f"tensor({np.dtype(dtype).name.replace('float64', 'double')})" in kinds
 
 
@@ -117,7 +117,7 @@ def test_layers_of_halves_compute_what_they_do_in_float32_and_stay_stored_so(tmp
             stored = [onnx.numpy_helper.from_array(*each) for each in list(zip(arrays, names, strict=True))[1:]]
             ports = [helper.make_tensor_value_info("x0", TensorProto.FLOAT16, shapes[0]), onnx.ValueInfoProto(name="o")]
             graph = helper.make_graph([helper.make_node(op, names, ["o"], **stated)], "g", ports[:1], ports[1:], stored)
-            proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+            proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
             onnx.save(proto, tmp_path / "m.onnx")
             model = gp.load(tmp_path / "m.onnx")
             gp.save(model, tmp_path / "m.tflite")

@@ -178,12 +178,10 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
     return (emit(b, "SELECT_V2", condition, x, y),)
 
 
-ROWS.lift("""
+REALS.lift("""
 Swish
     -> alpha == 1: MUL(x, LOGISTIC(x))
     -> MUL(x, LOGISTIC(MUL(x, alpha)))
-""")
-REALS.lift("""
 IsNaN -> NOT_EQUAL(x, x)
 LeakyRelu -> LEAKY_RELU(x, alpha=alpha)
 Elu
