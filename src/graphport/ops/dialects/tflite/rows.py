@@ -7,17 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.ops import registry
-from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector
 from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.tflite.binding import first, last, word
 from graphport.ops.dialects.tflite.emitting import lift_reals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from graphport.ir.graph import Value
-    from graphport.ops.builder import Builder
     from graphport.ops.dialects.tflite.binding import Operator, Rule
     from graphport.ops.rows.rule import Lowering
 
@@ -46,14 +43,9 @@ def _register(*names: str, first: Rule | None = None, **options: Any) -> Callabl
 _OPTION = inspect.Parameter.KEYWORD_ONLY
 
 
-def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
-    return emit(b, word, *operands, **attributes)
-
-
 ROWS = Rows(
     "tflite",
     {"first": first, "int64": as_int64, "last": last, "scalar": as_scalar, "vector": as_vector},
-    emit=_emitted,
     register=_register,
 )
 REALS = replace(ROWS, register_lift=lambda operator: lift_reals(registry.pages()[operator]))
