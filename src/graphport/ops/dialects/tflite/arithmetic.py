@@ -11,7 +11,7 @@ from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
 from graphport.ops.dialects.tflite import tables
-from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.binding import NARROW, Operator, word
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.pages.arithmetic import (
     Add,
@@ -38,13 +38,11 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
-_NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
-
 
 def _computed(b: Builder, operator: str, *operands: Value) -> Value:
     """An operation, on short integers in int32, for runtimes have none of their own."""
     page, own = registry.pages()[operator], dtype_of(operands[0])
-    if own not in _NARROW:
+    if own not in NARROW:
         return b(page, *operands)
     return cast(b, b(page, *(cast(b, x, DType.INT32) for x in operands)), own)
 
@@ -156,7 +154,7 @@ def floor_div(op: Operator) -> Value:
     if own.is_floating:
         # The kernel divides in 64 bits: 6 by 0.3 is a little less than 20 there.
         return cast(b, b(Floor, b(Div, cast(b, x, DType.FLOAT64), cast(b, y, DType.FLOAT64))), own)
-    if own in _NARROW:
+    if own in NARROW:
         x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
     quotient, zero = b(Div, x, y), b.like(x, 0)
     is_inexact = b(Not, b(Equal, b(Mul, quotient, y), x))
@@ -191,13 +189,13 @@ def cast_(op: Operator) -> Value:
 
 
 _REALS = frozenset((DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16))
-_SATURATED = _NARROW | {DType.INT32, DType.UINT32, DType.INT64}
+_SATURATED = NARROW | {DType.INT32, DType.UINT32, DType.INT64}
 
 
 def _saturated(b: Builder, x: Value, dtype: DType) -> Value:
     """Reals to integers: what is too small becomes the least, what is too large or no number the largest."""
     limits = np.iinfo(dtype.numpy)
-    if dtype in _NARROW:
+    if dtype in NARROW:
         kept = b(Min, b(Max, x, b.like(x, float(limits.min))), b.like(x, float(limits.max)))
         return b(Cast, b(Where, b(IsNaN, x), b.like(x, float(limits.max)), kept), to=dtype)
     inside = b(Cast, b(Max, x, b.like(x, float(limits.min))), to=dtype)

@@ -41,6 +41,8 @@ LAYOUTS: dict[str, str] = {}
 """Operators that compute the same in any order of axes, filled while the families are imported: see `word`."""
 _BOUNDS = {RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 _CLIPPED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32, DType.INT64))
+NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
+"""Integers that runtimes of ONNX compute little with."""
 _QUANTIZED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4, DType.INT2))
 
 
@@ -203,7 +205,7 @@ class Operator(Stated["Value"]):
 def word(
     *names: str,
     moves: bool | Sequence[int] = False,
-    is_raw: bool = False,
+    is_raw: bool | DType = False,
     has_states: bool = False,
     is_even: bool = False,
     layout: str = "",
@@ -214,7 +216,7 @@ def word(
         names: the operator, or several that are read alike.
         moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
             numbers, or are stored in one type, integers are moved as they are. Kernels look at no scales.
-        is_raw: the rule is given what is stored, and gives that.
+        is_raw: the rule is given what is stored, and gives that; of an element type, where operand 0 has that.
         layout: `any` where it treats every element alike; or how it tells axes apart: `axis` by that option alone,
             `picks` by that of operand 0, `axes` by the numbers of operand 1, `rows` by an entry for each axis in all
             others, `strides` so with bits beside them, `parts by 0` and `parts by 2` by that operand, along which 1 or
@@ -241,7 +243,8 @@ def word(
                 quantized = [told if each is not None and each[0] is told[0] else each for each in quantized]
             op = Operator(operands, options, quantized, b, quantized_results, types)
             _check_numbers(op)
-            op.is_raw = is_raw or (moves is not False and _is_moved_as_it_is(op, _moved(moves, op.count)))
+            is_stored = dtype_of(op.raw(0)) is is_raw if isinstance(is_raw, DType) else is_raw
+            op.is_raw = is_stored or (moves is not False and _is_moved_as_it_is(op, _moved(moves, op.count)))
             answer = rule(op)
             results = list(answer) if is_sequence(answer) else [answer]
             if op.is_raw:

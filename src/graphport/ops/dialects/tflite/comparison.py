@@ -5,41 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
+from graphport.ops import registry
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped
-from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.binding import NARROW, Operator, word
 from graphport.ops.dialects.tflite.rows import ROWS
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Not, Or, Where
+from graphport.ops.pages.comparison import And, Not, Or, Where
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
-
-_NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
 
 
-def _compared(name: str, page: Page, *, is_opposite: bool = False) -> None:
-    @word(name, layout="any")
-    def rule(op: Operator) -> Value:
-        # Kernels of int16 compare what is stored, whatever it stands for.
-        is_short = dtype_of(op.raw(0)) is DType.INT16
-        x, y = (op.raw(0), op.raw(1)) if is_short else (op[0], op[1])
-        if dtype_of(x) in _NARROW:
-            x, y = cast(op.b, x, DType.INT32), cast(op.b, y, DType.INT32)
-        found = op.b(page, x, y)
-        return op.b(Not, found) if is_opposite else found
-
-    del rule
+def _compared(b: Builder, operator: str, x: Value, y: Value) -> Value:
+    """A comparison, of short integers in int32."""
+    if dtype_of(x) in NARROW:
+        x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
+    return b(registry.pages()[operator], x, y)
 
 
-_compared("EQUAL", Equal)
-_compared("NOT_EQUAL", Equal, is_opposite=True)
-_compared("LESS", Less)
-_compared("LESS_EQUAL", LessOrEqual)
-_compared("GREATER", Greater)
-_compared("GREATER_EQUAL", GreaterOrEqual)
-
-
+# Kernels of int16 compare what is stored, whatever it stands for.
+ROWS.having(compared=_compared).lower(
+    """
+EQUAL(x, y) -> compared("Equal", x, y)
+NOT_EQUAL(x, y) -> Not(compared("Equal", x, y))
+LESS(x, y) -> compared("Less", x, y)
+LESS_EQUAL(x, y) -> compared("LessOrEqual", x, y)
+GREATER(x, y) -> compared("Greater", x, y)
+GREATER_EQUAL(x, y) -> compared("GreaterOrEqual", x, y)
+""",
+    is_raw=DType.INT16,
+    layout="any",
+)
 ROWS.lower(
     """
 LOGICAL_AND(x, y) -> And(x, y)

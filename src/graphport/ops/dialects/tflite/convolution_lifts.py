@@ -1,4 +1,4 @@
-"""Convolutions and images in TFLite: their channels are last there, and none read at places that are computed."""
+"""Convolutions and images in TFLite: their channels are last there."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
-from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.binding import NARROW, Operator, word
 from graphport.ops.dialects.tflite.reduction_integers import product
 from graphport.ops.dialects.tflite.rows import ROWS
 from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, rounded_twice
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
-_NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.BOOL))
+_NARROW = NARROW | {DType.BOOL}
 
 
 def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
