@@ -64,9 +64,11 @@ def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
 def _options(op: Operator) -> _Options:
     try:
         told: dict[str, Any] = numbers(bytes(op.option("custom_options", b"")))
-        scales = tuple(float(told[f"{name}_scale"]) for name in "yxhw")
         most, classes = int(told["max_detections"]), int(told["num_classes"])
-        limits = float(told["nms_iou_threshold"]), float(told["nms_score_threshold"])
+        # Kernels keep them in 32 bits, in which large ones are infinite.
+        with np.errstate(over="ignore"):
+            scales = tuple(float(np.float32(float(told[f"{name}_scale"]))) for name in "yxhw")
+            limits = [float(np.float32(float(told[f"nms_{name}_threshold"]))) for name in ("iou", "score")]
         kinds = int(told.get("max_classes_per_detection", 1))
     except (FlexBufferError, KeyError, TypeError) as error:
         message = f"its options: {error}"
