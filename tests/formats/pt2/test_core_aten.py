@@ -15,9 +15,9 @@ FILES = sorted(path.stem for path in PROGRAMS.glob("*.pt2"))
 ROOT = Path(__file__).parents[3]
 
 
-def recorded(name, kind):
+def recorded(path, kind):
     """Arrays by place; complex numbers as pairs of real ones."""
-    with np.load(PROGRAMS / f"{name}.npz") as data:
+    with np.load(path) as data:
         arrays = [data[f"{kind}{place}"] for place in range(sum(key.startswith(kind) for key in data))]
     return [np.stack([a.real, a.imag], -1) if a.dtype.kind == "c" else a for a in arrays]
 
@@ -30,15 +30,20 @@ def agree(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * size, err_msg=str(place))
 
 
+def compute_alike(program, results, folder):
+    """The reference and ONNX Runtime compute what is recorded."""
+    model = gp.load(program)
+    given = dict(zip([value.name for value in model.graph.inputs], recorded(results, "in"), strict=True))
+    expected = recorded(results, "out")
+    agree(list(gp.run(model, given, backend="reference").values()), expected)
+    gp.save(model, folder / "net.onnx")
+    session = onnxruntime.InferenceSession(folder / "net.onnx", providers=["CPUExecutionProvider"])
+    agree(session.run(None, given), expected)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_core_operators_compute_what_pytorch_does(name, tmp_path):
-    model = gp.load(PROGRAMS / f"{name}.pt2")
-    given = dict(zip([value.name for value in model.graph.inputs], recorded(name, "in"), strict=True))
-    expected = recorded(name, "out")
-    agree(list(gp.run(model, given, backend="reference").values()), expected)
-    gp.save(model, tmp_path / "net.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
-    agree(session.run(None, given), expected)
+    compute_alike(PROGRAMS / f"{name}.pt2", PROGRAMS / f"{name}.npz", tmp_path)
 
 
 def test_the_table_of_the_documentation_is_what_the_rules_are():

@@ -304,6 +304,10 @@ def _least(*items: Dim) -> Dim:
     return found
 
 
+def _size(x: Dim) -> Dim:
+    return maximum(x, -x)
+
+
 def _fail() -> Dim:
     message = "no operands"
     raise TypeError(message)
@@ -311,6 +315,10 @@ def _fail() -> Dim:
 
 def _shift(x: Dim, by: Dim) -> Any:
     return x * 2**by if isinstance(by, int) and 0 <= by < math.log2(2**62) else OPAQUE
+
+
+def _shifted_back(x: Dim, by: Dim) -> Any:
+    return x // 2**by if isinstance(by, int) and 0 <= by < math.log2(2**62) else OPAQUE
 
 
 _MARKS = {
@@ -330,6 +338,7 @@ _FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "PowByNatural": _pow,
     "Integer": _same,
     "Identity": _same,
+    "Abs": _size,
     "Max": _greatest,
     "Min": _least,
     "FloorDiv": _floor,
@@ -340,12 +349,13 @@ _FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "ModularIndexing": _modular,
     "IntTrueDiv": _divided,
     "LShift": _shift,
+    "RShift": _shifted_back,
     # Conditions and real numbers: in order, and no dims.
     **dict.fromkeys(
         (
             *("GreaterThan", "LessThan", "StrictGreaterThan", "StrictLessThan", "Equality", "Unequality"),
             *("And", "Or", "Not", "Where", "Piecewise", "ExprCondPair", "Rational", "Tuple"),
-            *("RShift", "FloatPow", "FloatTrueDiv", "ToFloat", "TruncToFloat", "TruncToInt", "CeilToInt"),
+            *("FloatPow", "FloatTrueDiv", "ToFloat", "TruncToFloat", "TruncToInt", "CeilToInt"),
             *("FloorToInt", "RoundToInt", "RoundDecimal", "IsNonOverlappingAndDenseIndicator"),
             *("OpaqueUnaryFn_sqrt", "OpaqueUnaryFn_log2", "OpaqueUnaryFn_exp", "Float"),
         )

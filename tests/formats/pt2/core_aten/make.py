@@ -356,9 +356,9 @@ class Sizes(nn.Module):
 class Calls(nn.Module):
     """Operators one after another; operands come from the pool, by name."""
 
-    def __init__(self, names):
+    def __init__(self, calls):
         super().__init__()
-        self.calls = [CALLS[name] for name in names]
+        self.calls = calls
         self.operands = sorted({key for call in self.calls for key in inspect.signature(call).parameters})
 
     def forward(self, *pool):
@@ -372,9 +372,9 @@ def without_places(program):
             node.meta.pop(key, None)
 
 
-def write(folder, name, operators):
-    module = Calls(operators)
-    args = tuple(POOL[key] for key in module.operands)
+def write(folder, name, calls, pool):
+    module = Calls(calls)
+    args = tuple(pool[key] for key in module.operands)
     pack(folder, name, module, args, torch.export.export(module, args))
 
 
@@ -392,7 +392,9 @@ def pack(folder, name, module, args, program):
                 packed.writestr(member, archive.read(member))
     with torch.no_grad():
         results = pytree.tree_flatten(module(*args))[0]
-    arrays = {f"in{k}": a.numpy() for k, a in enumerate(args)} | {f"out{k}": r.numpy() for k, r in enumerate(results)}
+    arrays = {f"in{k}": a.numpy() for k, a in enumerate(args)} | {
+        f"out{k}": r.resolve_neg().numpy() for k, r in enumerate(results)
+    }
     np.savez_compressed(folder / f"{name}.npz", **arrays)
 
 
@@ -410,11 +412,11 @@ if __name__ == "__main__":
     print("without a call:", *sorted(set(core()) - set(CALLS)))
     if "one" in sys.argv:
         for name in sys.argv[3:] or CALLS:
-            write(folder, name, [name])
+            write(folder, name, [CALLS[name]], POOL)
     else:
         args, dynamic = (POOL["x"], POOL["j"]), torch.export.Dim.DYNAMIC
         shapes = ({0: dynamic, 1: dynamic, 2: dynamic}, None)
         pack(folder, "sizes", Sizes(), args, torch.export.export(Sizes(), args, dynamic_shapes=shapes))
         names, width = sorted(CALLS), 24
         for start in range(0, len(names), width):
-            write(folder, f"part{start // width}", names[start : start + width])
+            write(folder, f"part{start // width}", [CALLS[name] for name in names[start : start + width]], POOL)

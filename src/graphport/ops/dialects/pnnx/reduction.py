@@ -41,9 +41,8 @@ from graphport.ops.pages.reduction import (
     ReduceMin,
     ReduceProd,
     ReduceSum,
-    TopK,
 )
-from graphport.ops.pages.reshape import Concat, Reshape, Squeeze
+from graphport.ops.pages.reshape import Concat, Reshape
 from graphport.ops.views.reduction import TopKView
 
 Answer = Value | tuple[Value, ...]
@@ -157,23 +156,6 @@ torch.argsort, aten::argsort(input, dim=-1, descending=False, stable: ignored = 
     -> place = axis(dim, input); count = Shape(input, start=place, end=place + 1);
        _, places = TopK(input, count, axis=place, largest=None if descending else 0); places
 """)
-
-
-@emits("torch.median", "aten::median")
-def median(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Answer:
-    """Of an even number of elements, the lower one of both in the middle."""
-    x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
-    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
-    middle = (length(b.dims(x), axis) - 1) // 2
-    values, indices = b.results(TopK, 2, x, vector(b, [middle + 1]), axis=axis, largest=0)
-    picked = [_entry(b, each, axis, middle, keepdim) for each in (values, indices)]
-    return tuple(picked) if dim is not None and b.count > 1 else picked[0]
-
-
-def _entry(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
-    place_, axis_ = vector(b, [place]), vector(b, [axis])
-    one = b(Slice, x, place_, vector(b, [place + 1]), axis_)
-    return one if number(keepdim) else b(Squeeze, one, axis_)
 
 
 def _bits(b: Builder, x: Value) -> Value:

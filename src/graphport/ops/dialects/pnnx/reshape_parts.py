@@ -14,6 +14,7 @@ from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, inte
 from graphport.ops.dialects.torch_promotion import promoted
 from graphport.ops.dialects.torch_rows import PNNX
 from graphport.ops.pages.arithmetic import Max
+from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 from graphport.ops.shapes import broadcast
 
@@ -107,7 +108,10 @@ def tensor_split(
     places = indices if indices is not None else sections
     if is_sequence(places):
         bounds: list[int] = [0, *(min(max(i + extent if i < 0 else i, 0), extent) for i in integers(places)), extent]
-        return _split(b, input, axis, [max(q - p, 0) for p, q in pairwise(bounds)])
+        if bounds == sorted(bounds):
+            return _split(b, input, axis, [q - p for p, q in pairwise(bounds)])
+        # Parts overlap where a place is in front of the one before.
+        return tuple(b(Slice, input, *(vector(b, [n]) for n in (*pair, axis))) for pair in pairwise(bounds))
     count = bounded(int(number(places)))
     return _split(b, input, axis, [extent // count + (i < extent % count) for i in range(count)])
 

@@ -35,7 +35,7 @@ from graphport.ops.dialects.torch_functions import (
     weight_of,
 )
 from graphport.ops.dialects.torch_promotion import floating
-from graphport.ops.pages.arithmetic import Div, Mul
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
 from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pages.signal import DFT, STFT
@@ -265,8 +265,13 @@ emits("torch.stft", "aten::stft")(_frames)
 
 
 @wraps(_frames)
-def _complex_frames(*operands: Any, **arguments: Any) -> Pair:
-    return parts(operands[0], _frames(*operands, **arguments))
+def _complex_frames(b: Builder, input: Part, **arguments: Any) -> Pair:
+    """Of a complex signal, all places: frames of its real part, and `i` times those of the imaginary one."""
+    if isinstance(input, Value):
+        return parts(b, _frames(b, input, **arguments))
+    whole: dict[str, Any] = {**arguments, "onesided": False}
+    x, y = (parts(b, _frames(b, part, **whole)) for part in (input.real, input.imaginary))
+    return Pair(b(Sub, x.real, y.imaginary), b(Add, x.imaginary, y.real))
 
 
 pairs("torch.stft", "aten::stft")(_complex_frames)

@@ -40,6 +40,11 @@ def nonzero_indices(b: Builder, condition: Value) -> tuple[Value, ...]:
     return tuple(b(Squeeze, row, vector(b, [0])) for row in rows)
 
 
+@aten("aten.nonzero_numpy")
+def nonzero_numpy(b: Builder, self: Value) -> tuple[Value, ...]:
+    return nonzero_indices(b, self)
+
+
 @aten("aten.gcd")
 def gcd(b: Builder, self: Value, other: Value) -> Value:
     """Euclid's steps, as many as 64 bits take at most where the lengths of operands are those of one another."""
@@ -77,7 +82,9 @@ aten.special_exp2 -> aten::exp2
 aten.special_logit -> aten::logit
 aten.special_xlogy -> aten::xlogy
 aten.special_sinc -> aten::sinc
-aten.special_round -> aten::round
+aten.special_round(self, decimals=0)
+    -> decimals == 0: aten::round(self)
+    -> aten.round.decimals(self, decimals)
 aten.special_softmax -> aten::softmax
 aten.special_log_softmax -> aten::log_softmax
 aten.special_logsumexp -> aten::logsumexp

@@ -28,9 +28,9 @@ def _called(rule: Function) -> Function:
         given = dict(zip(keys, operands, strict=False)) | attributes
         names = {"b": "b_", "1": "b_", "0": "a"}
         named = {names.get(name, name): value for name, value in given.items()}
-        if "x" in named:
-            # What functions of `math` call their only argument.
-            named["a"] = named.pop("x")
+        for name in named.keys() & {"x", "number"}:
+            # What functions of `math`, and `round`, call what they are given.
+            named["a"] = named.pop(name)
         try:
             signature.bind(builder, **named)
         except TypeError as error:
@@ -72,7 +72,10 @@ _operator.mul(a, b_) -> Mul(*promoted(a, b_))
 _operator.mod(a, b_) -> computed("remainder", a, b_)
 _operator.truediv(a, b_) -> computed("div", a, b_)
 _operator.pow, torch.sym_pow(a, b_) -> computed("pow", a, b_)
+_operator.lshift(a, b_) -> computed("lshift", a, b_)
+_operator.rshift(a, b_) -> computed("rshift", a, b_)
 _operator.neg(a) -> Neg(value(a))
+_operator.pos(a) -> value(a)
 _operator.abs(a) -> Abs(value(a))
 _operator.lt(a, b_) -> Less(*promoted(a, b_))
 _operator.le(a, b_) -> LessOrEqual(*promoted(a, b_))
@@ -95,13 +98,13 @@ math.floor(a)
 math.ceil(a)
     -> is_floating(x := value(a)): cast(Ceil(x), int64)
     -> value(a)
-_operator.round, builtins.round, math.round(a)
-    -> is_floating(x := value(a)): cast(Round(x), int64)
-    -> value(a)
+_operator.round, builtins.round, math.round(a, ndigits=None)
+    -> x = value(a); not is_floating(x): x
+    -> ndigits is None: cast(Round(x), int64)
+    -> aten.round.decimals(x, ndigits)
 """)
 
 
 @_size_word("torch.sym_ite")
-def sym_ite(b: Builder, a: Tensor, b_: Tensor = 0, t: Any = None, f: Any = None) -> Value:
-    condition, yes, no = a, t if t is not None else b_, f
-    return b(Where, _value(b, condition), *promoted(b, yes, no))
+def sym_ite(b: Builder, b_: Tensor, t: Tensor, f: Tensor) -> Value:
+    return b(Where, _value(b, b_), *promoted(b, t, f))

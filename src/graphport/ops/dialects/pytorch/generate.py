@@ -17,10 +17,11 @@ from graphport.ops.dialects.pnnx.reshape_shapes import extents, lengths
 from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, ROWS, aten
 from graphport.ops.dialects.torch_functions import bounded, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast
-from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Mul, Sub
-from graphport.ops.pages.comparison import Equal
+from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Mul, Pow, Sub
+from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.reshape import Expand, Unsqueeze
+from graphport.ops.pattern import constant_numbers
 
 _INTEGRAL, _REAL = DType.INT64, DType.FLOAT32
 FUNCTIONAL["aten.zero_"] = "aten.zeros_like"
@@ -96,7 +97,22 @@ def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) ->
     """Counted from both ends, as PyTorch does it."""
     wanted = named_dtype(dtype) or _REAL
     count = bounded(int(number(steps)))
-    return b.constant(_spaced(number(start), number(end), count, wanted).astype(wanted.numpy), wanted)
+    if all(constant_numbers(each) if isinstance(each, Value) else True for each in (start, end)):
+        return b.constant(_spaced(number(start), number(end), count, wanted).astype(wanted.numpy), wanted)
+    return cast(b, _between(b, start, end, count, wanted), wanted)
+
+
+def _between(b: Builder, start: Any, end: Any, count: int, wanted: DType) -> Value:
+    """`count` numbers from one that is computed to another."""
+    kind = wanted if wanted.is_floating else DType.FLOAT64
+    first, last = (cast(b, each, kind) if isinstance(each, Value) else b.constant(each, kind) for each in (start, end))
+    if count < 2:
+        return b(Expand, first, vector(b, [count]))
+    step = b(Div, b(Sub, last, first), b.constant(count - 1, kind))
+    places = np.arange(count)
+    up = b(Add, first, b(Mul, step, b.constant(places, kind)))
+    down = b(Sub, last, b(Mul, step, b.constant(count - 1 - places, kind)))
+    return b(Where, b.constant(places < count // 2), up, down)
 
 
 def _spaced(start: float, end: float, count: int, dtype: DType) -> Any:
@@ -111,7 +127,11 @@ def _spaced(start: float, end: float, count: int, dtype: DType) -> Any:
 @aten("aten.logspace")
 def logspace(b: Builder, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: Any = None) -> Value:
     wanted = named_dtype(dtype) or _REAL
-    exponents = _spaced(number(start), number(end), bounded(int(number(steps))), DType.FLOAT64)
+    count = bounded(int(number(steps)))
+    if not all(constant_numbers(each) if isinstance(each, Value) else True for each in (start, end)):
+        exponents = _between(b, start, end, count, wanted)
+        return cast(b, b(Pow, b.like(exponents, float(number(base))), exponents), wanted)
+    exponents = _spaced(number(start), number(end), count, DType.FLOAT64)
     return b.constant(np.power(float(number(base)), exponents).astype(wanted.numpy), wanted)
 
 

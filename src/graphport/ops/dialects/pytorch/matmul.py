@@ -16,7 +16,7 @@ from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import number, vector
 from graphport.ops.pages.arithmetic import Abs, Log, Mul, Sign
 from graphport.ops.pages.matmul import Det, MatMul
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Unsqueeze
 
 
 @aten("aten._linalg_det", "aten.linalg_det", "aten.det")
@@ -84,9 +84,17 @@ def slogdet(b: Builder, self: Any = None, A: Any = None) -> Any:
 
 @aten("aten.inner")
 def inner(b: Builder, self: Value, other: Value) -> Value:
-    if len(b.dims(other)) == 1 or not b.dims(self):
+    """Every row of one with every row of the other."""
+    rank = len(b.dims(other))
+    if not rank or not b.dims(self):
+        return b(Mul, self, other)
+    if rank == 1:
         return b(MatMul, self, other)
-    return b(MatMul, self, transposed(b, other))
+    rows = other if rank == 2 else b(Flatten, other, axis=rank - 1)
+    y = b(MatMul, self, transposed(b, rows))
+    if rank == 2:
+        return y
+    return b(Reshape, y, b(Concat, b(Shape, self, end=-1), b(Shape, other, end=-1), axis=0))
 
 
 @aten("aten.linalg_matrix_power", "aten.matrix_power")

@@ -247,13 +247,13 @@ def aten_batch_norm(
 @aten("aten._weight_norm")
 def weight_norm(b: Builder, v: Value, g: Value, dim: Any = 0) -> Value:
     """`g v / |v|`, with the length over all axes but one."""
-    rank = len(b.dims(v))
-    axes = [axis for axis in range(rank) if axis != int(number(dim)) % rank] if number(dim) != -1 else list(range(rank))
-    size = b(Sqrt, b(ReduceSum, b(Mul, v, v), vector(b, axes)))
-    return b(Mul, v, b(Div, g, size))
+    return weight_norm_interface(b, v, g, dim)[0]
 
 
 @aten("aten._weight_norm_interface")
-def weight_norm_interface(b: Builder, v: Value, g: Value, dim: Any = 0) -> Any:
-    y = weight_norm(b, v, g, dim)
-    return y if b.count == 1 else (y, None)
+def weight_norm_interface(b: Builder, v: Value, g: Value, dim: Any = 0) -> tuple[Value, Value]:
+    """The lengths, too."""
+    rank = len(b.dims(v))
+    axes = [axis for axis in range(rank) if axis != int(number(dim)) % rank] if number(dim) != -1 else list(range(rank))
+    size = b(Sqrt, b(ReduceSum, b(Mul, v, v), vector(b, axes)))
+    return b(Mul, v, b(Div, g, size)), size

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
+from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import dtype_of
@@ -16,11 +17,12 @@ from graphport.ops.dialects.torch_functions import axis_of, named_dtype, number,
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Cast, Div, Max, Min, Mul, Neg, Reciprocal, Round, Sub
-from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, LessOrEqual, Where
+from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, LessOrEqual, Not, Or, Where
 from graphport.ops.pages.matmul import MatMul, MatMulInteger
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.pages.reduction import ReduceMax, ReduceMin
 from graphport.ops.pages.reshape import Reshape
+from graphport.ops.pattern import constant_numbers
 
 _SPACE = "quantized_decomposed."
 _NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
@@ -100,7 +102,7 @@ def _dequantized(b: Builder, x: Value, scale: Any, zero_point: Any, axis: int | 
     dtype = dtype_of(x)
     if dtype in _NARROW:
         factor, zero = _parameters(b, scale, zero_point, dtype)
-        y = b(DequantizeLinear, x, factor, zero, axis=axis)
+        y = b(DequantizeLinear, x, factor, None if zero_point is None else zero, axis=axis)
     else:
         factor, zero = (_column(b, x, each, axis) for each in (scale, zero_point))
         wide = cast(b, x, DType.FLOAT32)
@@ -251,10 +253,15 @@ def fake_quantize(b: Builder, self: Value, scale: Any, zero_point: Any, quant_mi
 
 @aten("aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams")
 def fake_quantize_cachemask(
-    b: Builder, self: Value, scale: Value, zero_point: Value, fake_quant_enabled: Any, quant_min: Any, quant_max: Any
+    b: Builder, self: Value, scale: Value, zero_point: Value, fake_quant_enabled: Value, quant_min: Any, quant_max: Any
 ) -> Any:
-    del fake_quant_enabled
-    return fake_quantize(b, self, scale, zero_point, quant_min, quant_max)
+    """Only where it is switched on: every entry is in the range of what is left as it is."""
+    switch = constant_numbers(fake_quant_enabled)
+    if switch is not None and all(switch):
+        return fake_quantize(b, self, scale, zero_point, quant_min, quant_max)
+    y, *mask = registry.results(fake_quantize(b, self, scale, zero_point, quant_min, quant_max))
+    is_on = cast(b, fake_quant_enabled, DType.BOOL)
+    return b(Where, is_on, y, self), *(inside and b(Or, b(Not, is_on), inside) for inside in mask)
 
 
 @aten("aten.fake_quantize_per_channel_affine", "aten.fake_quantize_per_channel_affine_cachemask")

@@ -50,7 +50,7 @@ def randint(b: Builder, high: Any, size: Any, low: Any = 0, dtype: Any = None) -
 @aten("aten.bernoulli", by_position=False)
 def bernoulli(b: Builder, self: Value, p: Any = None) -> Value:
     """1 with the probability that stands there."""
-    chance = self if p is None else b.like(self, float(number(p)))
+    chance = self if p is None else cast(b, p, dtype_of(self)) if isinstance(p, Value) else b.like(self, float(p))
     return cast(b, b(Less, b(RandomUniformLike, self), chance), dtype_of(self))
 
 

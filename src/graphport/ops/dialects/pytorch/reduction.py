@@ -15,18 +15,18 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
 from graphport.ops.dialects.operands import dtype_of
-from graphport.ops.dialects.pnnx.reduction import median as pnnx_median
+from graphport.ops.dialects.pnnx.reduction_median import median
 from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pnnx.reduction_reduced import reduced
 from graphport.ops.dialects.pnnx.reduction_statistics import running_extreme
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import axes_of, axis_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
+from graphport.ops.pages.arithmetic import Div, Max, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Not, Where
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather, GatherElements, NonZero, Trilu
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, TopK
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 
 Answer = Any
@@ -103,21 +103,9 @@ aten("aten.cummax")(partial(_running, ReduceMax))
 aten("aten.cummin")(partial(_running, ReduceMin))
 
 
-@aten("aten.median", "aten.nanmedian")
-def median(b: Builder, self: Value, dim: Any = None, keepdim: Any = False) -> Answer:
-    """The lower one of both in the middle of an even number."""
-    x = self if dim is not None else b(Reshape, self, vector(b, [-1]))
-    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
-    if not isinstance(b.dims(x)[axis], Symbolic):
-        return pnnx_median(b, self, dim, keepdim)
-    count = b(Shape, x, start=axis, end=axis + 1)
-    one = vector(b, [1])
-    place = b(Div, b(Sub, count, one), vector(b, [2]))
-    found = b.results(TopK, 2, x, b(Add, place, one), axis=axis, largest=0)
-    picked = [b(Gather, each, place, axis=axis) for each in found]
-    if dim is None or not number(keepdim):
-        picked = [b(Squeeze, each, vector(b, [axis])) for each in picked]
-    return tuple(picked) if dim is not None and b.count > 1 else picked[0]
+@aten("aten.nanmedian")
+def nanmedian(b: Builder, self: Value, dim: Any = None, keepdim: Any = False) -> Answer:
+    return median(b, self, dim, keepdim, passes_over=True)
 
 
 @aten("aten.searchsorted")
@@ -138,7 +126,8 @@ def searchsorted(
     behind = side == "right" if side is not None else bool(number(right))
     last = b(Unsqueeze, x, vector(b, [len(b.dims(x))]))
     wide = ordered if len(b.dims(ordered)) == 1 else b(Unsqueeze, ordered, vector(b, [len(b.dims(ordered)) - 1]))
-    before = b(LessOrEqual if behind else Less, wide, last)
+    # What is not a number comes behind all others.
+    before = b(Not, b(Greater if behind else GreaterOrEqual, *promoted(b, wide, last)))
     found = b(ReduceSum, cast(b, before, DType.INT64), vector(b, [-1]), keepdims=0)
     return cast(b, found, DType.INT32) if number(out_int32) else found
 

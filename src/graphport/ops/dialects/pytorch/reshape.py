@@ -138,7 +138,8 @@ def cartesian_prod(b: Builder, tensors: Any) -> Value:
 @aten("aten.block_diag")
 def block_diag(b: Builder, tensors: Any) -> Value:
     """Matrices along a diagonal, zeros around them."""
-    blocks = [b(Reshape, x, vector(b, [1] * (2 - len(b.dims(x))) + [-1])) if len(b.dims(x)) < 2 else x for x in tensors]
+    alike = promoted(b, *tensors)
+    blocks = [x if len(b.dims(x)) == 2 else b(Reshape, x, vector(b, [1, -1])) for x in alike]
     width = sum(length(b.dims(x), 1) for x in blocks)
     before, rows = 0, []
     for x in blocks:

@@ -73,7 +73,7 @@ aten._neg_view(self) -> Neg(self)
 # 0 or half a turn.
 aten.angle(self)
     -> Where(IsNaN(x := floating(self)), x, Where(Less(x, 0), like(x, math.pi), like(x, 0)))
-aten.real, aten._conj, aten.conj, aten.conj_physical, aten.resolve_neg(self) -> self
+aten.real, aten.conj, aten.conj_physical, aten.resolve_neg(self) -> self
 """)
 
 

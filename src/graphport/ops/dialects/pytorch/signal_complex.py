@@ -18,10 +18,11 @@ from graphport.ops.dialects.pytorch.generate import full
 from graphport.ops.dialects.pytorch.overloads import DIALECT
 from graphport.ops.dialects.pytorch.signal_pairs import ROWS as PAIRS
 from graphport.ops.dialects.pytorch.signal_pairs import pairs
-from graphport.ops.dialects.torch_functions import named_dtype, number
+from graphport.ops.dialects.torch_functions import named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast, kernel
 from graphport.ops.pages.arithmetic import Add, Div, Log, Max, Mul, Neg, Sqrt, Sub
 from graphport.ops.pages.comparison import And, Equal, Less, Where
+from graphport.ops.pages.reduction import ReduceSum
 
 
 def _pair(b: Builder, x: Part) -> Pair:
@@ -197,7 +198,12 @@ def _product(b: Builder, word: str, x: Part, y: Part) -> Part:
     return _four(b, x, y, lambda left, right: _real(b, word, left, right))
 
 
-PAIRS.having(product=_product).lower("""
+def _added(b: Builder, x: Pair) -> Pair:
+    """All entries of the first axis together."""
+    return Pair(*(b(ReduceSum, part, vector(b, [0]), keepdims=0) for part in (x.real, x.imaginary)))
+
+
+PAIRS.having(product=_product, added=_added).lower("""
 aten.matmul(self, other) -> product("aten.matmul", self, other)
 aten.mm(self, mat2) -> product("aten.mm", self, mat2)
 aten.bmm(self, mat2) -> product("aten.bmm", self, mat2)
@@ -208,7 +214,8 @@ aten.inner(self, other) -> product("aten.inner", self, other)
 aten.dot(self, tensor) -> product("aten.matmul", self, tensor)
 aten.vdot(self, other) -> product("aten.matmul", conjugate(self), other)
 aten.addmm(self, mat1, mat2) -> both("add", self, product("aten.matmul", mat1, mat2))
-aten.baddbmm, aten.addbmm(self, batch1, batch2) -> both("add", self, product("aten.matmul", batch1, batch2))
+aten.baddbmm(self, batch1, batch2) -> both("add", self, product("aten.matmul", batch1, batch2))
+aten.addbmm(self, batch1, batch2) -> both("add", self, added(product("aten.matmul", batch1, batch2)))
 aten.linear(input, weight, bias=None)
     -> bias is None: product("aten.linear", input, weight)
     -> both("add", product("aten.linear", input, weight), bias)
