@@ -65,6 +65,12 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
 )
 """PyTorch's element types by the names that PNNX has for them."""
 
+_CODES = (
+    *("torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.float16", "torch.float32"),
+    *("torch.float64", None, "torch.complex64", "torch.complex128", "torch.bool", None, None, None, "torch.bfloat16"),
+)
+"""PyTorch's element types by the numbers that functions take which pnnx has left as they are."""
+
 PLACE, ITEM = "#", "*"
 """`#2` names the third operand; `name*` an item of the list that is the operand `name`."""
 
@@ -74,6 +80,7 @@ LEFT = "aten::"
 """What stands in front of functions of PyTorch for which pnnx has no word; their operands have no names."""
 
 _MODULE = "nn."
+_MODULES = (_MODULE, "torchvision.ops.DeformConv2d")
 _FLAGS = ("bias",)
 _LAYOUT = "layout"
 _FAR = 2**63
@@ -182,7 +189,7 @@ class _Bound:
 
     def _is_flag(self, name: str, value: object) -> bool:
         """Whether it only says that there is a weight of this name."""
-        return isinstance(value, bool) and self.word.startswith(_MODULE) and name in _FLAGS
+        return isinstance(value, bool) and self.word.startswith(_MODULES) and name in _FLAGS
 
     def _call(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
         unknown = [name for name in given if name not in self.takes.names]
@@ -256,18 +263,21 @@ FALLBACKS[DIALECT] = _left
 # ── what arguments are ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def named_dtype(name: str | None) -> DType | None:
-    """The element type that PNNX calls so; `None` for `None`.
+def named_dtype(name: str | int | None) -> DType | None:
+    """The element type that PNNX calls so, or PyTorch by a number; `None` for `None`.
 
     Raises:
         UnsupportedError: no element type has this name.
     """
     if name is None:
         return None
-    if name not in DTYPES:
+    own = name if isinstance(name, str) else None
+    if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < len(_CODES):
+        own = _CODES[name]
+    if own is None or own not in DTYPES:
         message = f"there is no element type {name}"
         raise UnsupportedError(message)
-    return DTYPES[name]
+    return DTYPES[own]
 
 
 def number(argument: Any) -> Any:

@@ -8,7 +8,6 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.arithmetic_lifts import NAMES, expressed
 from graphport.ops.dialects.torch_functions import DIALECT, axis_of, called, emits, length, named_dtype, number, vector
@@ -94,10 +93,8 @@ def _implicit_axis(b: Builder, dim: Any, x: Value) -> int:
 
 
 def _converted(b: Builder, x: Value, dtype: Any) -> Value:
-    wanted = named_dtype(dtype) if isinstance(dtype, str) else None
-    if dtype is not None and wanted is None and not isinstance(dtype, bool):
-        message = f"the element type is {dtype}"
-        raise UnsupportedError(message)
+    # A truth says whether halves become wider ones.
+    wanted = None if isinstance(dtype, bool) else named_dtype(dtype)
     return x if wanted is None else cast(b, x, wanted)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.torch_functions import emits, named_dtype
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.dialects.torch_rows import PNNX
@@ -20,9 +19,6 @@ from graphport.ops.dialects.torch_rows import PNNX
     ignores=("copy", "non_blocking", "memory_format", "device", "layout", "pin_memory"),
 )
 def to(b: Builder, input: Value, dtype: Any = None) -> Value:
-    if dtype is not None and not isinstance(dtype, str):
-        message = f"the element type is {dtype}"
-        raise UnsupportedError(message)
     wanted = named_dtype(dtype)
     return input if wanted is None else cast(b, input, wanted)
 

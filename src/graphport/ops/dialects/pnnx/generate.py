@@ -38,9 +38,6 @@ _REAL = DType.FLOAT32
 
 
 def _dtype(given: Any, default: DType) -> DType:
-    if given is not None and not isinstance(given, str):
-        message = f"the element type is {given}"
-        raise UnsupportedError(message)
     return named_dtype(given) or default
 
 
@@ -114,10 +111,16 @@ def _known(bound: Any) -> Any:
 
 
 @emits("aten::arange")
-def aten_arange(b: Builder, *arguments: Any, dtype: Any = None) -> Value:
-    del b, arguments, dtype
-    message = "the arguments of this form have no names"
-    raise UnsupportedError(message)
+def aten_arange(
+    b: Builder, a: Any, b_: Any = ..., c: Any = ..., d: Any = ..., e: Any = ..., f: Any = ..., g: Any = ...
+) -> Value:
+    """One to three bounds, and behind them the element type and three arguments of no account."""
+    given = [each for each in (a, b_, c, d, e, f, g) if each is not ...]
+    count = len(given) - 4
+    if count < 1:
+        message = f"{len(given)} arguments of arange, which has 5 to 7"
+        raise UnsupportedError(message)
+    return arange(b, *given[:count], dtype=given[count])
 
 
 @emits("torch.linspace", "aten::linspace", ignores=_IGNORED)

@@ -22,7 +22,7 @@ from graphport.ops.pages.comparison import Equal, Less, Not, Where
 from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.loss import NegativeLogLikelihoodLoss
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.pages.reshape import Reshape, Shape, Unsqueeze
 from graphport.ops.views.loss import NegativeLogLikelihoodLossView
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
@@ -47,11 +47,21 @@ def _reduced(b: Builder, loss: Value, reduction: Any) -> Value:
             return b(ReduceSum, loss, keepdims=0)
 
 
+def _per_item(b: Builder, loss: Value) -> Value:
+    """The sum, divided by how many the batch has."""
+    count = b(Reshape, b(Shape, loss, end=1), vector(b, []))
+    return b(Div, b(ReduceSum, loss, keepdims=0), b(Cast, count, to=dtype_of(loss)))
+
+
+def _divergence(b: Builder, loss: Value, reduction: Any) -> Value:
+    return _per_item(b, loss) if reduction == "batchmean" else _reduced(b, loss, reduction)
+
+
 def _weighted(b: Builder, loss: Value, weight: Any) -> Value:
     return b(Mul, loss, weight) if isinstance(weight, Value) else loss
 
 
-PNNX.having(reduced=_reduced, weighted=_weighted).lower("""
+PNNX.having(reduced=_reduced, weighted=_weighted, divergence=_divergence).lower("""
 F.mse_loss, torch.mse_loss, aten::mse_loss(input, target, reduction=1)
     -> reduced(Mul(gap := Sub(input, target), gap), reduction)
 F.l1_loss, torch.l1_loss, aten::l1_loss(input, target, reduction=1) -> reduced(Abs(Sub(input, target)), reduction)
@@ -69,8 +79,8 @@ F.binary_cross_entropy, aten::binary_cross_entropy(input, target, weight=None, r
                                 Mul(Sub(1, target), Max(Log(Sub(1, input)), -100.0)))), weight), reduction)
 # Nothing is lost where the target is 0.
 F.kl_div, aten::kl_div(input, target, reduction=1, log_target=False)
-    -> log_target: reduced(Mul(Exp(target), Sub(target, input)), reduction)
-    -> reduced(Where(some := Less(0, target), Mul(target, Sub(Log(Where(some, target, 1)), input)), 0), reduction)
+    -> log_target: divergence(Mul(Exp(target), Sub(target, input)), reduction)
+    -> divergence(Where(some := Less(0, target), Mul(target, Sub(Log(Where(some, target, 1)), input)), 0), reduction)
 # `(1 - t) x + (1 + (p - 1) t) softplus(-x)`, which nothing overflows in.
 F.binary_cross_entropy_with_logits,
     aten::binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1)

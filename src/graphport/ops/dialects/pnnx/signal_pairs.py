@@ -24,7 +24,7 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.arithmetic import hypot
 from graphport.ops.dialects.table import Rows
-from graphport.ops.dialects.torch_functions import COMPLEX, DIALECT, Function, bound, vector, weight_of
+from graphport.ops.dialects.torch_functions import COMPLEX, DIALECT, Function, bound, number, vector, weight_of
 from graphport.ops.dialects.torch_promotion import cast, computed, kernel
 from graphport.ops.pages.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
 from graphport.ops.pages.reshape import Concat, Split, Squeeze, Unsqueeze
@@ -157,9 +157,19 @@ def _cast(b: Builder, x: Part, dtype: DType) -> Part:
     return Pair(cast(b, x.real, dtype), cast(b, x.imaginary, dtype)) if isinstance(x, Pair) else cast(b, x, dtype)
 
 
-def both(b: Builder, name: str, x: Part, y: Part) -> Part:
-    """A function of two operands, of which at least one is complex."""
-    x, y = _alike_types(b, x, y)
+def part_of(b: Builder, x: Any, like: Value) -> Part:
+    """A tensor as it is, and a number of any kind as one."""
+    if isinstance(x, Value | Pair):
+        return x
+    if isinstance(x, complex):
+        return Pair(b.like(like, x.real), b.like(like, x.imag))
+    return b.like(like, number(x))
+
+
+def both(b: Builder, name: str, x: Any, y: Any) -> Part:
+    """A function of two operands of which some are complex; one may be a number."""
+    like = next(each.real if isinstance(each, Pair) else each for each in (x, y) if isinstance(each, Pair | Value))
+    x, y = _alike_types(b, part_of(b, x, like), part_of(b, y, like))
     wide = [each if isinstance(each, Pair) else Pair(each, b.like(each, 0)) for each in (x, y)]
     match name:
         case "add" | "sub":
@@ -267,8 +277,12 @@ torch.neg, aten::neg(input) -> opposite(input)
 torch.square, aten::square(input) -> times(input, input)
 torch.reciprocal, aten::reciprocal(input) -> inverse(input)
 torch.exp, aten::exp(input) -> exponential(input)
-torch.add, aten::add(input, other) -> both("add", input, other)
-torch.sub, aten::sub(input, other) -> both("sub", input, other)
+torch.add, aten::add(input, other, alpha: number = 1)
+    -> alpha == 1: both("add", input, other)
+    -> both("add", input, both("mul", other, alpha))
+torch.sub, aten::sub(input, other, alpha: number = 1)
+    -> alpha == 1: both("sub", input, other)
+    -> both("sub", input, both("mul", other, alpha))
 torch.mul, aten::mul(input, other) -> both("mul", input, other)
 torch.div, aten::div(input, other) -> both("div", input, other)
 """)

@@ -75,7 +75,7 @@ _operator.pow, torch.sym_pow(a, b_) -> computed("pow", a, b_)
 _operator.lshift(a, b_) -> computed("lshift", a, b_)
 _operator.rshift(a, b_) -> computed("rshift", a, b_)
 _operator.neg(a) -> Neg(value(a))
-_operator.pos(a) -> value(a)
+_operator.pos(a) -> a
 _operator.abs(a) -> Abs(value(a))
 _operator.lt(a, b_) -> Less(*promoted(a, b_))
 _operator.le(a, b_) -> LessOrEqual(*promoted(a, b_))

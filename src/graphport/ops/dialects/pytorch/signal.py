@@ -14,7 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pnnx.generate import fill
 from graphport.ops.dialects.pnnx.signal import fft, ifft, irfft, rfft
-from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both
+from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, part_of
 from graphport.ops.dialects.pytorch.overloads import DIALECT, ROWS, aten, without_layout
 from graphport.ops.dialects.pytorch.signal_pairs import ALIKE, pairs
 from graphport.ops.dialects.pytorch.signal_pairs import ROWS as PAIRS
@@ -80,21 +80,12 @@ aten.real, aten.conj, aten.conj_physical, aten.resolve_neg(self) -> self
 # ── arithmetic with numbers ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _part(b: Builder, x: Any, like: Pair) -> Part:
-    """A tensor, or a number of any kind as one."""
-    if isinstance(x, Value | Pair):
-        return x
-    if isinstance(x, complex):
-        return Pair(b.like(like.real, x.real), b.like(like.real, x.imag))
-    return b.like(like.real, number(x))
-
-
 def _binary(name: str, b: Builder, self: Any, other: Any, alpha: Any = 1) -> Part:
     like = next((x for x in (self, other) if isinstance(x, Pair)), None)
     if like is None:
         reals = [x for x in (self, other) if isinstance(x, Value)]
         like = Pair(reals[0], b.like(reals[0], 0))
-    x, y = _part(b, self, like), _part(b, other, like)
+    x, y = (part_of(b, each, like.real) for each in (self, other))
     if number(alpha) != 1:
         factor = b.like(like.real, number(alpha))
         y = both(b, "mul", y, factor)
@@ -142,7 +133,7 @@ def to(b: Builder, self: Part, dtype: Any = None) -> Part:
 @pairs("aten.where")
 def where(b: Builder, condition: Value, self: Any, other: Any) -> Part:
     like = next(x for x in (self, other) if isinstance(x, Pair))
-    sides = [_part(b, x, like) for x in (self, other)]
+    sides = [part_of(b, x, like.real) for x in (self, other)]
     wide = [x if isinstance(x, Pair) else Pair(x, b.like(x, 0)) for x in sides]
     return Pair(
         b(Where, condition, wide[0].real, wide[1].real), b(Where, condition, wide[0].imaginary, wide[1].imaginary)
