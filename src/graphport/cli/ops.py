@@ -97,7 +97,11 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
     if as_json_:
         formats = {dialect: list(emitted.operators) for dialect, emitted in found.items()}
         rules = {
-            dialect: {"always": sorted(emitted.always), "test": emitted.test or None}
+            dialect: {
+                "always": sorted(emitted.always),
+                "test": emitted.test or None,
+                "refused": emitted.refused or None,
+            }
             for dialect, emitted in found.items()
         }
         print_json({"word": wanted, "formats": formats, "rules": rules, "kept": kept})
@@ -105,6 +109,9 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
     for dialect in kept:
         click.echo(f"{wanted} of {dialect} stays as it is, and is computed by the reference")
     for dialect, emitted in found.items():
+        if emitted.refused:
+            click.echo(f"{wanted} of {dialect} is refused: {emitted.refused}")
+            continue
         always = [name for name in emitted.operators if name in emitted.always]
         others = [name for name in emitted.operators if name not in emitted.always]
         parts = [" and ".join(always), f"{'with ' if always else ''}some of {', '.join(others)}" if others else ""]

@@ -60,6 +60,18 @@ class ShapeError(ValueError):
         self.help = help
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A rule of a word that no operator means, whatever it is given: the reason."""
+
+    reason: str
+
+    def __call__(self, builder: Any, *operands: Any, **attributes: Any) -> Any:
+        """Raise the reason."""
+        del builder, operands, attributes
+        raise UnsupportedError(self.reason)
+
+
 class UnsupportedError(Exception):
     """A lowering or lifting cannot say this node in the other language; the reason is its text.
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.ops import registry
-from graphport.ops.declare import LOWERINGS, Page
+from graphport.ops.declare import LOWERINGS, Page, Refusal
 from graphport.ops.rows.rule import Alias, Lowering
 
 if TYPE_CHECKING:
@@ -123,6 +123,13 @@ class Emitted(NamedTuple):
     """A test that shows it; empty where a pattern says it."""
     is_operand: bool = False
     """Whether a row says that it is an operand as it is."""
+    refused: str = ""
+    """Why no node of the word is read."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it says what the word is read as, or that it is not."""
+        return bool(self.operators or self.test or self.is_operand or self.refused)
 
 
 @cache
@@ -154,6 +161,8 @@ def _read(dialect: str, word: str) -> Emitted | None:
     if not rules and (parent := registry.record(dialect).parent):
         return _joined(_emitted("lower", dialect, word), reading(parent, word))
     rule = registry.row(rules[0].function) if rules else None
+    if isinstance(rule, Refusal):
+        return Emitted((), frozenset(), "", refused=rule.reason)
     seen = _emitted("lower", dialect, word) or _other(dialect, rule)
     if not isinstance(rule, Lowering):
         return seen

@@ -108,7 +108,7 @@ def powers(b: Builder, self: Value, n: Any) -> Value:
 def cond(b: Builder, self: Value, p: Any = None) -> Value:
     """The norm of each matrix times that of its inverse."""
     if p is None or p in (2, -2, "nuc"):
-        return iterated("singular values", b)
+        return iterated("singular values")(b)
     return b(Mul, matrix_norm(b, self, p), matrix_norm(b, _inverse(b, self), p))
 
 

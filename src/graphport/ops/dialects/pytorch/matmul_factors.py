@@ -7,7 +7,6 @@ What is found by iterating until it is near enough (eigenvalues, singular values
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import Refusal, UnsupportedError
 from graphport.ops.dialects.operands import dtype_of, sizes
 from graphport.ops.dialects.pnnx.indexing_slices import sliced
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
@@ -221,11 +220,9 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
     return _part(b, q, (0, None), (0, count)), _part(b, r, (0, count))
 
 
-def iterated(what: str, b: Builder, *operands: Any, **arguments: Any) -> Any:
-    """What has no number of steps is refused with that."""
-    del b, operands, arguments
-    message = f"{what} are found by iterating until they are near enough, for which no format has an operator"
-    raise UnsupportedError(message)
+def iterated(what: str) -> Refusal:
+    """What has no number of steps."""
+    return Refusal(f"{what} are found by iterating until they are near enough, for which no format has an operator")
 
 
 _SINGULAR = ("linalg_svd", "_linalg_svd", "linalg_svdvals", "svd", "linalg_pinv", "pinverse", "linalg_lstsq")
@@ -236,4 +233,4 @@ for _words, _what in (
     (("linalg_matrix_exp", "matrix_exp"), "exponentials of matrices"),
 ):
     for _word in _words:
-        aten(f"aten.{_word}")(partial(iterated, _what))
+        aten(f"aten.{_word}")(iterated(_what))
