@@ -51,11 +51,11 @@ def emitted_cast(b: Builder, x: Value, to: DType) -> Value:
     return b.word("opset1.Convert", x, facts=facts, destination_type=to)[0]
 
 
-def emitted_gather(b: Builder, x: Value, places: Value | int | Sequence[int], axis: int = 0) -> Value:
+def emitted_gather(b: Builder, x: Value, indices: Value | int | Sequence[int], axis: int = 0) -> Value:
     """Entries of an axis; one that is named by a number, without the axis."""
-    if not isinstance(places, Value):
-        places = index(b, places) if isinstance(places, int) else vector(b, places)
-    return emit(b, "opset8.Gather", x, places, index(b, axis))
+    if not isinstance(indices, Value):
+        indices = index(b, indices) if isinstance(indices, int) else vector(b, indices)
+    return emit(b, "opset8.Gather", x, indices, index(b, axis))
 
 
 def emitted_slice(b: Builder, x: Value, start: int, stop: int, axis: int, step: int = 1) -> Value:

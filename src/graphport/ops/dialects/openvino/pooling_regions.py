@@ -46,14 +46,14 @@ def roi_pooling(
     del output_roi
     shape = (pooled_h, pooled_w) if pooled_h and pooled_w else output_size
     if method == "bilinear":
-        return _between_entries(b, x, rois, shape)
+        return _bilinear(b, x, rois, shape)
     if method != "max":
         message = f"pooling of regions by {method}"
         raise UnsupportedError(message)
     return b(MaxRoiPool, x, rois, pooled_shape=shape, spatial_scale=spatial_scale)
 
 
-def _between_entries(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
+def _bilinear(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
     """What is between the entries of regions, given in parts of the picture, at the points of a grid over each."""
     own = b(Gather, x, cast(b, entry(b, rois, 0), DType.INT64), axis=0)
     size = joined(b, extent(b, rois, 0), *shape)
