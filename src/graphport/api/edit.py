@@ -215,15 +215,15 @@ def _set_attribute(names: Names, name: str, attribute: str, value: Any, findings
     if node is None:
         return
     old: Any = node.attributes.get(attribute)
-    told: Any = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
-    if isinstance(old, float) and isinstance(told, int):
-        told = float(told)
-    is_alike = old is None or type(told) is type(old) or (isinstance(old, int) and isinstance(told, int))
+    converted: Any = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+    if isinstance(old, float) and isinstance(converted, int):
+        converted = float(converted)
+    is_alike = old is None or type(converted) is type(old) or (isinstance(old, int) and isinstance(converted, int))
     if not is_alike:
         message = f"the attribute {attribute} of {name} is {old!r}, and {value!r} is of another kind"
         findings.append(Diagnostic("EDIT0009", message, node.origin, "give a value of the same kind"))
         return
-    node.set_attribute(attribute, told)
+    node.set_attribute(attribute, converted)
 
 
 def _set_weight(names: Names, name: str, array: Any, findings: list[Diagnostic]) -> None:

@@ -39,10 +39,10 @@ def with_example(found: Inspection, graph: Graph) -> Inspection:
 def beside(before: Graph, after: Graph) -> tuple[Inspection, Inspection]:
     """What two canonical graphs hold, of which one was made of the other; work of both at the same sizes."""
     first, second = (with_example(inspect(each, has_coverage=False), each) for each in (before, after))
-    told = first.example or second.example
-    if told is None:
+    example = first.example or second.example
+    if example is None:
         return first, second
-    return _at(first, before, told.sizes), _at(second, after, told.sizes)
+    return _at(first, before, example.sizes), _at(second, after, example.sizes)
 
 
 def _at(found: Inspection, graph: Graph, sizes: dict[str, int]) -> Inspection:

@@ -69,12 +69,12 @@ def report(
         times: what ONNX Runtime's profile says of each node of `model`, on one thread, where it runs there.
         findings: what else is known.
     """
-    told = findings or Findings()
+    collected = findings or Findings()
     models = [model] if against is None else [model, against]
     sides = [Described(_canonical(each)) for each in models]
     documents = [_described(each, side) for each, side in zip(models, sides, strict=True)]
     found: dict[str, Any] = {}
-    diagnostics = [*told.diagnostics, *(finding for each in models for finding in each.findings)]
+    diagnostics = [*collected.diagnostics, *(finding for each in models for finding in each.findings)]
     try:
         if against is not None:
             found |= _compared(model, against, sides, inputs, backend)
@@ -87,11 +87,11 @@ def report(
         diagnostics += error.diagnostics
     if times:
         found["times"] = _times(sides[0], inputs)
-    if told.proof is not None:
-        found["proof"] = told.proof.as_json()
-    found["decisions"] = _decisions(told.passes, sides)
-    found |= _quantization(models, sides, told)
-    return Report.of(documents, **_named(models, told.verb), diagnostics=dict.fromkeys(diagnostics), **found)
+    if collected.proof is not None:
+        found["proof"] = collected.proof.as_json()
+    found["decisions"] = _decisions(collected.passes, sides)
+    found |= _quantization(models, sides, collected)
+    return Report.of(documents, **_named(models, collected.verb), diagnostics=dict.fromkeys(diagnostics), **found)
 
 
 def _named(models: list[Model], verb: str = "report") -> dict[str, str]:
@@ -153,13 +153,13 @@ def _times(side: Described, inputs: Mapping[str, Any] | None) -> dict[str, float
 
 def _decisions(passes: Iterable[Outcome], sides: list[Described]) -> list[dict[str, Any]]:
     """What each pass did and left alone, with the node that it tells of, where that is there."""
-    places = [{label(node): number for node, number in side.nodes.items()} for side in sides]
+    positions = [{label(node): number for node, number in side.nodes.items()} for side in sides]
     return [
         {
             "by": outcome.name,
             "done": is_done,
-            "node": places[0].get(note.node),
-            "other": places[-1].get(note.node) if len(places) > 1 else None,
+            "node": positions[0].get(note.node),
+            "other": positions[-1].get(note.node) if len(positions) > 1 else None,
             "name": note.node,
             "text": note.text,
         }
@@ -177,10 +177,10 @@ def _quantization(models: list[Model], sides: list[Described], findings: Finding
     found: dict[str, Any] = {}
     if record is not None and (record["grids"] or record.get("report")):
         known = documents.quantization or {}
-        told_before: dict[str, Any] = record.get("report") or known.get("report") or {}
+        previous: dict[str, Any] = record.get("report") or known.get("report") or {}
         names = [{value.name: number for value, number in side.values.items()} for side in sides]
         all_qparams = [{**row, **_numbered(row["value"], names)} for row in record["grids"]]
-        found["quantization"] = {**told_before, "grids": all_qparams, "latency": findings.latency}
+        found["quantization"] = {**previous, "grids": all_qparams, "latency": findings.latency}
     decided = documents.dispatch if findings.dispatch is None else dispatch_record(findings.dispatch)
     if decided:
         nodes = [{label(node).partition(" ")[2]: number for node, number in side.nodes.items()} for side in sides]

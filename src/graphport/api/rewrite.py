@@ -175,8 +175,8 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
     origin = formats.recognize(source)
     if verify is not False:
         expect(origin, kind)
-    told = {"edition": edition, "program": program, "states": states}
-    raw, findings = origin.read(source, shapes=shapes, tolerant=True, **told)
+    reading = {"edition": edition, "program": program, "states": states}
+    raw, findings = origin.read(source, shapes=shapes, tolerant=True, **reading)
     versions = origin.versions(raw)
     if shapes:
         bind_inputs(raw, shapes)

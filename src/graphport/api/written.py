@@ -134,8 +134,8 @@ def _refusal(proof: Proof) -> str | None:
     own = [witness for witness in proof.witnesses if witness.side == "b" and witness.is_own]
     if any(witness.ran for witness in own):
         return None
-    told = [f"{each.runtime} {each.reason}" for each in own if each.reason and is_installed(each.runtime)]
-    return "; ".join(told) or None
+    reasons = [f"{each.runtime} {each.reason}" for each in own if each.reason and is_installed(each.runtime)]
+    return "; ".join(reasons) or None
 
 
 _GRIDS = frozenset({DType.INT8, DType.UINT8, DType.INT16})

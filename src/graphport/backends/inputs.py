@@ -397,8 +397,8 @@ def _exceeds_its_image(node: Node) -> bool:
         return False
     count = len(kernel)
     pads = cast("tuple[int, ...]", node.attributes.get("pads") or (0,) * (2 * count))
-    apart = cast("tuple[int, ...]", node.attributes.get("dilations") or (1,) * count)
-    sides = zip((fact.shape or ())[2:], kernel, apart, pads[:count], pads[count:], strict=False)
+    dilations = cast("tuple[int, ...]", node.attributes.get("dilations") or (1,) * count)
+    sides = zip((fact.shape or ())[2:], kernel, dilations, pads[:count], pads[count:], strict=False)
     return any(isinstance(n, int) and n + begin + end < (k - 1) * d + 1 for n, k, d, begin, end in sides)
 
 

@@ -117,12 +117,12 @@ def verb(
     from graphport.comparison import Difference as Differs
     from graphport.core.diagnostics import DiagnosticError
 
-    told = _limits(**limits)
+    stated = _limits(**limits)
     asked: dict[str, Any] = {"shapes": bound(shapes), "program": program, "states": states}
     first, second = graphport.load(a, edition=edition, **asked), graphport.load(b, **asked)
     given = arrays.inputs_of(first, inputs) if inputs is not None else first_run(first, backend)[0] if find else None
     try:
-        result = graphport.compare(first, second, given, backend=backend, every_value=every_value, limits=told)
+        result = graphport.compare(first, second, given, backend=backend, every_value=every_value, limits=stated)
     except DiagnosticError as error:
         if not find:
             raise
@@ -130,7 +130,7 @@ def verb(
         result = Comparison((Differs(next(iter(first.outputs), ""), "", passed=False, reason=reason),))
     found = None
     if find and not result.passed:
-        found = graphport.find_difference(first, second, given, limits=told, backend=backend)
+        found = graphport.find_difference(first, second, given, limits=stated, backend=backend)
     files = {} if found is None else _write(found, out)
     command = _command(files, limits, backend)
     write_report(page, first, second, Findings(verb="compare"), inputs=given, backend=backend)
@@ -249,13 +249,13 @@ def _tell(result: Comparison, sort: str, limit: int | None, *, every_value: bool
 
     for note in result.notes:
         click.echo(f"note: {shown(str(note))}")
-    told = list(result.values if every_value else result.outputs)
-    rows = _sorted(told, sort)[:limit]
+    names = list(result.values if every_value else result.outputs)
+    rows = _sorted(names, sort)[:limit]
     has_metric = any(each.metric is not None for each in rows)
     headings = (*HEADINGS[:-1], "metric", "") if has_metric else HEADINGS
     print_table(headings, [_row(each, has_metric=has_metric) for each in rows])
-    if len(rows) < len(told):
-        click.echo(f"{len(told) - len(rows)} more rows are not shown")
+    if len(rows) < len(names):
+        click.echo(f"{len(names) - len(rows)} more rows are not shown")
     if every_value:
         place = None if result.first is None else shown(result.first.name)
         click.echo("no value differs" if place is None else f"the first value that differs is {place}")

@@ -88,8 +88,8 @@ def verb(
         )
         write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
         reading: dict[str, Any] = {"shapes": bound(shapes), "edition": edition, "program": program, "states": states}
-        told = Findings(verb="convert", proof=report.proof, diagnostics=report.findings)
-        write_report(page, src, report.written, told, **reading)
+        outcome = Findings(verb="convert", proof=report.proof, diagnostics=report.findings)
+        write_report(page, src, report.written, outcome, **reading)
         if as_json_:
             print_json(_document(report, verbose=verbose))
         else:

@@ -141,9 +141,9 @@ def _attribute(text: str) -> tuple[str, str]:
 
 def _value(text: str) -> Any:
     """A number, a list of numbers (`1,1` or `[1, 1]`), `true` or `false`, or else a text."""
-    for spelled in (text, f"[{text}]" if "," in text else text):
+    for literal in (text, f"[{text}]" if "," in text else text):
         try:
-            return json.loads(spelled)
+            return json.loads(literal)
         except (ValueError, RecursionError):
             continue
     return text

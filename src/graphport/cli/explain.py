@@ -134,13 +134,13 @@ def _pass(each: Pass, verbs: list[str]) -> dict[str, Any]:
 
 def _target(target: Target) -> dict[str, Any]:
     meant = dict(_meanings(cleandoc(type(target).__doc__ or "")))
-    told: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     for field in fields(target):
         value = getattr(target, field.name)
         default = field.default_factory() if field.default_factory is not MISSING else field.default
         if field.name != "name" and value != default:
-            told[field.name] = {"is": _listed(value), "means": meant.get(field.name, "")}
-    return {"kind": "target", "name": target.name, "text": _module_text(target), "settings": told}
+            details[field.name] = {"is": _listed(value), "means": meant.get(field.name, "")}
+    return {"kind": "target", "name": target.name, "text": _module_text(target), "settings": details}
 
 
 def _module_text(target: Target) -> str:

@@ -72,7 +72,7 @@ def _document(model: Model, found: Inspection) -> dict[str, Any]:
         "macs_by_operator": {op: _dim(macs) for op, macs in found.macs_by_operator.items()},
         "macs_unknown": found.macs_unknown,
         **({} if found.example is None else {"example": asdict(found.example)}),
-        **({"kernels": [dict(zip(_KERNEL, told, strict=True)) for told in found.kernels]} if found.kernels else {}),
+        **({"kernels": [dict(zip(_KERNEL, row, strict=True)) for row in found.kernels]} if found.kernels else {}),
         "targets": {
             name: {"complete": not missing, "unsupported": missing} for name, missing in found.unsupported.items()
         },
@@ -99,9 +99,7 @@ def _tell(model: Model, found: Inspection) -> None:
     print_table(("operator", "nodes", "multiply-accumulates"), [*rows, _total(found)])
     if found.kernels:
         click.echo()
-        print_table(
-            ("kernel", "version", "nodes", "XNNPACK takes it"), [tuple(map(str, told)) for told in found.kernels]
-        )
+        print_table(("kernel", "version", "nodes", "XNNPACK takes it"), [tuple(map(str, row)) for row in found.kernels])
     click.echo(f"\n{found.parameters:,} parameters in {_size(found.weight_bytes)} of weights\n")
     print_table(("format", "can express it"), [(name, _verdict(of)) for name, of in found.unsupported.items()])
 

@@ -144,8 +144,10 @@ def _write_rewriting(path: Path | None, source: Path, done: RewriteReport, verb:
         return
     from graphport.api.report import Findings
 
-    told = Findings(verb=verb, proof=done.proof, passes=done.passes, dispatch=done.decisions, diagnostics=done.findings)
-    write_report(path, source, done.written, told, **asked)
+    outcome = Findings(
+        verb=verb, proof=done.proof, passes=done.passes, dispatch=done.decisions, diagnostics=done.findings
+    )
+    write_report(path, source, done.written, outcome, **asked)
 
 
 def _tell(report: RewriteReport, written_to: Path, color: str, *, verbose: bool, is_json: bool) -> None:

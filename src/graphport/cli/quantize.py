@@ -175,12 +175,12 @@ def verb(
     if perplexity is not None:
         measure = graphport.perplexity(model, perplexity)
         options["min_metric"] = None if max_perplexity is None else -max_perplexity
-    with _kept(resume), _progress() as told:
+    with _kept(resume), _progress() as on_progress:
         result = graphport.quantize(
             model,
             samples,
             settings=settings,
-            on_progress=told,
+            on_progress=on_progress,
             statistics=resume,
             metric=measure,
             **_given(options),
@@ -196,9 +196,9 @@ def verb(
     times = _times(model, result, samples) if latency else None
     findings = [*unknown, *model.findings, *report.findings, *became.findings, *_slower(report, result, times)]
     if page is not None:
-        told_of = Findings(verb="quantize", proof=became.proof, latency=times, diagnostics=findings)
+        outcome = Findings(verb="quantize", proof=became.proof, latency=times, diagnostics=findings)
         given = None if samples is None else first_run(model.graph, samples)
-        write_report(page, model, replace(result, path=dst), told_of, inputs=given)
+        write_report(page, model, replace(result, path=dst), outcome, inputs=given)
     sizes = {"source": source_bytes, "target": None if became.written is None else _size(dst)}
     if as_json_:
         document = {"source": str(src), "target": str(dst), **report.as_json(), "bytes": sizes, "latency": times}

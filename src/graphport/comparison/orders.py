@@ -99,13 +99,13 @@ def _turn(graph: Graph, value: Value, order: tuple[int, ...], pairs: dict[Value,
         return set()
     name = value.name
     graph.rename(value, graph.fresh(f"{name}_as_it_is"))
-    turned = Value(name, fact.with_shape([fact.dims[axis] for axis in order]))
+    transposed = Value(name, fact.with_shape([fact.dims[axis] for axis in order]))
     back = Value(graph.fresh(f"{name}_again"), fact)
     value.replace_uses(back)
-    first = Node("Transpose", [value], [turned], {"perm": order}, origin=node.unasked_origin)
+    first = Node("Transpose", [value], [transposed], {"perm": order}, origin=node.unasked_origin)
     inverse = tuple(int(axis) for axis in np.argsort(order))
-    second = Node("Transpose", [turned], [back], {"perm": inverse}, origin=node.unasked_origin)
+    second = Node("Transpose", [transposed], [back], {"perm": inverse}, origin=node.unasked_origin)
     graph.insert_after(node, first)
     graph.insert_after(first, second)
-    pairs[turned] = pairs.pop(value)
+    pairs[transposed] = pairs.pop(value)
     return {first, second}

@@ -116,8 +116,8 @@ def is_held(shape: Iterable[int]) -> bool:
 def limit(name: str, default: int) -> int:
     """The bound of that name: what `LIMITS` says, else `default`."""
     for entry in os.environ.get(LIMITS, "").replace(",", " ").split():
-        told, _, number = entry.partition("=")
-        if told == name:
+        key, _, number = entry.partition("=")
+        if key == name:
             return _decimal(number, default)
     return default
 

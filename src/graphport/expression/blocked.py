@@ -200,8 +200,8 @@ class DirectCall:
         if self._alone is None:
             self._program.run(operands, out)
         else:
-            kernel, places = self._alone
-            _SILENT.copy().run(kernel, *[operands[place] for place in places], out)
+            kernel, positions = self._alone
+            _SILENT.copy().run(kernel, *[operands[place] for place in positions], out)
         result: Array = out
         return result
 

@@ -104,9 +104,9 @@ def _apply(function: Function, taken: Sequence[object], default_float: DType) ->
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
-        places = [place for place, entry in enumerate(taken) if is_array(entry)]
+        indices = [place for place, entry in enumerate(taken) if is_array(entry)]
         message = f"{function.name}: shapes {shapes} do not broadcast"
-        raise Fault("EXPR0202", message, operand=places[misfit(shapes)]) from None
+        raise Fault("EXPR0202", message, operand=indices[misfit(shapes)]) from None
     if function.name == "int" and arrays[0].size != 1:
         raise Fault("EXPR0203", "int takes a single number", "use torch.long")
     operands = [_operand(entry, default_float) for entry in taken]

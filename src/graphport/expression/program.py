@@ -338,9 +338,9 @@ def _broadcast(function: str, taken: Sequence[object]) -> Shape:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         message = f"{function} of tensors {' and '.join(map(_dims, shapes))}: they do not broadcast"
-        places = [place for place, entry in enumerate(taken) if isinstance(entry, _Tensor)]
+        indices = [place for place, entry in enumerate(taken) if isinstance(entry, _Tensor)]
         remedy = "from the last axis on, extents are equal or 1"
-        raise Fault("EXPR0202", message, remedy, places[misfit(shapes)]) from None
+        raise Fault("EXPR0202", message, remedy, indices[misfit(shapes)]) from None
 
 
 def _dims(shape: Shape) -> str:

@@ -149,17 +149,17 @@ def _real(text: str) -> float:
 
 def _tokenize_lenient(text: Text) -> tuple[list[Token], list[Diagnostic]]:
     """Take the blanks out first, as the tutorial's reader does; say where that joined a word."""
-    places = [place for blank in _gaps(text.text) for place in blank]
-    squeezed = "".join(text.text[place] for place in places)
+    positions = [place for blank in _gaps(text.text) for place in blank]
+    squeezed = "".join(text.text[place] for place in positions)
     findings: list[Diagnostic] = []
     tokens: list[Token] = []
-    for token, finding in _scan(squeezed, text, places):
+    for token, finding in _scan(squeezed, text, positions):
         if finding is not None and finding.is_error:
             findings.append(finding)
             continue
         if finding is not None:
             findings.append(finding)
-        start, end = places[token.start], places[token.end - 1] + 1
+        start, end = positions[token.start], positions[token.end - 1] + 1
         if end - start != token.end - token.start:
             message = f"a blank inside '{shown(token.text)}' was left out"
             span = text.span(start, end)

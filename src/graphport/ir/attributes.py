@@ -40,8 +40,8 @@ def as_key(attributes: Mapping[str, Attribute]) -> tuple[Hashable, ...]:
     """Attributes in their order as what can be looked up: 1, 1.0 and `True` are three, 0.0 and -0.0 two."""
     if not attributes:
         return ()
-    apart = [repr(each) if type(each) in _SIGNED else type(each) for each in attributes.values()]
-    return (*attributes.items(), *apart)
+    kinds = [repr(each) if type(each) in _SIGNED else type(each) for each in attributes.values()]
+    return (*attributes.items(), *kinds)
 
 
 _SIGNED = frozenset((float, complex, tuple))

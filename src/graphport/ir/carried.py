@@ -77,8 +77,8 @@ class Placed(Noted):
         """The place in the source."""
         origin = self._origin
         if isinstance(origin, tuple):
-            places, index = origin
-            origin = self._origin = places.span(index)
+            locations, index = origin
+            origin = self._origin = locations.span(index)
         return origin
 
     @origin.setter

@@ -120,7 +120,7 @@ def varies(value: Value) -> bool:
 def _in_order(nodes: Mapping[Node, None]) -> list[Node]:
     """The nodes as they are computed; those of a body before the node that has it."""
     roots = dict.fromkeys(node.graph.root for node in nodes if node.graph is not None)
-    places: dict[Node, int] = {}
+    positions: dict[Node, int] = {}
     for root in roots:
         pending = [iter(root)]
         while pending:
@@ -128,9 +128,9 @@ def _in_order(nodes: Mapping[Node, None]) -> list[Node]:
             if node is None:
                 pending.pop()
                 continue
-            places[node] = len(places)
+            positions[node] = len(positions)
             pending += [iter(body) for body in node.bodies()]
-    return sorted(nodes, key=lambda node: places[node])
+    return sorted(nodes, key=lambda node: positions[node])
 
 
 def _input(value: Value) -> Value:

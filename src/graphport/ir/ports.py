@@ -78,10 +78,10 @@ class Ports(Chain[N], Generic[N, V]):
             message = f"%{value.name} is still read"
             raise ValueError(message)
         _check_free(other)
-        places = [other if each is value else each for each in self._inputs]
+        operands = [other if each is value else each for each in self._inputs]
         value.graph = None
         self._adopt(other)
-        self._inputs = dict.fromkeys(places)
+        self._inputs = dict.fromkeys(operands)
 
     def adopt_constant(self, value: V) -> V:
         """Make `value`, which no graph has and no node computes, a constant of this one."""

@@ -69,23 +69,23 @@ def _of_layers(text: str, path: str, format: str) -> Sequence[Diagnostic]:
             case "pnnx":
                 from graphport.formats.pnnx import param as pnnx
 
-                told = pnnx.Findings(source)
-                pnnx.parse_lines(text, told)
+                collected = pnnx.Findings(source)
+                pnnx.parse_lines(text, collected)
             case "ncnn":
                 from graphport.formats.ncnn import param as ncnn
 
-                told = ncnn.Findings(source)
-                ncnn.parse_text(text, told)
+                collected = ncnn.Findings(source)
+                ncnn.parse_text(text, collected)
             case _:
                 from graphport.formats.caffe.findings import Findings
                 from graphport.formats.caffe.prototxt import parse
 
-                told = Findings()
-                parse(source, told)
-                return list(told.diagnostics)
+                collected = Findings()
+                parse(source, collected)
+                return list(collected.diagnostics)
     except DiagnosticError as error:
         return error.diagnostics
-    return told.found
+    return collected.found
 
 
 def as_lsp(finding: Diagnostic, lines: Sequence[str]) -> types.Diagnostic:

@@ -57,18 +57,18 @@ def _covers_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
         return False
     if depth == 1:
         return _counts(indices, (dims[0], 1))
-    places, counted = numbers(indices), _closed(dims[:depth])
-    if places is None or counted is None or shape is None or not same_dims(shape[:-1], counted):
+    positions, counted = numbers(indices), _closed(dims[:depth])
+    if positions is None or counted is None or shape is None or not same_dims(shape[:-1], counted):
         return False
-    return bool((places == np.moveaxis(np.indices(counted), 0, -1)).all())
+    return bool((positions == np.moveaxis(np.indices(counted), 0, -1)).all())
 
 
 def _numbers_all(indices: Value | None, dims: Sequence[Dim], axis: int) -> bool:
     """Whether indices of all entries along `axis` are, at each place, its own."""
-    places, counted = numbers(indices), _closed(dims)
-    if places is None or counted is None or places.shape != counted:
+    positions, counted = numbers(indices), _closed(dims)
+    if positions is None or counted is None or positions.shape != counted:
         return False
-    return bool((places == np.arange(counted[axis]).reshape(-1, *[1] * (len(counted) - axis - 1))).all())
+    return bool((positions == np.arange(counted[axis]).reshape(-1, *[1] * (len(counted) - axis - 1))).all())
 
 
 def _counts(indices: Value | None, dims: Sequence[Dim]) -> bool:

@@ -48,10 +48,10 @@ def _drop(node: Node) -> str | None:
 
 def _swap_branches(node: Node) -> str | None:
     condition, *values = node.inputs
-    is_turned = False
+    is_swapped = False
     while (negation := producer(condition, "Not")) is not None:
-        condition, values, is_turned = negation.operand(0), values[::-1], True
-    if not is_turned:
+        condition, values, is_swapped = negation.operand(0), values[::-1], True
+    if not is_swapped:
         return None
     node.inputs = [condition, *values]
     return "asks for what was negated"

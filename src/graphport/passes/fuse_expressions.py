@@ -123,8 +123,8 @@ def _is_private(operand: Value, result: Value) -> bool:
 
 def _replace(graph: Graph, node: Node, phrase: Phrase, journal: Journal) -> Value:
     operands = list(dict.fromkeys(phrase.operands))
-    places = [f"@{operands.index(value)}" for value in phrase.operands]
-    text = phrase.text.format(*places)
+    references = [f"@{operands.index(value)}" for value in phrase.operands]
+    text = phrase.text.format(*references)
     builder = Builder(Inference(), graph, node, origin=node.origin, stem=node.results[0].name)
     name = label(node)
     fused = builder(registry.pages()[WORD], *operands, expression=text)

@@ -62,7 +62,7 @@ def _retarget(graph: Graph, node: Node, before: Mapping[Value, object], changes:
     if old.shape is None or new.shape is None or made.shape is None or len(old.shape) != len(new.shape):
         return
     numbers = [int(number) for number in target.storage.numpy().reshape(-1)]
-    told = list(numbers)
+    updated = list(numbers)
     for axis, (before_length, length) in enumerate(zip(old.shape, new.shape, strict=True)):
         if before_length == length or not isinstance(before_length, int):
             continue
@@ -72,9 +72,9 @@ def _retarget(graph: Graph, node: Node, before: Mapping[Value, object], changes:
         ]
         if parts:
             step = _Step(axis, parts[0], changes[parts[0]], copies=not node.attributes.get("allowzero"))
-            _update_target(told, (old.shape, made.shape), step)
-    if told != numbers:
-        storage = storage_of(told, target.storage.dtype)
+            _update_target(updated, (old.shape, made.shape), step)
+    if updated != numbers:
+        storage = storage_of(updated, target.storage.dtype)
         node.set_input(1, graph.add_constant(target.name, TensorFact.of(storage), storage, origin=target.origin))
 
 
@@ -98,9 +98,9 @@ def _keep_lengths(graph: Graph, node: Node, before: Mapping[Value, object]) -> N
         return
     stated, count = cast("tuple[int, ...] | None", node.attributes.get("axes")), len(old.shape)
     axes = [*range(count)] if stated is None else [axis % count for axis in stated]
-    told = {axis: int(n) for axis, n in zip(axes, sizes.storage.numpy().tolist(), strict=True)}
-    changed = {axis: n for axis, n in told.items() if n != old.shape[axis]}
-    if not changed or len(changed) == len(told):
+    known = {axis: int(n) for axis, n in zip(axes, sizes.storage.numpy().tolist(), strict=True)}
+    changed = {axis: n for axis, n in known.items() if n != old.shape[axis]}
+    if not changed or len(changed) == len(known):
         return
     storage = storage_of([*changed.values()], sizes.storage.dtype)
     node.set_input(3, graph.add_constant(graph.fresh(sizes.name), TensorFact.of(storage), storage))
@@ -123,10 +123,10 @@ def _update_target(target: list[int], shapes: tuple[Sequence[Dim], Sequence[Dim]
     if len(lengths) != len(target) or any(isinstance(each, Symbolic) for each in old[: step.axis]):
         return
     front = prod(each for each in old[: step.axis] if isinstance(each, int))
-    places = [k for k in range(len(target)) if prod(lengths[:k]) == front and lengths[k] % step.was == 0]
-    if not places:
+    indices = [k for k in range(len(target)) if prod(lengths[:k]) == front and lengths[k] % step.was == 0]
+    if not indices:
         return
-    place = step.axis if step.axis in places else places[0]
+    place = step.axis if step.axis in indices else indices[0]
     if target[place] == -1 or (step.copies and target[place] == 0 and place == step.axis):
         return
     if isinstance(step.now, int):

@@ -190,14 +190,14 @@ def _is_by_head(softmax: Node, scores: _Scores, last: Node) -> bool:
 def _rows(b: Builder, columns: Value) -> Value:
     """Keys as rows: what their Transpose reads, in another order where that is needed."""
     order = (*range(len(dims_of(columns)) - 2), len(dims_of(columns)) - 1, len(dims_of(columns)) - 2)
-    turned = producer(columns, "Transpose")
-    before = None if turned is None else turned.attributes.get("perm")
-    if turned is None or not isinstance(before, tuple):
+    transpose = producer(columns, "Transpose")
+    before = None if transpose is None else transpose.attributes.get("perm")
+    if transpose is None or not isinstance(before, tuple):
         return b(registry.pages()["Transpose"], columns, perm=order)
     perm = tuple(before[axis] for axis in order)
     if perm == tuple(range(len(perm))):
-        return turned.operands[0]
-    return b(registry.pages()["Transpose"], turned.operands[0], perm=perm)
+        return transpose.operands[0]
+    return b(registry.pages()["Transpose"], transpose.operands[0], perm=perm)
 
 
 def _row_for_each_query(b: Builder, scores: _Scores, softmax: Node) -> Value | None:
@@ -220,8 +220,8 @@ def _row_for_each_query(b: Builder, scores: _Scores, softmax: Node) -> Value | N
 
 def _joined_heads(value: Value) -> Value | None:
     """What a Reshape and a Transpose part into heads: [batch, length, heads * size]."""
-    turned = producer(value, "Transpose")
-    parted = None if turned is None or turned.attributes.get("perm") != _HEADS_APART else turned.operands[0]
+    transpose = producer(value, "Transpose")
+    parted = None if transpose is None or transpose.attributes.get("perm") != _HEADS_APART else transpose.operands[0]
     reshaped = producer(parted, "Reshape")
     if parted is None or reshaped is None:
         return None
@@ -230,13 +230,13 @@ def _joined_heads(value: Value) -> Value | None:
 
 def _joining(last: Node) -> Node | None:
     """The Reshape that puts the heads side by side again."""
-    turned = sole_reader(last.output)
-    if turned is None or turned.op != "Transpose" or turned.attributes.get("perm") != _HEADS_APART:
+    transpose = sole_reader(last.output)
+    if transpose is None or transpose.op != "Transpose" or transpose.attributes.get("perm") != _HEADS_APART:
         return None
-    joined = sole_reader(turned.output)
-    if joined is None or joined.op != "Reshape" or joined.operand(0) is not turned.output:
+    joined = sole_reader(transpose.output)
+    if joined is None or joined.op != "Reshape" or joined.operand(0) is not transpose.output:
         return None
-    return joined if _is_joined(dims_of(joined.output), dims_of(turned.output)) else None
+    return joined if _is_joined(dims_of(joined.output), dims_of(transpose.output)) else None
 
 
 def _is_joined(joined: Sequence[Dim], parted: Sequence[Dim]) -> bool:

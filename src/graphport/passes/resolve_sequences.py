@@ -100,13 +100,13 @@ def _place(asked: Value | None, count: int, end: int) -> int:
         if not end:
             raise Left("it has no item")
         return end - 1
-    told = constant_numbers(asked)
-    if told is None:
+    numbers = constant_numbers(asked)
+    if numbers is None:
         raise Left(_OTHERWISE)
-    place = int(told[0])
+    place = int(numbers[0])
     place += count if place < 0 else 0
     if not 0 <= place < end:
-        raise Left(f"it has no item {int(told[0])}")
+        raise Left(f"it has no item {int(numbers[0])}")
     return place
 
 
@@ -118,10 +118,10 @@ def _split(node: Node, sizes: Sequence[int]) -> list[Value]:
     shape = x.fact.shape
     axis = _axis(node, len(shape))
     stem = node.output.name
-    told = add_constant(graph, storage_of(np.array(sizes, np.int64)), f"{stem}_sizes")
+    lengths = add_constant(graph, storage_of(np.array(sizes, np.int64)), f"{stem}_sizes")
     facts = [TensorFact(x.fact.dtype, (*shape[:axis], size, *shape[axis + 1 :])) for size in sizes]
     parts = [Value(graph.fresh(stem), fact) for fact in facts]
-    graph.insert_before(node, Node("Split", [x, told], parts, {"axis": axis}, origin=node.origin))
+    graph.insert_before(node, Node("Split", [x, lengths], parts, {"axis": axis}, origin=node.origin))
     if node.operand(1) is not None or node.attributes.get("keepdims", 1) == 1:
         return parts
     axes = add_constant(graph, storage_of(np.array([axis], np.int64)), f"{stem}_axes")
@@ -176,10 +176,10 @@ def _sizes(node: Node, extent: object) -> list[int]:
         raise Left("the extent that is parted is not known")
     if split is None:
         return [1] * extent
-    told = constant_numbers(split)
-    if told is None or not isinstance(split.fact, TensorFact) or split.fact.shape is None:
+    lengths = constant_numbers(split)
+    if lengths is None or not isinstance(split.fact, TensorFact) or split.fact.shape is None:
         raise Left("the sizes are computed")
-    numbers = [int(n) for n in told]
+    numbers = [int(n) for n in lengths]
     if not split.fact.shape and numbers[0] > 0:
         numbers = [min(numbers[0], extent - start) for start in range(0, extent, numbers[0])]
     if sum(numbers) != extent or not numbers:

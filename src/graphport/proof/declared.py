@@ -35,9 +35,11 @@ def contradiction(witness: Witness, answers: Sequence[Any]) -> str | None:
             return f"{witness.sentence} {declared}, and gives {list(array.shape)}"
         values = witness.side.graph.outputs
         if index < len(values) and has_batches:
-            told = _against(array, values[index], is_exact=is_exact)
-            if told:
-                return f"{witness.sentence} gives {values[index].name} as {array.dtype.name}{list(array.shape)}, {told}"
+            reason = _against(array, values[index], is_exact=is_exact)
+            if reason:
+                return (
+                    f"{witness.sentence} gives {values[index].name} as {array.dtype.name}{list(array.shape)}, {reason}"
+                )
     return None
 
 

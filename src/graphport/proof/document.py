@@ -318,8 +318,8 @@ def changed(document: Path, files: Mapping[str, Path]) -> list[str]:
     if not document.exists():
         return []
     try:
-        told = json.loads(contents(document).decode("utf-8"))
-        known = {letter: dict(told["files"][letter]["sha256"]) for letter in files if letter in told["files"]}
+        content = json.loads(contents(document).decode("utf-8"))
+        known = {letter: dict(content["files"][letter]["sha256"]) for letter in files if letter in content["files"]}
     except (ValueError, LookupError, TypeError, OSError, RecursionError) as error:
         message = f"{document} is no proof: {error}"
         span = Span(Source(str(document)))

@@ -360,9 +360,9 @@ def _hold(
     wrong = [each for each in found if not each.passed]
     if wrong and draw.kind == "edges":
         tied = ties.fed_by_indices(case.a.graph)
-        places = [position for position, each in enumerate(found) if not each.passed]
+        positions = [position for position, each in enumerate(found) if not each.passed]
         blurred = frozenset[int]() if is_last else _blurred(case, a, draw, outputs, found)
-        if not is_last and all(found[at].reason is Reason.UNLIKE or at in tied or at in blurred for at in places):
+        if not is_last and all(found[at].reason is Reason.UNLIKE or at in tied or at in blurred for at in positions):
             return False
         found = ties.without(found, tied, draw, case.notes)
         wrong = [each for each in found if not each.passed]
@@ -407,9 +407,9 @@ def _look_for_agreement(case: Case, pair: tuple[Witness, Witness], draw: Draw, o
 
 
 def _tell_contradiction(case: Case, witness: Witness, values: list[Any], *, is_fault: bool) -> None:
-    told = contradiction(witness, values)
-    if told and told not in case.notes:
-        (case.faults if is_fault and witness.is_own else case.notes).append(told)
+    reason = contradiction(witness, values)
+    if reason and reason not in case.notes:
+        (case.faults if is_fault and witness.is_own else case.notes).append(reason)
 
 
 def _differences(

@@ -51,12 +51,12 @@ def held(value: Value, sizes: Mapping[str, int]) -> Held:
         seen.add(each)
         for node in each.users:
             page = registry.pages().get(node.op)
-            places = [index for index, operand in enumerate(node.inputs) if operand is each]
-            if page is None or not places:
+            indices = [index for index, operand in enumerate(node.inputs) if operand is each]
+            if page is None or not indices:
                 is_plain = False
                 continue
-            divides = divides or (is_moved and _DIVISORS.get(node.op) in places)
-            operands = [page.signature.operand(index) for index in places]
+            divides = divides or (is_moved and _DIVISORS.get(node.op) in indices)
+            operands = [page.signature.operand(index) for index in indices]
             names = {operand.name for operand in operands if operand is not None}
             rules = [rule for name, rule in page.holds.items() if name in names]
             if rules:

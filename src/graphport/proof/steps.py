@@ -69,9 +69,9 @@ def without(
 ) -> list[Difference]:
     """Without such differences, which the notes tell."""
     tied = rounding_ties(side, draw, found, close)
-    told = [f"{found[at].name} by {found[at].max_abs:.3g} ({found[at].snr_db:.1f} dB)" for at in sorted(tied)]
-    if told:
-        notes.append(f"{draw.label}: what is in the middle of two steps is rounded to either: {', '.join(told)}")
+    names = [f"{found[at].name} by {found[at].max_abs:.3g} ({found[at].snr_db:.1f} dB)" for at in sorted(tied)]
+    if names:
+        notes.append(f"{draw.label}: what is in the middle of two steps is rounded to either: {', '.join(names)}")
     return [replace(each, passed=True) if at in tied else each for at, each in enumerate(found)]
 
 

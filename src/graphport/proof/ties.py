@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def fed_by_indices(graph: Graph) -> frozenset[int]:
     """The outputs, by position, that places of largest or smallest numbers go into; bodies count as a whole."""
-    places: set[Value] = set()
+    indices: set[Value] = set()
     for node in graph:
         page = registry.pages().get(node.op)
         found = zip(() if page is None else page.outputs, node.outputs, strict=False)
-        places.update(value for name, value in found if value is not None and page is not None and name == page.finds)
-        if any(operand in places for operand in node.inputs if operand is not None):
-            places.update(node.results)
-    return frozenset(position for position, value in enumerate(graph.outputs) if value in places)
+        indices.update(value for name, value in found if value is not None and page is not None and name == page.finds)
+        if any(operand in indices for operand in node.inputs if operand is not None):
+            indices.update(node.results)
+    return frozenset(position for position, value in enumerate(graph.outputs) if value in indices)
 
 
 def of_integers(draw: Draw, found: list[Difference]) -> frozenset[int]:

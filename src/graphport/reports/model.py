@@ -47,10 +47,10 @@ class Described:
 
     def document(self) -> dict[str, Any]:
         """Plain data: `graphs`, `nodes`, `values` and `scopes`, which refer to each other by number."""
-        folded, places = scopes(self.graph, list(self.nodes))
+        folded, positions = scopes(self.graph, list(self.nodes))
         return {
             "graphs": [self._graph(inner) for inner in self._graphs],
-            "nodes": [self._node(node, places[index]) for index, node in enumerate(self.nodes)],
+            "nodes": [self._node(node, positions[index]) for index, node in enumerate(self.nodes)],
             "values": [self._value(value) for value in self.values],
             "scopes": folded,
         }
@@ -134,9 +134,9 @@ class Described:
         return found
 
     def _weight(self, storage: Storage) -> dict[str, Any]:
-        told = _numbers(storage)
-        if told:
-            return told
+        numbers = _numbers(storage)
+        if numbers:
+            return numbers
         found = statistics(storage, self._budget)
         return {} if found is None else {"statistics": found}
 

@@ -113,11 +113,11 @@ def _body_names(node: Node) -> list[str]:
 def _parts(graph: Graph) -> Callable[[Node], list[str]]:
     """The function that tells the parts of a node of `graph`: the first one that tells some that stand together."""
     nodes = [node for node in graph if not is_constant(node)]
-    for told, is_trusted in ((_scope_parts, True), (_exported, True), (_slashes, False), (_dots, False)):
-        found = [told(_standing_in(node)) for node in nodes]
+    for rule, is_trusted in ((_scope_parts, True), (_exported, True), (_slashes, False), (_dots, False)):
+        found = [rule(_standing_in(node)) for node in nodes]
         some = sum(map(bool, found))
         if some and (is_trusted or (some * 4 >= len(found) and _stand_together(found))):
-            return told
+            return rule
     return lambda _: []
 
 
@@ -251,17 +251,17 @@ def _longest_run(holds: np.ndarray[Any, Any]) -> tuple[int, int]:
 
 def _numbered(root: _Scope, count: int) -> tuple[list[dict[str, Any]], list[int | None]]:
     found: list[dict[str, Any]] = []
-    places: list[int | None] = [None] * count
+    positions: list[int | None] = [None] * count
     pending: list[tuple[_Scope, int | None]] = [(root, None)]
     while pending:
         scope, number = pending.pop()
         inner: list[tuple[_Scope, int | None]] = []
         for entry in scope.entries:
             if isinstance(entry, int):
-                places[entry] = number
+                positions[entry] = number
                 continue
             inner.append((entry, len(found)))
             around = {} if number is None else {"parent": number}
             found.append({"name": entry.name, "kind": entry.kind, **around})
         pending += reversed(inner)
-    return found, places
+    return found, positions

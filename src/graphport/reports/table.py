@@ -152,6 +152,6 @@ def _quantization(found: Mapping[str, Any] | None) -> list[str]:
         [x["name"], x["operator"], number(x["own_db"]), number(x["accumulated_db"]), "; ".join(x["reasons"])]
         for x in found.get("layers", ())
     ]
-    told = [f"{found['snr_db']} dB"] if found.get("snr_db") is not None else []
+    texts = [f"{found['snr_db']} dB"] if found.get("snr_db") is not None else []
     tables = [as_markdown(["layer", "operator", "own dB", "accumulated dB", "reasons"], cells)] if cells else []
-    return ["## Quantization", *told, *tables, f"{len(found['grids'])} values on grids"]
+    return ["## Quantization", *texts, *tables, f"{len(found['grids'])} values on grids"]

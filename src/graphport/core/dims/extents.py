@@ -398,10 +398,10 @@ class Extents:
             for key, value in list(self._equal.items()):
                 if not names <= self._touched[key]:
                     continue
-                told = self.resolved(value)
-                if told is not value and not mentions(told, key):
-                    self._equal[key] = told
-                    self._touched[key] = names_of(key) | symbols(told).keys()
+                resolved = self.resolved(value)
+                if resolved is not value and not mentions(resolved, key):
+                    self._equal[key] = resolved
+                    self._touched[key] = names_of(key) | symbols(resolved).keys()
                     self._forget()
                 again = single(self._with_equal_parts(key))
                 if again is not None and again != key:

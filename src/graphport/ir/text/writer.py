@@ -92,8 +92,8 @@ class _Writer:
         text = f"{'literal' if value.is_literal else 'constant'} "
         if value.storage is None:
             return text + self.declared(value)
-        told = value.fact == TensorFact.of(value.storage)
-        name = value_text(value.name) if told else f"{value_text(value.name)}: {self.fact(value.fact)}"
+        is_implied = value.fact == TensorFact.of(value.storage)
+        name = value_text(value.name) if is_implied else f"{value_text(value.name)}: {self.fact(value.fact)}"
         return f"{text}{name} = {self.tensor(value.storage)}"
 
     def declared(self, value: Value) -> str:

@@ -27,7 +27,7 @@ class _Interpreted:
             self._begin()
         except RefusedError:
             self._begin_alone()
-        words = {told["op_name"] for told in self._model._get_ops_details()}
+        words = {details["op_name"] for details in self._model._get_ops_details()}
         self._keeps_variables = "VAR_HANDLE" in words
         self.inputs = [_port(each) for each in self._model.get_input_details()]
         self.outputs = [_port(each) for each in self._model.get_output_details()]
