@@ -299,10 +299,10 @@ def _emit(graph: Graph, node: Node, ways: _Ways) -> list[_Unsupported]:
             reason = str(refusal) or "the shape of an operand is not known"
             part = reason if current is node else f"it is made of {current.op}, and {reason}"
             error = refusal if isinstance(refusal, FOUND) else None
-            told_ = (None, None, False)
+            details = (None, None, False)
             if isinstance(refusal, UnsupportedError):
-                told_ = (refusal.cause, refusal.help, refusal.is_secondary)
-            failed.append(_Unsupported(current, node, part, error, *told_))
+                details = (refusal.cause, refusal.help, refusal.is_secondary)
+            failed.append(_Unsupported(current, node, part, error, *details))
             continue
         last = graph.last if following is None else following.previous
         while last is not None and last is not before:

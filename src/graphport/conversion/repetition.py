@@ -272,28 +272,28 @@ def _template(node: Node, made: Sequence[Node], answer: Sequence[Value | None]) 
     for index, (old, new) in enumerate(zip(wanted, last.outputs, strict=True)):
         if old is not None and (new is None or answer[index] is not new or old.graph is not new.graph):
             return None
-    places: dict[Value, int] = {}
+    positions: dict[Value, int] = {}
     for index, value in enumerate(node.inputs):
         if value is not None:
-            places.setdefault(value, index)
+            positions.setdefault(value, index)
     start = len(node.inputs)
     steps: list[Step] = []
-    made_for = _constants(made, places)
+    made_for = _constants(made, positions)
     if made_for is None:
         return None
     for each, constants in zip(made, made_for, strict=True):
         if each.has_bodies or each.has_notes or each.name or None in each.outputs:
             return None
-        places.update(zip(constants, count(start), strict=False))
+        positions.update(zip(constants, count(start), strict=False))
         start += len(constants)
-        operands = tuple([_ABSENT if value is None else places.get(value, _UNKNOWN) for value in each.inputs])
+        operands = tuple([_ABSENT if value is None else positions.get(value, _UNKNOWN) for value in each.inputs])
         results = each.results
         if _UNKNOWN in operands or any(value.has_notes for value in results):
             return None
         facts = tuple([value.fact for value in results])
         kept = tuple([(value.fact, cast("Storage", value.storage)) for value in constants])
         steps.append(Step(kept, each.word, each.dialect, operands, PlainAttributes(each.stated), facts))
-        places.update(zip(results, count(start), strict=False))
+        positions.update(zip(results, count(start), strict=False))
         start += len(results)
     is_in_order = steps[-1].operands == tuple(range(len(node.inputs)))
     values = start - len(node.inputs) - len(last.outputs)

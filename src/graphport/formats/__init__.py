@@ -89,9 +89,9 @@ class Format(NamedTuple):
         """
         self.check_choices(options)
         findings: list[Diagnostic] = []
-        told_ = {name: value for name, value in options.items() if name not in self.preparations}
+        rest = {name: value for name, value in options.items() if name not in self.preparations}
         with as_finding(f"writing {self.title}", Span(Source(str(path)))), paused_collection():
-            self.module.write(graph, path, **told_, **({_FINDINGS: findings} if self.tells else {}))
+            self.module.write(graph, path, **rest, **({_FINDINGS: findings} if self.tells else {}))
         return findings
 
     def check_choices(self, options: Iterable[str]) -> None:

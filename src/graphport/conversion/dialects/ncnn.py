@@ -63,12 +63,12 @@ def before(graph: Graph) -> None:
         if not isinstance(fact, TensorFact):
             continue
         layer = value.notes.get(LINE) if value.has_notes else None
-        told = getattr(layer, "parameters", {})
-        if told.keys() & {PLACE, BARE} and fact.shape is not None:
-            _declare_input(graph, value, told)
+        parameters = getattr(layer, "parameters", {})
+        if parameters.keys() & {PLACE, BARE} and fact.shape is not None:
+            _declare_input(graph, value, parameters)
         elif fact.shape is None:
             value.fact = _expected(value)
-        elif type_of(told) is None and _expected(value).dtype is DType.INT32:
+        elif type_of(parameters) is None and _expected(value).dtype is DType.INT32:
             # The file says lengths and no element type.
             value.fact = TensorFact(DType.INT32, fact.shape)
 
@@ -256,8 +256,8 @@ def _tell_outputs(graph: Graph) -> None:
             _as_layer(graph, value)
             value = graph.outputs[index]  # noqa: PLW2901
         maker = value.producer
-        told = {} if maker is None or maker.dialect != _DIALECT else stated(value)
-        if not told:
+        known = {} if maker is None or maker.dialect != _DIALECT else stated(value)
+        if not known:
             continue
         source = value
         if is_bits(value):
@@ -268,7 +268,7 @@ def _tell_outputs(graph: Graph) -> None:
             name = f"numbers_{value.name}"
             graph.append(Node("Dequantize", [value], [source], numbers, dialect=_DIALECT, name=name))
         result = Value(graph.fresh(f"{value.name}_told"), value.fact)
-        graph.append(Node("Noop", [source], [result], dict(told), dialect=_DIALECT, name=f"told_{value.name}"))
+        graph.append(Node("Noop", [source], [result], dict(known), dialect=_DIALECT, name=f"told_{value.name}"))
         graph.set_output(index, result)
         rewrite.swap_names(value, result)
 
@@ -299,8 +299,8 @@ def _order(graph: Graph) -> None:
     """
     if len(graph.outputs) < 2:
         return
-    places = {result: place for place, result in enumerate(result for node in graph for result in node.results)}
-    found = [places[value] for value in graph.outputs if value in places]
+    positions = {result: place for place, result in enumerate(result for node in graph for result in node.results)}
+    found = [positions[value] for value in graph.outputs if value in positions]
     if found == sorted(found):
         return
     moved: dict[Node, None] = {}

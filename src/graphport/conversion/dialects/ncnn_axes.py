@@ -140,8 +140,8 @@ def _transposed(fold: _Fold) -> Value | None:
     perm = list(given) if isinstance(given, tuple) else list(range(len(lengths)))[::-1]
     order = [int(axis) for axis in perm if isinstance(axis, int) and lengths[axis] != 1]
     own = sorted(order)
-    places = [own.index(axis) for axis in order]
-    runs = [[axis for _, axis in run] for _, run in groupby(enumerate(places), key=lambda item: item[1] - item[0])]
+    indices = [own.index(axis) for axis in order]
+    runs = [[axis for _, axis in run] for _, run in groupby(enumerate(indices), key=lambda item: item[1] - item[0])]
     first = sorted(run[0] for run in runs)
     sizes = {run[0]: prod(lengths[own[axis]] for axis in run) for run in runs}
     target = [run[0] for run in runs]
@@ -197,8 +197,8 @@ def _around(lengths: Sequence[int], axis: int) -> list[int]:
 def _gathered(fold: _Fold) -> Value | None:
     """Of one place, or of some in a row."""
     axis, lengths = fold.axis(0), fold.lengths
-    places = _lengths(fold.node.operand(1))
-    if places is None or len(places) > 1:
+    indices = _lengths(fold.node.operand(1))
+    if indices is None or len(indices) > 1:
         return None
     x = fold.shaped(fold.node.operands[0], _around(lengths, axis))
     y = fold.emit("Gather", x, fold.node.operands[1], axis=2)
@@ -255,8 +255,8 @@ def _reduced(fold: _Fold) -> Value | None:
     if len(runs) > MOST_AXES or not any(is_gone for is_gone, _ in runs):
         return None
     x = fold.shaped(node.operands[0], [1, *(prod(lengths[axis] for axis in run) for _, run in runs)])
-    places = [place for place, (is_gone, _) in enumerate(runs, 1) if is_gone]
-    y = fold.emit(node.word, x, vector(fold.b, places))
+    indices = [place for place, (is_gone, _) in enumerate(runs, 1) if is_gone]
+    y = fold.emit(node.word, x, vector(fold.b, indices))
     return fold.shaped(y, _lengths(node.results[0]) or [])
 
 

@@ -61,8 +61,8 @@ def _is_log1p(node: Node) -> bool:
 
 
 def _is_of_positive(node: Node | None) -> bool:
-    told = {} if node is None else node.attributes
-    return told.get("detect_positive", 1) == 1 and told.get("detect_negative", 1) == 0
+    attributes = {} if node is None else node.attributes
+    return attributes.get("detect_positive", 1) == 1 and attributes.get("detect_negative", 1) == 0
 
 
 def _is_expm1(node: Node) -> bool:

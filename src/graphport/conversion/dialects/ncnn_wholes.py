@@ -68,25 +68,25 @@ def fuse_shuffles(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        turned = _alone(node.operands[0], "Permute") if node.word == "Reshape" and node.operands else None
-        apart = None if turned is None else _alone(turned.operands[0], "Reshape")
-        if turned is None or apart is None or len(apart.operands) != 1:
+        permute = _alone(node.operands[0], "Permute") if node.word == "Reshape" and node.operands else None
+        reshape = None if permute is None else _alone(permute.operands[0], "Reshape")
+        if permute is None or reshape is None or len(reshape.operands) != 1:
             continue
-        if turned.attributes.get("0") != _DEPTH_AND_CHANNELS:
+        if permute.attributes.get("0") != _DEPTH_AND_CHANNELS:
             continue
-        groups, each, *plane = (apart.attributes.get(key) for key in ("2", "11", "1", "0"))
+        groups, each, *plane = (reshape.attributes.get(key) for key in ("2", "11", "1", "0"))
         joined = [node.attributes.get(key) for key in ("2", "1", "0")]
         if not isinstance(groups, int) or not isinstance(each, int) or min(groups, each) < 1:
             continue
-        if "11" in node.attributes or any("6" in shape.attributes for shape in (node, apart)):
+        if "11" in node.attributes or any("6" in shape.attributes for shape in (node, reshape)):
             continue
         if joined != [groups * each, *plane]:
             continue
-        node.word, node.inputs = "ShuffleChannel", list(apart.operands)
+        node.word, node.inputs = "ShuffleChannel", list(reshape.operands)
         node.attributes.clear()
         node.attributes["0"] = groups
-        graph.remove(turned)
-        graph.remove(apart)
+        graph.remove(permute)
+        graph.remove(reshape)
         count += 1
     return count
 
@@ -194,8 +194,8 @@ def _squeezed(node: Node) -> list[Node]:
         if user.word == "BinaryOp" and user.attributes.get("0") == _MULTIPLY and len(user.operands) == 2:
             other = user.operands[0] if user.operands[1] is value else user.operands[1]
             picture = other.shape
-            is_told = picture is not None and len(picture) == _PICTURE and picture[:2] == dims[:2]
-            return found if is_told and any(each.word == "Convolution" for each in found) else []
+            is_known = picture is not None and len(picture) == _PICTURE and picture[:2] == dims[:2]
+            return found if is_known and any(each.word == "Convolution" for each in found) else []
         if user.word not in _ON_PIXELS and not _is_pointwise(user):
             return []
         found.append(user)
@@ -251,13 +251,13 @@ def fuse_attention(graph: Graph) -> int:
 
 def _attend(graph: Graph, last: Node) -> bool:
     joined = _alone(last.operands[0], "Reshape")
-    turned = None if joined is None else _alone(joined.operands[0], "Permute")
-    mixed = None if turned is None else _alone(turned.operands[0], "MatMul")
+    permute = None if joined is None else _alone(joined.operands[0], "Permute")
+    mixed = None if permute is None else _alone(permute.operands[0], "MatMul")
     if (
         joined is None
-        or turned is None
+        or permute is None
         or mixed is None
-        or turned.attributes.get("0") != _HEADS_IN
+        or permute.attributes.get("0") != _HEADS_IN
         or not _is_plain_product(mixed)
     ):
         return False
@@ -294,7 +294,7 @@ def _attend(graph: Graph, last: Node) -> bool:
     last.attributes.update({f"@{index}": storage for index, storage in enumerate(weights)})
     for each in (
         joined,
-        turned,
+        permute,
         mixed,
         shares,
         scores,
@@ -317,13 +317,13 @@ def _is_plain_product(node: Node) -> bool:
 
 
 def _projected(value: Value, order: int) -> _Projected | None:
-    turned = _alone(value, "Permute")
-    apart = None if turned is None else _alone(turned.operands[0], "Reshape")
-    layer = None if apart is None else _alone(apart.operands[0], "InnerProduct")
-    if turned is None or apart is None or layer is None or turned.attributes.get("0") != order:
+    permute = _alone(value, "Permute")
+    reshape = None if permute is None else _alone(permute.operands[0], "Reshape")
+    layer = None if reshape is None else _alone(reshape.operands[0], "InnerProduct")
+    if permute is None or reshape is None or layer is None or permute.attributes.get("0") != order:
         return None
-    heads, size = apart.attributes.get("1"), apart.attributes.get("0")
-    is_plain = not any(layer.attributes.get(key) for key in _FURTHER) and not {"6", "11"} & apart.attributes.keys()
+    heads, size = reshape.attributes.get("1"), reshape.attributes.get("0")
+    is_plain = not any(layer.attributes.get(key) for key in _FURTHER) and not {"6", "11"} & reshape.attributes.keys()
     if (
         not is_plain
         or not isinstance(heads, int)
@@ -331,7 +331,7 @@ def _projected(value: Value, order: int) -> _Projected | None:
         or layer.attributes.get("0") != heads * size
     ):
         return None
-    return _Projected(layer, heads, size, (turned, apart))
+    return _Projected(layer, heads, size, (permute, reshape))
 
 
 def _width(layer: Node) -> int:

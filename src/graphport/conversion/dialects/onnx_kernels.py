@@ -42,8 +42,8 @@ def _compute_as_other(graph: Graph, node: Node, opset: int) -> None:
     if len(rows) != 1:
         return
     ((variable, versions),) = rows.items()
-    places = [index for index, value in enumerate(node.inputs) if value and _variable(page, index) == variable]
-    own = {_dtype_at(node, index) for index in places}
+    indices = [index for index, value in enumerate(node.inputs) if value and _variable(page, index) == variable]
+    own = {_dtype_at(node, index) for index in indices}
     if len(own) != 1 or own & _COMMON:
         return
     (dtype,) = own
@@ -53,7 +53,7 @@ def _compute_as_other(graph: Graph, node: Node, opset: int) -> None:
     if other is None or dtype is None or result is None or (result.name != variable and len(result.dtypes) != 1):
         return
     given = list(node.inputs)
-    for index in places:
+    for index in indices:
         given[index] = _cast(graph, node, given[index], other)
     if result.name != variable:
         node.inputs = given

@@ -107,7 +107,7 @@ def _pad(b: Builder, node: Node) -> tuple[Value, ...]:
 
 
 def _top(b: Builder, node: Node) -> tuple[Value, ...]:
-    values, places = emits(
+    values, indices = emits(
         b,
         "opset1.TopK",
         2,
@@ -115,7 +115,7 @@ def _top(b: Builder, node: Node) -> tuple[Value, ...]:
         **{name: a for name, a in _stated(node).items() if name in ("axis", "mode", "sort")},
     )
     wanted = _stated(node).get("index_element_type", DType.INT32)
-    return values, places if wanted is DType.INT32 else emit(b, "opset1.Convert", places, destination_type=wanted)
+    return values, indices if wanted is DType.INT32 else emit(b, "opset1.Convert", indices, destination_type=wanted)
 
 
 def _resized(b: Builder, node: Node) -> tuple[Value, ...]:
@@ -144,14 +144,14 @@ def _attended(b: Builder, node: Node) -> tuple[Value, ...]:
 
 def _gather(b: Builder, node: Node) -> tuple[Value, ...]:
     """With negative places counted from the front."""
-    x, places, axis = _x(node), _x(node, 1), integers(node.operand(2))
-    known = integers(places)
+    x, indices, axis = _x(node), _x(node, 1), integers(node.operand(2))
+    known = integers(indices)
     if known is None or min(known, default=0) < 0:
         _only(axis is not None, "an axis that is not constant")
-        length = emit(b, "opset1.Convert", _length(b, x, (axis or (0,))[0]), destination_type=dtype_of(places))
-        is_negative = emit(b, "opset1.Less", places, 0)
-        places = emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", places, length), places)
-    return (emit(b, "opset7.Gather", x, places, node.operand(2), batch_dims=_stated(node).get("batch_dims", 0)),)
+        length = emit(b, "opset1.Convert", _length(b, x, (axis or (0,))[0]), destination_type=dtype_of(indices))
+        is_negative = emit(b, "opset1.Less", indices, 0)
+        indices = emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", indices, length), indices)
+    return (emit(b, "opset7.Gather", x, indices, node.operand(2), batch_dims=_stated(node).get("batch_dims", 0)),)
 
 
 def _length(b: Builder, x: Value, axis: int) -> Value:
@@ -314,9 +314,9 @@ def _group_norm(b: Builder, node: Node) -> tuple[Value, ...]:
     x, scale, shift = (_x(node, place) for place in range(3))
     rank, groups = len(b.dims(x)), _stated(node)["num_groups"]
     shape = emit(b, "opset1.ShapeOf", x)
-    apart = emit(b, "opset1.Reshape", x, vector(b, [0, groups, -1]), special_zero=True)
+    grouped = emit(b, "opset1.Reshape", x, vector(b, [0, groups, -1]), special_zero=True)
     emitted = {"normalize_variance": True, "eps": _stated(node)["epsilon"], "eps_mode": "inside_sqrt"}
-    even = emit(b, "opset6.MVN", apart, vector(b, [2]), **emitted)
+    even = emit(b, "opset6.MVN", grouped, vector(b, [2]), **emitted)
     even = emit(b, "opset1.Reshape", even, shape, special_zero=False)
     behind = vector(b, [-1, *[1] * (rank - 2)])
     scale, shift = (emit(b, "opset1.Reshape", each, behind, special_zero=False) for each in (scale, shift))

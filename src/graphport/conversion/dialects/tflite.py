@@ -179,8 +179,8 @@ def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> N
 def _distinct_names(names: list[str]) -> dict[str, str]:
     """What variables are called: the end of their names, or as much more as tells them apart."""
     found = names
-    for told in ([name.rpartition("/")[2] for name in names], [name.removeprefix("/") for name in names], names):
-        found = [each or "state" for each in told]
+    for candidates in ([name.rpartition("/")[2] for name in names], [name.removeprefix("/") for name in names], names):
+        found = [each or "state" for each in candidates]
         if len(set(found)) == len(names):
             break
     return dict(zip(names, found, strict=True))

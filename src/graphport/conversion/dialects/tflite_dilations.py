@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DIALECT = "tflite"
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-_APART, _TOGETHER = "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"
+_SPLIT, _MERGE = "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"
 _WIDENS, _NARROWS = frozenset(("EXPAND_DIMS", "RESHAPE")), frozenset(("SQUEEZE", "RESHAPE"))
 _VALID, _IMAGE = 1, 4
 
@@ -30,10 +30,10 @@ _VALID, _IMAGE = 1, 4
 class _Chain:
     """What stands around a convolution: `axis` is the one of length 1 that a signal has meanwhile, 0 for images."""
 
-    apart: Node
+    split: Node
     convolution: Node
     narrows: Node | None
-    together: Node
+    merge: Node
     axis: int
     blocks: tuple[int, ...]
     pads: tuple[tuple[int, int], ...]
@@ -55,25 +55,25 @@ def dilate(graph: Graph) -> None:
 
 
 def _chain(node: Node) -> _Chain | None:
-    told = node.attributes
+    attributes = node.attributes
     plain = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": _VALID}
-    if any(told.get(name, 1) != value for name, value in plain.items()):
+    if any(attributes.get(name, 1) != value for name, value in plain.items()):
         return None
     before, after = _maker(node.inputs[0]), _reader(node)
     widens = before if before is not None and before.word in _WIDENS else None
     narrows = after if after is not None and after.word in _NARROWS else None
-    apart = before if widens is None else _maker(widens.inputs[0])
-    together = after if narrows is None else _reader(narrows)
-    if apart is None or together is None or (widens is None) != (narrows is None):
+    split = before if widens is None else _maker(widens.inputs[0])
+    merge = after if narrows is None else _reader(narrows)
+    if split is None or merge is None or (widens is None) != (narrows is None):
         return None
-    if apart.word != _APART or together.word != _TOGETHER or not _is_alike(apart, node, together):
+    if split.word != _SPLIT or merge.word != _MERGE or not _is_alike(split, node, merge):
         return None
-    axis = 0 if widens is None else _axis(_dims(apart.output), _dims(node.inputs[0]))
+    axis = 0 if widens is None else _axis(_dims(split.output), _dims(node.inputs[0]))
     if axis is None or (narrows is not None and _axis(_dims(narrows.output), _dims(node.output)) != axis):
         return None
-    blocks, others = integers(apart.operand(1)), integers(together.operand(1))
-    pads, crops = integers(apart.operand(2)), integers(together.operand(2))
-    rank = len(_dims(apart.inputs[0]))
+    blocks, others = integers(split.operand(1)), integers(merge.operand(1))
+    pads, crops = integers(split.operand(2)), integers(merge.operand(2))
+    rank = len(_dims(split.inputs[0]))
     if (
         not blocks
         or blocks != others
@@ -85,13 +85,13 @@ def _chain(node: Node) -> _Chain | None:
     if len(blocks) != rank - 2 or rank + (axis > 0) != _IMAGE or min(blocks) < 1:
         return None
     left = [pad - crop for pad, crop in zip(pads, crops, strict=True)]
-    whole = [_dims(apart.inputs[0])[1 + place] for place in range(len(blocks))]
+    whole = [_dims(split.inputs[0])[1 + place] for place in range(len(blocks))]
     if min(left) < 0 or not all(isinstance(n, int) for n in whole):
         return None
     padded = [n + pads[2 * place] + pads[2 * place + 1] for place, n in enumerate(whole)]
     if any(n % block for n, block in zip(padded, blocks, strict=True)):
         return None
-    return _Chain(apart, node, narrows, together, axis, blocks, tuple(zip(left[::2], left[1::2], strict=True)))
+    return _Chain(split, node, narrows, merge, axis, blocks, tuple(zip(left[::2], left[1::2], strict=True)))
 
 
 def _maker(value: Value | None) -> Node | None:
@@ -134,29 +134,29 @@ def _is_alike(space_to_batch: Node, node: Node, batch_to_space: Node) -> bool:
 
 
 def _replace(graph: Graph, chain: _Chain) -> None:
-    node, apart, axis = chain.convolution, chain.apart, chain.axis
+    node, split, axis = chain.convolution, chain.split, chain.axis
     x = _padded(graph, chain)
     if axis:
         shape = (*_dims(x)[:axis], 1, *_dims(x)[axis:])
-        x = _emit(graph, node, "EXPAND_DIMS", [x, _ints(graph, axis)], _moving(apart), (_dtype(x), shape))
+        x = _emit(graph, node, "EXPAND_DIMS", [x, _ints(graph, axis)], _moving(split), (_dtype(x), shape))
     factors = list(chain.blocks)
     if axis:
         factors.insert(axis - 1, 1)
     attributes = {**node.attributes, "dilation_h_factor": factors[0], "dilation_w_factor": factors[1]}
     results: list[Value] = []
     if axis:
-        shape = (*_dims(chain.together.output)[:axis], 1, *_dims(chain.together.output)[axis:])
+        shape = (*_dims(chain.merge.output)[:axis], 1, *_dims(chain.merge.output)[axis:])
         results = [Value(graph.fresh(node.output.name), TensorFact(_dtype(node.output), shape))]
     twin = Node(node.word, [x, *node.inputs[1:]], results, attributes, dialect=_DIALECT, origin=node.unasked_origin)
-    graph.insert_before(chain.together, twin)
+    graph.insert_before(chain.merge, twin)
     if axis:
-        told = {**_moving(chain.together), "squeeze_dims": (axis,)}
-        narrow = Node("SQUEEZE", list(results), [], told, dialect=_DIALECT, origin=node.unasked_origin)
-        graph.insert_before(chain.together, narrow)
-        narrow.take_outputs(chain.together)
+        squeezed = {**_moving(chain.merge), "squeeze_dims": (axis,)}
+        narrow = Node("SQUEEZE", list(results), [], squeezed, dialect=_DIALECT, origin=node.unasked_origin)
+        graph.insert_before(chain.merge, narrow)
+        narrow.take_outputs(chain.merge)
     else:
-        twin.take_outputs(chain.together)
-    gone = [chain.together, chain.narrows, node, _maker(node.inputs[0]), apart]
+        twin.take_outputs(chain.merge)
+    gone = [chain.merge, chain.narrows, node, _maker(node.inputs[0]), split]
     for each in gone:
         if (
             each is not None
@@ -167,14 +167,14 @@ def _replace(graph: Graph, chain: _Chain) -> None:
 
 
 def _padded(graph: Graph, chain: _Chain) -> Value:
-    x = chain.apart.operands[0]
+    x = chain.split.operands[0]
     if not any(map(any, chain.pads)):
         return x
     dims = list(_dims(x))
     for place, (first, last) in enumerate(chain.pads):
         dims[1 + place] = dims[1 + place] + first + last
     table = [[0, 0], *map(list, chain.pads), [0, 0]]
-    return _emit(graph, chain.convolution, "PAD", [x, _ints(graph, table)], _moving(chain.apart), (_dtype(x), dims))
+    return _emit(graph, chain.convolution, "PAD", [x, _ints(graph, table)], _moving(chain.split), (_dtype(x), dims))
 
 
 def _emit(
@@ -193,9 +193,9 @@ def _emit(
 
 def _moving(node: Node) -> dict[str, Attribute]:
     """What is said of the numbers of a node that moves elements, for another that does, with two operands."""
-    told = node.attributes
-    found = {name: told[name] for name in ("quantized_results", "types") if name in told}
-    quantized = told.get("quantized")
+    attributes = node.attributes
+    found = {name: attributes[name] for name in ("quantized_results", "types") if name in attributes}
+    quantized = attributes.get("quantized")
     return {**found, "quantized": (quantized[0], None)} if isinstance(quantized, tuple) and quantized else found
 
 

@@ -125,7 +125,7 @@ def _fuse(graph: Graph, node: Node) -> None:
     scales = tuple(map(float, steps.storage.numpy().reshape(-1)))
     if len(scales) not in (1, codes.shape[1]):
         return
-    told = (DType.INT8, 0 if len(scales) > 1 else -1, scales, (0,) * len(scales))
+    quantization = (DType.INT8, 0 if len(scales) > 1 else -1, scales, (0,) * len(scales))
     weights = storage_of(np.ascontiguousarray(codes.numpy().T))
     addends = storage_of(np.zeros(codes.shape[1], np.float32) if bias is None else bias)
     name = filters.operands[0].name if filters is not None else "w"
@@ -136,7 +136,7 @@ def _fuse(graph: Graph, node: Node) -> None:
     ]
     rank = len(cast("TensorFact", source.fact).shape or ())
     attributes: dict[str, Any] = {"asymmetric_quantize_inputs": True, "keep_num_dims": rank != 2}
-    attributes |= {"quantized": (None, told, None), "types": (DType.FLOAT32,)}
+    attributes |= {"quantized": (None, quantization, None), "types": (DType.FLOAT32,)}
     made = Node("FULLY_CONNECTED", [], [], attributes, dialect="tflite", name=last.name, origin=last.origin)
     graph.insert_before(last, made)
     made.inputs = list(operands)

@@ -67,27 +67,33 @@ def _round_before_cuts(graph: Graph) -> None:
 
 
 def _round_before_cut(graph: Graph, node: Node) -> None:
-    told, behind = _entry(node, "quantized_results"), [node]
+    quantization, behind = _entry(node, "quantized_results"), [node]
     while (maker := behind[-1].operands[0].producer) is not None and maker.word in _CLAMPS:
         behind.append(maker)
     cut = behind[-1].operands[0].producer
-    if cut is None or cut.dialect != _DIALECT or cut.word not in _CUTS or cut.graph is not graph or told is None:
+    if (
+        cut is None
+        or cut.dialect != _DIALECT
+        or cut.word not in _CUTS
+        or cut.graph is not graph
+        or quantization is None
+    ):
         return
     source, between = cut.operands[0], [each.operands[0] for each in behind]
-    is_made = source.producer is not None and source.producer.dialect == _DIALECT and told[1] < 0
+    is_made = source.producer is not None and source.producer.dialect == _DIALECT and quantization[1] < 0
     if not is_made or any(len(value.uses) != 1 or value.is_output for value in (source, *between)):
         return
     fact, value = cast("TensorFact", source.fact), source
     for each in reversed(behind):
         whole = Value(
-            graph.fresh(f"{source.name}_whole"), TensorFact(told[0] if each is node else fact.dtype, fact.shape)
+            graph.fresh(f"{source.name}_whole"), TensorFact(quantization[0] if each is node else fact.dtype, fact.shape)
         )
         twin = Node(each.word, [], [whole], dict(each.attributes), dialect=_DIALECT, origin=each.unasked_origin)
         graph.insert_before(cut, twin)
         twin.inputs = [value, *each.inputs[1:]]
         value = whole
-    attributes: dict[str, Any] = {**cut.attributes, "types": (told[0],), "quantized_results": (told,)}
-    attributes["quantized"] = (told, *[None] * (len(cut.inputs) - 1))
+    attributes: dict[str, Any] = {**cut.attributes, "types": (quantization[0],), "quantized_results": (quantization,)}
+    attributes["quantized"] = (quantization, *[None] * (len(cut.inputs) - 1))
     last = Node(cut.word, [value, *cut.inputs[1:]], [], attributes, dialect=_DIALECT, origin=cut.unasked_origin)
     graph.insert_before(cut, last)
     last.take_outputs(node)
@@ -98,10 +104,10 @@ def _round_before_cut(graph: Graph, node: Node) -> None:
 def _tell_moved(graph: Graph) -> None:
     """Say what integers stand for that are only moved: kernels compare it before and behind."""
     known = {
-        value: told
+        value: quantization
         for node in graph
-        for value, told in _quantized_values(node)
-        if value is not None and told is not None
+        for value, quantization in _quantized_values(node)
+        if value is not None and quantization is not None
     }
     for value in (*graph.inputs, *graph.outputs):
         note = value.notes.get(TENSOR) if value.has_notes else None
@@ -113,15 +119,20 @@ def _tell_moved(graph: Graph) -> None:
     for nodes in (moving, moving[::-1]):
         for node in nodes:
             first = node.operands[0]
-            told = known.get(first) or known.get(node.output)
+            quantization = known.get(first) or known.get(node.output)
             if not KERNELS[node.word].moves:
                 _tell_joined(node, known)
-            elif told is not None and told[1] < 0 and _dtype(first) is told[0] and "quantized" not in node.attributes:
-                known[first] = known[node.output] = told
+            elif (
+                quantization is not None
+                and quantization[1] < 0
+                and _dtype(first) is quantization[0]
+                and "quantized" not in node.attributes
+            ):
+                known[first] = known[node.output] = quantization
                 is_filled = node.word == _FILLS
-                entries = (told, None, told if is_filled else None)[: len(node.inputs)]
+                entries = (quantization, None, quantization if is_filled else None)[: len(node.inputs)]
                 node.set_attribute("quantized", cast("Any", entries))
-                node.set_attribute("quantized_results", cast("Any", (told,)))
+                node.set_attribute("quantized_results", cast("Any", (quantization,)))
 
 
 def _hands_on(kernel: Kernel) -> bool:
@@ -132,12 +143,17 @@ def _hands_on(kernel: Kernel) -> bool:
 def _fill_with_zero(graph: Graph) -> None:
     """Let integers be padded by `PAD`, which XNNPACK takes, where what stands for zero is filled in."""
     for node in list(graph):
-        told = _entry(node, "quantized") if node.dialect == _DIALECT and node.word == _FILLS else None
-        filler = node.inputs[2] if told is not None and len(node.inputs) > 2 else None
+        quantization = _entry(node, "quantized") if node.dialect == _DIALECT and node.word == _FILLS else None
+        filler = node.inputs[2] if quantization is not None and len(node.inputs) > 2 else None
         storage = filler.storage if filler is not None and filler.is_constant else None
-        if told is None or storage is None or told[1] >= 0 or storage.numpy().reshape(-1).tolist() != [told[3][0]]:
+        if (
+            quantization is None
+            or storage is None
+            or quantization[1] >= 0
+            or storage.numpy().reshape(-1).tolist() != [quantization[3][0]]
+        ):
             continue
-        attributes: dict[str, Any] = {**node.attributes, "quantized": (told, None)}
+        attributes: dict[str, Any] = {**node.attributes, "quantized": (quantization, None)}
         twin = Node("PAD", node.inputs[:2], [], attributes, dialect=_DIALECT, origin=node.unasked_origin)
         graph.insert_before(node, twin)
         twin.take_outputs(node)
@@ -147,21 +163,21 @@ def _fill_with_zero(graph: Graph) -> None:
 def _tell_joined(node: Node, known: dict[Value, Quantization]) -> None:
     """Say what integers stand for that are put together or chosen from, where one thing is known of all of them."""
     values = [*node.operands, node.output]
-    found = {told for value in values if (told := known.get(value)) is not None}
+    found = {quantization for value in values if (quantization := known.get(value)) is not None}
     if len(found) != 1 or "quantized" in node.attributes:
         return
-    (told,) = found
-    if told[1] >= 0 or any(_dtype(value) is not told[0] for value in values):
+    (quantization,) = found
+    if quantization[1] >= 0 or any(_dtype(value) is not quantization[0] for value in values):
         return
-    known.update(dict.fromkeys(values, told))
-    node.set_attribute("quantized", cast("Any", (told,) * len(node.inputs)))
-    node.set_attribute("quantized_results", cast("Any", (told,)))
+    known.update(dict.fromkeys(values, quantization))
+    node.set_attribute("quantized", cast("Any", (quantization,) * len(node.inputs)))
+    node.set_attribute("quantized_results", cast("Any", (quantization,)))
 
 
 def _quantized_values(node: Node) -> list[tuple[Value | None, Quantization | None]]:
     sides = ((node.inputs, node.attributes.get("quantized")), (node.outputs, node.attributes.get("quantized_results")))
-    told = [(values, cast("Any", entries)) for values, entries in sides if isinstance(entries, tuple)]
-    return [pair for values, entries in told for pair in zip(values, entries, strict=False)]
+    pairs = [(values, cast("Any", entries)) for values, entries in sides if isinstance(entries, tuple)]
+    return [pair for values, entries in pairs for pair in zip(values, entries, strict=False)]
 
 
 def _dtype(value: Value) -> DType | None:
@@ -170,16 +186,22 @@ def _dtype(value: Value) -> DType | None:
 
 def _make_signed(node: Node) -> None:
     """Let what only DEQUANTIZE reads be int8 instead of uint8: kernels for uint8 take no scales of each channel."""
-    told, users = _entry(node, "quantized_results"), [use.user for use in node.output.uses]
-    if told is None or told[0] is not DType.UINT8 or told[1] >= 0 or node.output.is_output or not users:
+    quantization, users = _entry(node, "quantized_results"), [use.user for use in node.output.uses]
+    if (
+        quantization is None
+        or quantization[0] is not DType.UINT8
+        or quantization[1] >= 0
+        or node.output.is_output
+        or not users
+    ):
         return
     readers = [user for user in users if isinstance(user, Node) and user.word == "DEQUANTIZE"]
     fact = node.output.fact
     if len(readers) < len(users) or not isinstance(fact, TensorFact):
         return
-    if any(_entry(reader, "quantized") != told for reader in readers):
+    if any(_entry(reader, "quantized") != quantization for reader in readers):
         return
-    signed = _signed(told)
+    signed = _signed(quantization)
     node.output.fact = TensorFact(DType.INT8, fact.shape)
     node.set_attribute("quantized_results", cast("Any", (signed,)))
     node.set_attribute("types", (DType.INT8,))
@@ -198,20 +220,20 @@ def _fuse(graph: Graph, node: Node) -> bool:
     if end is None or node.attributes.get("quantized") is not None:
         return False
     activation, last = end
-    told = _entry(last, "quantized_results")
-    if told is None or not _is_taken(told, kernel):
+    quantization = _entry(last, "quantized_results")
+    if quantization is None or not _is_taken(quantization, kernel):
         return False
-    operands = _operands(graph, node, kernel, told)
+    operands = _operands(graph, node, kernel, quantization)
     if operands is None:
         return False
     values, entries = operands
-    attributes: dict[str, Any] = {**node.attributes, "quantized": tuple(entries), "quantized_results": (told,)}
-    attributes["types"] = (told[0],)
+    attributes: dict[str, Any] = {**node.attributes, "quantized": tuple(entries), "quantized_results": (quantization,)}
+    attributes["types"] = (quantization[0],)
     if activation:
         attributes["fused_activation_function"] = activation
-    if kernel.shift and told[0] is DType.INT16:
+    if kernel.shift and quantization[0] is DType.INT16:
         attributes["pot_scale_int16"] = False
-    result = Value(graph.fresh(f"{last.output.name}_{told[0]}"), last.output.fact)
+    result = Value(graph.fresh(f"{last.output.name}_{quantization[0]}"), last.output.fact)
     graph.insert_after(node, made := Node(node.word, [], [result], attributes, dialect=_DIALECT, origin=node.origin))
     made.inputs = values
     if last.output.is_output:
@@ -277,33 +299,33 @@ def _clamp(node: Node, value: Value) -> tuple[float, float] | None:
 
 def _saturates(node: Node, low: float, high: float) -> bool:
     """Whether numbers below `low` and above `high` become what these become."""
-    told = _entry(node, "quantized_results")
-    if told is None:
+    quantization = _entry(node, "quantized_results")
+    if quantization is None:
         return False
-    limits = np.iinfo(told[0].numpy)
-    scale, zero = told[2][0], told[3][0]
+    limits = np.iinfo(quantization[0].numpy)
+    scale, zero = quantization[2][0], quantization[3][0]
     return low <= (limits.min - zero + 0.5) * scale and high >= (limits.max - zero - 0.5) * scale
 
 
 def _entry(node: Node, name: str, place: int = 0) -> Quantization | None:
-    told = node.attributes.get(name)
-    return cast("Any", told)[place] if isinstance(told, tuple) and len(told) > place else None
+    entries = node.attributes.get(name)
+    return cast("Any", entries)[place] if isinstance(entries, tuple) and len(entries) > place else None
 
 
 def _operands(
     graph: Graph, node: Node, kernel: Kernel, result: Quantization
 ) -> tuple[list[Value | None], list[Quantization | None]] | None:
-    places = kernel.numbers or range(len(node.inputs))
-    told = {place: _stands(node.inputs[place]) for place in places}
-    known = [each for each in told.values() if each is not None and each[0] is result[0]]
-    if len(known) < len(told) or (kernel.is_same and any(each != result for each in known)):
+    indices = kernel.numbers or range(len(node.inputs))
+    quantizations = {place: _stands(node.inputs[place]) for place in indices}
+    known = [each for each in quantizations.values() if each is not None and each[0] is result[0]]
+    if len(known) < len(quantizations) or (kernel.is_same and any(each != result for each in known)):
         return None
     shift = min(kernel.shift, _SHORT_SHIFT if result[0] is DType.INT16 else kernel.shift)
     if shift and 2 * max(each[2][0] for each in known) >= result[2][0] * 2**shift:
         # Its kernel ends the process.
         return None
     values: list[Value | None] = list(node.inputs)
-    entries: list[Quantization | None] = [told.get(place) for place in range(len(values))]
+    entries: list[Quantization | None] = [quantizations.get(place) for place in range(len(values))]
     if kernel.weights is not None:
         found = _weights(graph, node, kernel.weights, known[0])
         if found is None:
@@ -314,7 +336,7 @@ def _operands(
         if _filler(values[2], result) is None:
             return None
         values[2], entries[2] = _add_filler(graph, values[2], result), result
-    for place in places:
+    for place in indices:
         values[place] = _stored(graph, node, cast("Value", node.inputs[place]))
     return values, entries
 
@@ -341,15 +363,15 @@ def _stands(value: Value | None) -> Quantization | None:
     if node is None or node.dialect != _DIALECT:
         return None
     if node.word == "DEQUANTIZE":
-        told = _entry(node, "quantized")
-        return told if told is not None and told[1] < 0 else None
+        quantization = _entry(node, "quantized")
+        return quantization if quantization is not None and quantization[1] < 0 else None
     kernel = KERNELS.get(node.word)
     if kernel is None or not kernel.moves or len(node.results) > 1 or node.attributes.get("fused_activation_function"):
         return None
-    told = _stands(node.inputs[0])
-    if told is None or told[0] not in kernel.types:
+    quantization = _stands(node.inputs[0])
+    if quantization is None or quantization[0] not in kernel.types:
         return None
-    return told if node.word != _FILLS or _filler(node.inputs[2], told) is not None else None
+    return quantization if node.word != _FILLS or _filler(node.inputs[2], quantization) is not None else None
 
 
 def _stored(graph: Graph, before: Node, value: Value) -> Value:
@@ -358,17 +380,17 @@ def _stored(graph: Graph, before: Node, value: Value) -> Value:
     first = cast("Value", node.inputs[0])
     if node.word == "DEQUANTIZE":
         return first
-    told = cast("Quantization", _stands(value))
+    quantization = cast("Quantization", _stands(value))
     fact = cast("TensorFact", value.fact)
-    result = Value(graph.fresh(f"{value.name}_{told[0]}"), TensorFact(told[0], fact.shape))
-    entries = (told, *[None] * (len(node.inputs) - 1))
-    attributes: dict[str, Any] = {**node.attributes, "quantized": entries, "quantized_results": (told,)}
-    attributes["types"] = (told[0],)
+    result = Value(graph.fresh(f"{value.name}_{quantization[0]}"), TensorFact(quantization[0], fact.shape))
+    entries = (quantization, *[None] * (len(node.inputs) - 1))
+    attributes: dict[str, Any] = {**node.attributes, "quantized": entries, "quantized_results": (quantization,)}
+    attributes["types"] = (quantization[0],)
     source = _stored(graph, before, first)
     rest = list(node.inputs[1:])
     if node.word == _FILLS:
-        rest[1] = _add_filler(graph, rest[1], told)
-        attributes["quantized"] = (told, None, told)
+        rest[1] = _add_filler(graph, rest[1], quantization)
+        attributes["quantized"] = (quantization, None, quantization)
     made = Node(node.word, [], [result], attributes, dialect=_DIALECT, origin=node.unasked_origin)
     graph.insert_before(before, made)
     made.inputs = [source, *rest]
@@ -384,13 +406,13 @@ def _weights(
     bias = reals_of(node.inputs[last]) if len(node.inputs) > last else None
     if found is None or bias is None:
         return None
-    array, told = found
-    if told[0] is not DType.INT8 or any(told[3]) or told[1] not in (-1, along):
+    array, quantization = found
+    if quantization[0] is not DType.INT8 or any(quantization[3]) or quantization[1] not in (-1, along):
         return None
     if array.min(initial=0) == -_BYTES:
         # Kernels multiply in 16 bits what is symmetric.
         return None
-    steps = np.array(told[2], np.float64) * np.float32(x[2][0])
+    steps = np.array(quantization[2], np.float64) * np.float32(x[2][0])
     numbers = np.round(bias.reshape(-1).astype(np.float64) / steps)
     dtype = DType.INT32 if x[0] is DType.INT8 else DType.INT64
     if np.abs(numbers).max(initial=0) > _MOST[dtype]:
@@ -400,9 +422,9 @@ def _weights(
         graph.add_constant(f"{node.output.name}_w", TensorFact.of(weights), weights),
         graph.add_constant(f"{node.output.name}_b", TensorFact.of(counts), counts),
     ]
-    by_axis = 0 if told[1] >= 0 else -1
-    products: Quantization = (dtype, by_axis, tuple(map(float, steps)), (0,) * len(told[2]))
-    return list(values), [told, products]
+    by_axis = 0 if quantization[1] >= 0 else -1
+    products: Quantization = (dtype, by_axis, tuple(map(float, steps)), (0,) * len(quantization[2]))
+    return list(values), [quantization, products]
 
 
 def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization] | None:
@@ -412,12 +434,12 @@ def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization]
         return None
     first = node.inputs[0]
     if node.word == "DEQUANTIZE" and first is not None and first.storage is not None and first.is_constant:
-        told = _entry(node, "quantized")
-        if told is None:
+        quantization = _entry(node, "quantized")
+        if quantization is None:
             return None
-        if told[0] is not DType.UINT8:
-            return first.storage.numpy(), told
-        return (first.storage.numpy().astype(np.int16) - _BYTES).astype(np.int8), _signed(told)
+        if quantization[0] is not DType.UINT8:
+            return first.storage.numpy(), quantization
+        return (first.storage.numpy().astype(np.int16) - _BYTES).astype(np.int8), _signed(quantization)
     if node.word == "RESHAPE":
         return _reshaped(filters_of(first), node.output.fact)
     order = node.inputs[1] if node.word == "TRANSPOSE" else None

@@ -71,9 +71,9 @@ class _Words:
             return
         if kind in _PARTS:
             place = _PARTS[kind][0]
-            told = _numbers(node.inputs[place])
-            if told is not None:
-                node.set_input(place, _ints(graph, np.array(order[int(told.item())]).reshape(told.shape)))
+            entries = _numbers(node.inputs[place])
+            if entries is not None:
+                node.set_input(place, _ints(graph, np.array(order[int(entries.item())]).reshape(entries.shape)))
             return
         if kind == _STRIDES:
             for name in _MASKS:
@@ -86,15 +86,15 @@ class _Words:
                 # The number that PADV2 fills with.
                 continue
             if kind == "axes":
-                told = np.array([order[axis] for axis in numbers.reshape(-1)], np.int32).reshape(numbers.shape)
+                entries = np.array([order[axis] for axis in numbers.reshape(-1)], np.int32).reshape(numbers.shape)
             else:
-                told = np.ascontiguousarray(numbers[np.argsort(order)])
-            node.set_input(place, _ints(graph, told))
+                entries = np.ascontiguousarray(numbers[np.argsort(order)])
+            node.set_input(place, _ints(graph, entries))
 
     def reshape(self, graph: Graph, source: Value, result: Value, like: Node) -> Node:
         fact = result.fact
-        told = _ints(graph, [n for n in fact.dims if isinstance(n, int)] if isinstance(fact, TensorFact) else [])
-        return Node("RESHAPE", [source, told], [result], dialect=_DIALECT, origin=like.unasked_origin)
+        target = _ints(graph, [n for n in fact.dims if isinstance(n, int)] if isinstance(fact, TensorFact) else [])
+        return Node("RESHAPE", [source, target], [result], dialect=_DIALECT, origin=like.unasked_origin)
 
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
         if node.word != "RESHAPE" or node.dialect != _DIALECT or _is_by_axis(node) or len(node.inputs) < 2:
@@ -113,10 +113,10 @@ def _numbers(value: Value | None) -> np.ndarray[Any, Any] | None:
 
 
 def _ints(graph: Graph, numbers: Sequence[int] | np.ndarray[Any, Any]) -> Value:
-    told = np.array(numbers, np.int64)
+    array = np.array(numbers, np.int64)
     # Extents past its integers are left to the writer, which tells of them.
-    is_narrow = told.max(initial=0) <= np.iinfo(np.int32).max
-    storage = storage_of(told.astype(np.int32) if is_narrow else told)
+    is_narrow = array.max(initial=0) <= np.iinfo(np.int32).max
+    storage = storage_of(array.astype(np.int32) if is_narrow else array)
     return graph.add_constant("order", TensorFact.of(storage), storage)
 
 
@@ -139,10 +139,10 @@ def _is_of_each_axis(node: Node) -> bool:
 
 def _is_by_axis(node: Node) -> bool:
     """Whether scales differ along an axis."""
-    told: list[Any] = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
-    return any(each is not None and each[1] != -1 for each in told)
+    quantizations: list[Any] = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
+    return any(each is not None and each[1] != -1 for each in quantizations)
 
 
 def _entries(node: Node, name: str) -> tuple[Any, ...]:
-    told = node.attributes.get(name)
-    return cast("tuple[Any, ...]", told) if isinstance(told, tuple) else ()
+    entries = node.attributes.get(name)
+    return cast("tuple[Any, ...]", entries) if isinstance(entries, tuple) else ()

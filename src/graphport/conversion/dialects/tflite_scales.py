@@ -35,19 +35,20 @@ def even_out(graph: Graph) -> None:
     After   y = DEPTHWISE_CONV_2D(MUL(DEQUANTIZE(QUANTIZE(MUL(x, step / steps), step)), steps / step))
     """
     for node in list(graph):
-        told = _entry(node, "quantized_results") if _is(node, "QUANTIZE") else None
-        if told is None or told[1] < 0 or len(set(told[3])) != 1 or node.output.is_output:
+        quantization = _entry(node, "quantized_results") if _is(node, "QUANTIZE") else None
+        if quantization is None or quantization[1] < 0 or len(set(quantization[3])) != 1 or node.output.is_output:
             continue
         readers = [use.user for use in node.output.uses]
         fact = node.output.fact
         if not isinstance(fact, TensorFact) or not all(
-            isinstance(user, Node) and _is(user, "DEQUANTIZE") and _entry(user, "quantized") == told for user in readers
+            isinstance(user, Node) and _is(user, "DEQUANTIZE") and _entry(user, "quantized") == quantization
+            for user in readers
         ):
             continue
         nodes = cast("list[Node]", readers)
         if not all(_feeds_depthwise(reader) for reader in nodes):
             continue
-        dtype, axis, scales, zeros = told
+        dtype, axis, scales, zeros = quantization
         step = float(np.float32(max(scales)))
         one: Quantization = (dtype, -1, (step,), zeros[:1])
         shape = (-1, *[1] * (len(fact.dims) - axis - 1))
@@ -86,10 +87,10 @@ def fold_scales(graph: Graph) -> None:
         whole = factor if before is None else factor * before[0]
         if (not gone and before is None) or not np.all(np.isfinite(whole)) or np.any(whole == 0):
             continue
-        array, told = _scaled(found, whole, along)
+        array, quantization = _scaled(found, whole, along)
         if array is None:
             continue
-        node.set_input(place, _dequantized(graph, node, array, told))
+        node.set_input(place, _dequantized(graph, node, array, quantization))
         node.set_input(last, _constant(graph, (bias.reshape(-1) * factor + term).astype(np.float32)))
         for other in gone:
             other.output.replace_uses(other.operands[0])
@@ -213,5 +214,5 @@ def _is(node: Node, word: str) -> bool:
 
 
 def _entry(node: Node, name: str) -> Quantization | None:
-    told = node.attributes.get(name)
-    return cast("Any", told)[0] if isinstance(told, tuple) and told else None
+    entries = node.attributes.get(name)
+    return cast("Any", entries)[0] if isinstance(entries, tuple) and entries else None

@@ -37,9 +37,15 @@ def part_spectra(graph: Graph) -> None:
         if not readers or any(each.dialect != _DIALECT or each.word not in _PARTS for each in readers):
             continue
         for reader in readers:
-            told = {"part": _PARTS[reader.word], "types": (DType.FLOAT32,)}
+            attributes = {"part": _PARTS[reader.word], "types": (DType.FLOAT32,)}
             twin = Node(
-                _SPECTRUM, list(node.inputs), [], told, dialect=_DIALECT, name=reader.name, origin=reader.unasked_origin
+                _SPECTRUM,
+                list(node.inputs),
+                [],
+                attributes,
+                dialect=_DIALECT,
+                name=reader.name,
+                origin=reader.unasked_origin,
             )
             graph.insert_before(reader, twin)
             twin.take_outputs(reader)
@@ -65,8 +71,8 @@ def _move_parts(graph: Graph, node: Node) -> None:
         shape = fact.shape if isinstance(fact, TensorFact) else None
         part = Value(graph.fresh(f"{reader.output.name}_part"), TensorFact(DType.FLOAT32, shape))
         taken = Node(reader.word, [source], [part], dict(reader.attributes), dialect=_DIALECT, origin=reader.origin)
-        told = {**node.attributes, **({"types": (DType.FLOAT32,)} if "types" in node.attributes else {})}
-        moved = Node(node.word, [part, *node.inputs[1:]], [], told, dialect=_DIALECT, origin=node.origin)
+        attributes = {**node.attributes, **({"types": (DType.FLOAT32,)} if "types" in node.attributes else {})}
+        moved = Node(node.word, [part, *node.inputs[1:]], [], attributes, dialect=_DIALECT, origin=node.origin)
         graph.insert_before(reader, taken)
         graph.insert_before(reader, moved)
         moved.take_outputs(reader)

@@ -41,8 +41,10 @@ def reshape_what_stays(graph: Graph) -> None:
         if dims is None or moved != sorted(moved) or source.is_constant:
             continue
         shape = graph.add_constant(graph.fresh(f"{node.output.name}_shape"), TensorFact.of(target), target)
-        told = dict(node.attributes)
-        twin = Node(_RESHAPE, [source, shape], [], told, dialect=_DIALECT, name=node.name, origin=node.unasked_origin)
+        attributes = dict(node.attributes)
+        twin = Node(
+            _RESHAPE, [source, shape], [], attributes, dialect=_DIALECT, name=node.name, origin=node.unasked_origin
+        )
         graph.insert_before(node, twin)
         twin.take_outputs(node)
         graph.remove(node)

@@ -40,10 +40,10 @@ def transpose_fill(graph: Graph) -> None:
         maker = None if source is None else source.producer
         if order is None or order.storage is None or maker is None or maker.dialect != _DIALECT or maker.word != _FILL:
             continue
-        told = maker.operands[0].storage
-        if told is None:
+        storage = maker.operands[0].storage
+        if storage is None:
             continue
-        shape = storage_of(told.numpy()[order.storage.numpy().reshape(-1)])
+        shape = storage_of(storage.numpy()[order.storage.numpy().reshape(-1)])
         value = graph.add_constant(graph.fresh(maker.operands[0].name), TensorFact.of(shape), shape)
         twin = Node(maker.word, [value, maker.operands[1]], [], dialect=_DIALECT, origin=maker.unasked_origin)
         graph.insert_before(node, twin)
@@ -72,11 +72,11 @@ def turn_stored(graph: Graph) -> None:
         array = kept(np.ascontiguousarray(stored.numpy().transpose(perm)), stored.dtype)
         value = graph.add_constant(graph.fresh(maker.operands[0].name), TensorFact.of(array), array)
         twin = Node(maker.word, [value], [], dict(maker.attributes), dialect=_DIALECT, origin=maker.unasked_origin)
-        told = _entry(maker)
-        if told is not None:
-            dtype, axis, scales, zeros = told
-            turned = (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros)
-            twin.set_attribute("quantized", cast("Any", (turned,)))
+        quantization = _entry(maker)
+        if quantization is not None:
+            dtype, axis, scales, zeros = quantization
+            transposed = (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros)
+            twin.set_attribute("quantized", cast("Any", (transposed,)))
         graph.insert_before(node, twin)
         twin.take_outputs(node)
         graph.remove(node)
@@ -143,8 +143,8 @@ def _is_stored(node: Node) -> bool:
 
 
 def _entry(node: Node) -> Quantization | None:
-    told = node.attributes.get("quantized")
-    return cast("Any", told)[0] if isinstance(told, tuple) and told else None
+    entries = node.attributes.get("quantized")
+    return cast("Any", entries)[0] if isinstance(entries, tuple) and entries else None
 
 
 def _dtype(value: Value) -> DType | None:

@@ -26,8 +26,8 @@ def fuse_gelus(graph: Graph) -> None:
         if found is None:
             continue
         x, approximate = found
-        told: dict[str, Attribute] = {} if approximate is None else {"approximate": approximate}
-        twin = Node("Gelu", [x], [], told, name=node.name, origin=node.unasked_origin)
+        attributes: dict[str, Attribute] = {} if approximate is None else {"approximate": approximate}
+        twin = Node("Gelu", [x], [], attributes, name=node.name, origin=node.unasked_origin)
         graph.insert_before(node, twin)
         twin.take_outputs(node)
         graph.remove(node)

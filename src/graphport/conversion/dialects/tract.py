@@ -130,8 +130,8 @@ def _scanned_again(scan: Node, place: int) -> Value:
     body, count = cast("Graph", scan.attributes["body"]), cast("int", scan.attributes["num_scan_inputs"])
     index, entry = place - (len(scan.inputs) - count), body.inputs[place]
     for name in ("scan_input_axes", "scan_input_directions"):
-        told = cast("tuple[int, ...]", scan.attributes.get(name) or (0,) * count)
-        scan.set_attribute(name, (*told, told[index]))
+        numbers = cast("tuple[int, ...]", scan.attributes.get(name) or (0,) * count)
+        scan.set_attribute(name, (*numbers, numbers[index]))
     scan.set_attribute("num_scan_inputs", count + 1)
     scan.inputs = [*scan.inputs, scan.operands[place]]
     return body.add_input(body.fresh(entry.name), entry.fact)

@@ -92,8 +92,8 @@ def masked(graph: Graph, wanted: Mapping[str, str], path: str) -> tuple[Graph, d
 
 
 def _forbid(node: Node, mask: int) -> None:
-    told = node.attributes.get(_MASK, 0)
-    node.attributes[_MASK] = mask | (told if isinstance(told, int) else 0)
+    bits = node.attributes.get(_MASK, 0)
+    node.attributes[_MASK] = mask | (bits if isinstance(bits, int) else 0)
 
 
 def _whole(graph: Graph, node: Node, value: Value, mask: int) -> Value:

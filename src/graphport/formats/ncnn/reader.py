@@ -205,10 +205,12 @@ class _Reader:
         """The shape of an input, if its layer has it: width, height, channels, and depth."""
         width, height, channels, depth = (layers.integer(layer.parameters, key) for key in (0, 1, 2, 11))
         shape: list[Dim] = [n for n in (channels, depth, height, width) if n > 0]
-        told = [(name, key) for name, key in (("c", 2), ("d", 11), ("h", 1), ("w", 0)) if str(key) in layer.parameters]
-        if shape and len(told) > len(shape):
+        extents = [
+            (name, key) for name, key in (("c", 2), ("d", 11), ("h", 1), ("w", 0)) if str(key) in layer.parameters
+        ]
+        if shape and len(extents) > len(shape):
             # Lengths of 0 among others are open.
-            lengths = [(name, layers.integer(layer.parameters, key)) for name, key in told]
+            lengths = [(name, layers.integer(layer.parameters, key)) for name, key in extents]
             shape = [n if n > 0 else Symbol(f"{value.name}.{name}", 1) for name, n in lengths]
         if not shape:
             return value.fact if value.fact != UNKNOWN else TensorFact(DType.FLOAT32, None)

@@ -175,8 +175,8 @@ class _Writer:
             # A shape that was given since then is worth a word.
             lengths = [] if _SHAPES & layer.texts.keys() else _lengths(value)
             return self._row("Input", layer.name, [], [blob], [*lengths, *layer.texts.values()])
-        told = [f"{key}={number}" for key, number in stated(value).items()]
-        return self._row("Input", blob, [], [blob], [*_lengths(value), *told])
+        parameters = [f"{key}={number}" for key, number in stated(value).items()]
+        return self._row("Input", blob, [], [blob], [*_lengths(value), *parameters])
 
     def _node(self, node: Node) -> str:
         if node.dialect != DIALECT:
@@ -277,8 +277,8 @@ def _place(owner: Node | Value) -> int:
         return layer.start
     origin = owner.unasked_origin
     if isinstance(origin, tuple):
-        places, index = origin
-        return places.start(index) if isinstance(places, Spans) else -1
+        locations, index = origin
+        return locations.start(index) if isinstance(locations, Spans) else -1
     return -1 if origin is None or origin.start is None else origin.start
 
 

@@ -56,12 +56,12 @@ class Binder:
 
     def _plan(self, declaration: Declaration, names: tuple[str | None, ...]) -> Plan | None:
         formals = declaration.formals
-        places = tuple([None if name is None else declaration.index(name) for name in names])
-        if len(names) > len(formals) or places.count(None) > names.count(None):
+        positions = tuple([None if name is None else declaration.index(name) for name in names])
+        if len(names) > len(formals) or positions.count(None) > names.count(None):
             return None
         # Standard operations are the same ones for every document.
         plan = _standard_plan if declaration.is_standard else _plan
-        return plan(declaration, places, is_lenient=self._is_lenient(declaration))
+        return plan(declaration, positions, is_lenient=self._is_lenient(declaration))
 
     def _is_lenient(self, declaration: Declaration) -> bool:
         # The provisional text's own example passes an attribute by position to a fragment that has nothing else.

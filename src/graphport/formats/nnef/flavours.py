@@ -37,8 +37,8 @@ def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[D
         DiagnosticError: NNEF0774 where it is to be for both, and tract does not take it.
     """
     if edition is Edition.FINAL:
-        graph, told_of = as_reals(graph)
-        findings += told_of
+        graph, notes = as_reals(graph)
+        findings += notes
     if flavour == "khronos" or edition is Edition.PROVISIONAL:
         return portable(graph, edition, COSTLY), False
     # Codes are a quarter of the size: only who asks for both readers gets numbers in their place.

@@ -162,17 +162,17 @@ def _slice(m: Maker) -> Sequence[Value] | None:
     is_late = m.is_shared and x.producer is not None and any(step > 1 for step in steps)
     if shape is None or (all(step > 0 for step in steps) and not is_late):
         return None
-    places: list[tuple[int, int, range]] = []
+    positions: list[tuple[int, int, range]] = []
     if open_dims({"ends": (m.numbers("begin"), m.numbers("end"))}):
         return None
     for axis, begin, end, step in zip(m.numbers("axes"), m.numbers("begin"), m.numbers("end"), steps, strict=True):
         extent = shape[axis]
         if not isinstance(extent, int):
             return None
-        places.append((axis, extent, _slice_indices(extent, begin, end, step)))
-    if any(not taken or (taken.step < 0 and len(taken) > _MOST_PIECES) for _, _, taken in places):
+        positions.append((axis, extent, _slice_indices(extent, begin, end, step)))
+    if any(not taken or (taken.step < 0 and len(taken) > _MOST_PIECES) for _, _, taken in positions):
         return None
-    for axis, extent, taken in places:
+    for axis, extent, taken in positions:
         x = _strided(m, x, axis, extent, taken) if is_late and taken.step > 1 else _taken(m, x, axis, taken)
     return [x]
 
@@ -266,12 +266,12 @@ def _gather(m: Maker) -> Sequence[Value] | None:
         return None if taken is None else [taken]
     if not 0 < storage.count <= _MOST_PLACES or not isinstance(extent, int):
         return None
-    places = storage.numpy().reshape(-1).astype(np.int64)
-    ranges = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
-    if places.min() < 0 or places.max() >= extent or len(ranges) > _MOST_PIECES:
+    positions = storage.numpy().reshape(-1).astype(np.int64)
+    ranges = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    if positions.min() < 0 or positions.max() >= extent or len(ranges) > _MOST_PIECES:
         return None
     free = TensorFact(m.dtype(), None)
-    bounds = [(int(places[0]), int(places[-1]) + 1) for places in ranges]
+    bounds = [(int(positions[0]), int(positions[-1]) + 1) for positions in ranges]
     parts = [
         m.emit("slice", m.x, fact=free, axes=(axis,), begin=(first,), end=(last,), stride=()) for first, last in bounds
     ]
@@ -347,13 +347,13 @@ def _multilinear_upsample(m: Maker) -> Sequence[Value] | None:
 
 def _interpolation(extent: int, factor: int, method: str) -> Any:
     """A row for each entry of the result, a column for each that it is made of."""
-    places = np.arange(extent * factor, dtype=np.float64)
+    coordinates = np.arange(extent * factor, dtype=np.float64)
     if method == "aligned":
-        places *= (extent - 1) / max(extent * factor - 1, 1)
+        coordinates *= (extent - 1) / max(extent * factor - 1, 1)
     else:
-        places = (places + 0.5) / factor - 0.5 if method == "symmetric" else places / factor
-    places = np.clip(places, 0, extent - 1)
-    return np.maximum(1 - np.abs(places[:, None] - np.arange(extent)), 0).astype(np.float32)
+        coordinates = (coordinates + 0.5) / factor - 0.5 if method == "symmetric" else coordinates / factor
+    coordinates = np.clip(coordinates, 0, extent - 1)
+    return np.maximum(1 - np.abs(coordinates[:, None] - np.arange(extent)), 0).astype(np.float32)
 
 
 def _deconv(m: Maker) -> Sequence[Value] | None:
@@ -400,22 +400,22 @@ def _deconv(m: Maker) -> Sequence[Value] | None:
         if (begin, end) != (0, extent):
             x = m.emit("slice", x, fact=free, axes=(axis + 2,), begin=(begin,), end=(end,), stride=())
     groups = int(m.number("groups")) or weights[0]
-    turned = _flipped(m, given, weights, groups)
+    flipped = _flipped(m, given, weights, groups)
     padding = tuple((max(front, 0), max(behind, 0)) for front, behind in grown)
     stated: dict[str, Any] = {"border": "constant", "padding": padding, "stride": (), "groups": groups}
-    return [m.emit("conv", x, turned, *m.node.operands[2:], dilation=tuple(dilation), **stated)]
+    return [m.emit("conv", x, flipped, *m.node.operands[2:], dilation=tuple(dilation), **stated)]
 
 
 def _flipped(m: Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
     """A filter back to front, channels of the result first, group by group."""
-    apart = (groups, shape[0] // groups, *shape[1:])
+    split = (groups, shape[0] // groups, *shape[1:])
     whole = (groups * shape[1], shape[0] // groups, *shape[2:])
-    order = (0, 2, 1, *range(3, len(apart)))
+    order = (0, 2, 1, *range(3, len(split)))
     if filter_.storage is not None and filter_.is_constant:
-        array = filter_.storage.numpy().reshape(apart).transpose(order).reshape(whole)
+        array = filter_.storage.numpy().reshape(split).transpose(order).reshape(whole)
         return m.tensor(np.flip(array, axis=tuple(range(2, len(shape)))))
     free = TensorFact(m.dtype(), None)
-    y = m.emit("reshape", filter_, fact=free, shape=apart, axis_start=0, axis_count=-1)
+    y = m.emit("reshape", filter_, fact=free, shape=split, axis_start=0, axis_count=-1)
     y = m.emit("transpose", y, fact=free, axes=order)
     y = m.emit("reshape", y, fact=free, shape=whole, axis_start=0, axis_count=-1)
     for axis, extent in enumerate(shape[2:], 2):

@@ -163,14 +163,14 @@ def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
 def _stated(node: Node, declaration: Declaration, page: Page) -> tuple[list[Value | None] | None, dict[str, Attribute]]:
     """The operands and attributes of the operator; no operands where the fragment is not of our making."""
     signature = page.signature
-    places = {_name(operand.name): place for place, operand in enumerate(signature.operands)}
+    positions = {_name(operand.name): place for place, operand in enumerate(signature.operands)}
     keywords = {_name(name): name for name in signature.keywords}
     operands: list[Value | None] = []
     left = list(node.operands)
     for formal in declaration.formals:
         if not formal.takes_tensors:
             continue
-        place = places.get(formal.name)
+        place = positions.get(formal.name)
         if place is None or place < len(operands):
             return None, {}
         operands += [None] * (place - len(operands))

@@ -121,9 +121,9 @@ def _first_place(m: Maker, node: Node) -> Value | None:
         return None
     reduced, compared = _PLACES[node.word]
     extreme = m.emit(reduced, x, fact=_REAL, axes=axes)
-    places = np.arange(extent, dtype=np.float32).reshape([extent if at == axes[0] else 1 for at in range(len(shape))])
+    indices = np.arange(extent, dtype=np.float32).reshape([extent if at == axes[0] else 1 for at in range(len(shape))])
     is_extreme = m.emit(compared, x, extreme, fact=_BOOL)
-    chosen = m.emit("select", is_extreme, m.tensor(places), float(extent), fact=_REAL)
+    chosen = m.emit("select", is_extreme, m.tensor(indices), float(extent), fact=_REAL)
     return m.emit("min_reduce", chosen, fact=_REAL, axes=axes)
 
 
@@ -133,8 +133,8 @@ def chosen(m: Maker, axis: int) -> Value | None:
     Before  y = gather(x, i)
     After   y = sum_reduce(select(eq(r, [0, 1, 2, …]), x, 0.0), axes = [1])                   r is i as real numbers
     """
-    data, places = m.node.operands[0], m.node.operands[1]
-    shape, taken = _static(data), _static(places)
+    data, indices = m.node.operands[0], m.node.operands[1]
+    shape, taken = _static(data), _static(indices)
     dtype = m.dtype()
     if shape is None or taken is None or dtype is None or not dtype.is_floating:
         return None
@@ -146,7 +146,7 @@ def chosen(m: Maker, axis: int) -> Value | None:
     takes_rows = count * extent * rest > _MOST_CHOSEN
     if takes_rows and (count * extent > _MOST_ROWS or not _is_finite(data)):
         return None
-    twin = real_twin(m, places)
+    twin = real_twin(m, indices)
     if twin is None:
         return None
     row = m.emit("reshape", twin, fact=_REAL, shape=(count, 1), axis_start=0, axis_count=-1)

@@ -116,9 +116,9 @@ def write(
             writer = Verbatim(graph, original, document.source, path)
             write_container(path, writer.files())
             return {}
-    is_shared, told = False, [] if findings is None else findings
+    is_shared, collected = False, [] if findings is None else findings
     if strict and (flavour == "both" or not is_still):
-        graph, is_shared = flavours.worded(graph, wanted or Edition.FINAL, flavour, told)
+        graph, is_shared = flavours.worded(graph, wanted or Edition.FINAL, flavour, collected)
     primitives = Primitives() if allow_fragments else None
     writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict, is_shared=is_shared)
     files = writer.files()

@@ -217,11 +217,11 @@ class GraphBuilder:
         known, bodies = statements.known, self.bodies(scope)
         protos = protos[:]  # one object in Python for each, instead of a new one whenever it is walked over
         names = NodeNames.of(protos)
-        places = NodeLocations(self._findings.source, scope.place, names.nodes)
+        locations = NodeLocations(self._findings.source, scope.place, names.nodes)
         # Names first: a node may read what a later one computes, which is set right afterwards.
         results = self._results(names, scope)
         for index, key in enumerate(names.keys(protos)):
-            statement = known.get(key) or statements.read(protos[index], key, bodies, places, index)
+            statement = known.get(key) or statements.read(protos[index], key, bodies, locations, index)
             operator, attributes, notes = statement
             read, outputs = names.inputs[index], results[index]
             # What is made takes the place of what it is made of.
@@ -229,12 +229,12 @@ class GraphBuilder:
             inputs: list[Value | None] = list(map(find, read))
             for value in inputs:
                 if value is None or (value.producer is None and value.graph is None):
-                    inputs = [self._found(name, scope, places, index) for name in read]
+                    inputs = [self._found(name, scope, locations, index) for name in read]
                     break
             if operator.has_open_end and outputs and outputs[-1] is None:
-                place = places.text(index)
+                place = locations.text(index)
                 outputs = [value or Value(f"{place}.output[{i}]") for i, value in enumerate(outputs)]
-            origin = places, index
+            origin = locations, index
             noted: dict[str, object] | None = None if notes is None else {KEY: notes}
             name = names.nodes[index] if names.is_plain else text(names.nodes[index])
             if type(attributes) is PlainAttributes and None not in outputs and (not inputs or inputs[-1] is not None):

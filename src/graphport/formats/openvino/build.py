@@ -148,12 +148,14 @@ class Networks:
             if operators.operator(type, version) is None:
                 message = f"{version[:60]!r} is no operation set that has {type}"
                 self._findings.warning("OV0201", message, layer, "say opset1")
-        inputs, operands, places, outputs = self._ports.ports(layer)
+        inputs, operands, positions, outputs = self._ports.ports(layer)
         if kind == "Result":
-            operands, places, outputs = operands or (None,), {}, ()
+            operands, positions, outputs = operands or (None,), {}, ()
         stated = _NOTHING_STATED if kind else self._attributes(layer, type, version)
         has_bodies = any(child.tag in subgraphs.BODIES for child in layer.children)
-        return _Form(kind, stated, inputs, operands, places, outputs, has_bodies, None if kind else _fact_of(outputs))
+        return _Form(
+            kind, stated, inputs, operands, positions, outputs, has_bodies, None if kind else _fact_of(outputs)
+        )
 
     def _attributes(self, layer: Element, type: str, version: str) -> Stated:
         element = layer.child("data")

@@ -93,8 +93,8 @@ class Constants:
         """Take note of how constants of one element type and shape are read."""
         if type(storage) is FileStorage and len(self._kinds) < _MOST_KINDS:
             dtype, shape = storage.dtype, storage.shape
-            told = None if tells_numbers(dtype, shape) else fact
-            self._kinds[stated["element_type"], stated["shape"]] = _Kind(dtype, shape, storage.nbytes, told)
+            known = None if tells_numbers(dtype, shape) else fact
+            self._kinds[stated["element_type"], stated["shape"]] = _Kind(dtype, shape, storage.nbytes, known)
 
     def _storage(self, layer: Element, stated: Mapping[str, str]) -> Storage | None:
         if not stated.keys() >= _NEEDED_SET:

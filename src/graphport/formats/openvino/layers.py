@@ -269,16 +269,16 @@ class _Network:
         chosen = unique(name or type, self._names)
         self._names.add(chosen)
         layer = Element("layer", {"id": number, "name": chosen, "type": type, "version": version})
-        says_names = type != "Const" and self._version != "10"
-        names = [_joined(value) for value in results if value is not None] if says_names else []
+        has_names = type != "Const" and self._version != "10"
+        names = [_joined(value) for value in results if value is not None] if has_names else []
         # No two constants are alike, as each stands at a place of its own.
         if type == "Const" or not is_shared or not all(map(PLAIN.fullmatch, names)):
-            layer.children = self._contents(data, operands, results, has_names=says_names)
+            layer.children = self._contents(data, operands, results, has_names=has_names)
             return layer
-        key = tuple(data.items()), tuple(map(_claim, operands)), tuple(map(_claim, results)), says_names
+        key = tuple(data.items()), tuple(map(_claim, operands)), tuple(map(_claim, results)), has_names
         known = self._inside.get(key)
         if known is None:
-            known = self._inside[key] = self._contents(data, operands, results, has_names=says_names)
+            known = self._inside[key] = self._contents(data, operands, results, has_names=has_names)
         else:
             layer.names = names
         layer.children = known

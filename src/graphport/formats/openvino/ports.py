@@ -82,31 +82,31 @@ class PortReader:
 
     def _read(self, layer: Element) -> Ports:
         inputs, operands = dict[str, int](), tuple[Claim | None, ...]()
-        places, outputs = dict[str, int](), tuple[Output, ...]()
+        positions, outputs = dict[str, int](), tuple[Output, ...]()
         for child in layer.children:
             if child.tag == "input":
                 found, claims = self._numbered(layer, child)
                 inputs = {**inputs, **{port: len(operands) + place for port, place in found.items()}}
                 operands += claims
             elif child.tag == "output":
-                places, outputs = self._stated(layer, child)
-        return Ports(inputs, operands, places, outputs)
+                positions, outputs = self._stated(layer, child)
+        return Ports(inputs, operands, positions, outputs)
 
     def _numbered(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Claim | None, ...]]:
         found = self._inputs.get(element)
         if found is None:
-            places = {self._number(layer, port): place for place, port in enumerate(element.children)}
-            found = self._inputs[element] = places, tuple(self._operand(layer, port) for port in element.children)
+            positions = {self._number(layer, port): place for place, port in enumerate(element.children)}
+            found = self._inputs[element] = positions, tuple(self._operand(layer, port) for port in element.children)
         return found
 
     def _stated(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Output, ...]]:
         found = self._outputs.get(element)
         if found is None:
-            places = {self._number(layer, port): place for place, port in enumerate(element.children)}
+            positions = {self._number(layer, port): place for place, port in enumerate(element.children)}
             named = [port for port in element.children if self._names_tensors and "names" in port.attributes]
             order = {port: place for place, port in enumerate(named)}
             outputs = tuple(self._output(layer, port, order.get(port, -1)) for port in element.children)
-            found = self._outputs[element] = places, outputs
+            found = self._outputs[element] = positions, outputs
         return found
 
     def _number(self, layer: Element, port: Element) -> str:

@@ -78,7 +78,7 @@ def _dim_text(dim: Dim, least: int) -> str:
     if not isinstance(dim, Symbolic):
         return str(dim)
     lower, upper = bounds(dim) if len(symbols(dim)) == 1 else (0, None)
-    is_said = lower is not None and lower > least
+    is_stated = lower is not None and lower > least
     if upper is not None:
-        return f"{lower}..{upper}" if is_said else f"..{upper}"
-    return f"{lower}.." if is_said else "?"
+        return f"{lower}..{upper}" if is_stated else f"..{upper}"
+    return f"{lower}.." if is_stated else "?"

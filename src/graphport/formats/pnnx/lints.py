@@ -94,8 +94,8 @@ def declared_shape(
     before, after = _numbers(given[0].shape), _numbers(results[0].shape)
     if before is None or not after or len(after) == len(stated) or prod(before) != prod(after):
         return None, None
-    told = ",".join(map(str, after))
-    message = f"the shape ({','.join(map(str, stated))}) is of another rank than the result, declared as ({told})"
+    declared = ",".join(map(str, after))
+    message = f"the shape ({','.join(map(str, stated))}) is of another rank than the result, declared as ({declared})"
     return after, Diagnostic("PNNX0205", message, place(), "it is read as declared", Severity.WARNING)
 
 

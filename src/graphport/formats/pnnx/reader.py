@@ -182,11 +182,11 @@ class _Reader:
         operands = cast("list[Value]", given)
         if form.dtypes is not None and (fact.dtype, *map(_dtype, operands)) not in form.dtypes:
             return False
-        places, line = self.places, index * Spans.LONGEST
-        value = Value(result, fact, origin=(places, line + first - 1), notes=self._shapes[shape])
+        spans, line = self.places, index * Spans.LONGEST
+        value = Value(result, fact, origin=(spans, line + first - 1), notes=self._shapes[shape])
         known[result] = value
         self.made.append_new(
-            form.word, operands, [value], form.attributes, DIALECT, words[1], (places, line), form.notes
+            form.word, operands, [value], form.attributes, DIALECT, words[1], (spans, line), form.notes
         )
         return True
 
@@ -194,8 +194,8 @@ class _Reader:
         operands = [self._operand(place, line) for place in range(4, line.first_result)]
         count = len(self.findings.found) + self.findings.left_out
         entries = self._entries(line)
-        places = range(line.first_result, line.first_entry)
-        results = [value for place in places if (value := self._result(index, place, line, entries)) is not None]
+        indices = range(line.first_result, line.first_entry)
+        results = [value for place in indices if (value := self._result(index, place, line, entries)) is not None]
         if any(value is None for value in operands) or len(results) < line.given:
             return
         given = [value for value in operands if value is not None]

@@ -328,8 +328,8 @@ def _place(owner: Node | Value) -> int:
         return -1 if line is None else line.start
     origin = owner.unasked_origin
     if isinstance(origin, tuple):
-        places, index = origin
-        return places.start(index) if isinstance(places, Spans) else -1
+        locations, index = origin
+        return locations.start(index) if isinstance(locations, Spans) else -1
     return -1 if origin is None or origin.start is None else origin.start
 
 

@@ -41,14 +41,14 @@ def _paths(spec: Any, path: tuple[str, ...], named: dict[str, Any]) -> Iterator[
 
 
 def _keys(kind: str, context: Any, count: int, named: dict[str, Any]) -> list[str]:
-    places = [str(index) for index in range(count)]
+    names = [str(index) for index in range(count)]
     found: Any = json.loads(context) if isinstance(context, str) else context
     # A named tuple has its fields elsewhere; a defaultdict its factory beside its keys; others what they like.
     for candidate in (named.get(kind), found, *(cast("list[Any]", found) if isinstance(found, list) else ())):
         keys = cast("list[Any]", candidate) if isinstance(candidate, list) else []
         if len(keys) == count and all(isinstance(key, str) for key in keys):
             return [str(key) for key in keys]
-    return places
+    return names
 
 
 def name_of(path: tuple[str, ...]) -> str | None:

@@ -50,22 +50,22 @@ class Kernel(NamedTuple):
 def kernels(graph: Graph) -> list[Kernel]:
     """The operators of a raw graph, most frequent first; bodies count once."""
     found = Counter((node.word, _version(node), _taken(node)) for inner in walk(graph) for node in inner)
-    return [Kernel(*told[:2], count, told[2]) for told, count in found.most_common()]
+    return [Kernel(*row[:2], count, row[2]) for row, count in found.most_common()]
 
 
 @cache
 def _rows() -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for line in _ROWS.replace("\n    ", " ").strip().split("\n"):
-        told, _, words = line.partition(":")
-        kind, _, share = told.partition(" ")
+        version, _, words = line.partition(":")
+        kind, _, share = version.partition(" ")
         found |= {(word, kind): share or "yes" for word in words.split()}
     return found
 
 
 def _version(node: Node) -> int:
-    told = node.notes.get(VERSION) if node.has_notes else None
-    return told if isinstance(told, int) else 1
+    version = node.notes.get(VERSION) if node.has_notes else None
+    return version if isinstance(version, int) else 1
 
 
 def _taken(node: Node) -> str:

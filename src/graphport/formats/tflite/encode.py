@@ -60,14 +60,14 @@ class Encoder:
         struct.pack_into("<I4s", self._bytes, 0, 0, IDENTIFIER)
         self._point(0, self._table(*root))
         at = len(self._bytes)
-        places: list[tuple[int, Data]] = []
+        offsets: list[tuple[int, Data]] = []
         for field, data in self._late:
             start = at + (-(at + 4)) % _ALIGNED
             if start + 4 + data.length > _MOST:
                 message = f"the weights reach beyond byte {_MOST}"
                 raise OverflowError(message)
             self._point(field, start)
-            places.append((start, data))
+            offsets.append((start, data))
             at = start + 4 + data.length
         behind: list[tuple[int, Data]] = []
         for field, data in self._apart:
@@ -77,7 +77,7 @@ class Encoder:
             at += data.length
         file.write(self._bytes)
         position = len(self._bytes)
-        for start, data in places:
+        for start, data in offsets:
             file.write(b"\0" * (start - position) + struct.pack("<I", data.length))
             file.writelines(data.pieces())
             position = start + 4 + data.length

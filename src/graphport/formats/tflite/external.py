@@ -33,18 +33,23 @@ class External:
     def storage(self, tensor: Record, dtype: DType | None, shape: Sequence[int], place: str) -> Storage | None:
         """The numbers of a tensor; `None` after findings."""
         number = tensor["external_buffer"]
-        told = self._buffers.get(number)
-        if told is None or not 0 <= told["group"] < len(self._groups):
+        location = self._buffers.get(number)
+        if location is None or not 0 <= location["group"] < len(self._groups):
             self._findings.error("TFL0107", f"there is no external buffer {number}, or no group of it", place)
             return None
-        if dtype is None or dtype is DType.STRING or tensor["sparsity"] is not None or told["packing"] not in _UNPACKED:
-            packing = told["packing"] or "sparse or text"
+        if (
+            dtype is None
+            or dtype is DType.STRING
+            or tensor["sparsity"] is not None
+            or location["packing"] not in _UNPACKED
+        ):
+            packing = location["packing"] or "sparse or text"
             self._findings.error("TFL0107", f"the external buffer {number} is {packing}", place, "put it into the file")
             return None
-        file = self._file(told["group"], place)
+        file = self._file(location["group"], place)
         if file is None:
             return None
-        start, length = told["offset"], told["length"]
+        start, length = location["offset"], location["length"]
         storage = FileStorage(file, 0, dtype, tuple(shape))
         if start + length > file.size or storage.nbytes > length:
             message = f"{storage.nbytes} bytes are wanted of bytes {start} to {start + length} of {file.size}"

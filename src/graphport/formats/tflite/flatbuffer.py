@@ -114,10 +114,10 @@ class FlatBuffer:
         self._spend(count * width)
         if field.kind in SIZES:
             return np.frombuffer(self._bytes(start, count * width), np.dtype(field.kind).newbyteorder("<"))
-        places = [self._follow(start + 4 * index) for index in range(count)]
+        offsets = [self._follow(start + 4 * index) for index in range(count)]
         if field.kind == "s":
-            return [self._text(place) for place in places]
-        return [self.record(field.target, place, depth + 1) for place in places]
+            return [self._text(place) for place in offsets]
+        return [self.record(field.target, place, depth + 1) for place in offsets]
 
     def _text(self, at: int) -> str:
         count = self._number("I", at)

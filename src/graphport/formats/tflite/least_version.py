@@ -94,8 +94,8 @@ _TYPES = frozenset(map(str, DType))
 def _rows() -> dict[str, tuple[tuple[int, tuple[str, ...]], ...]]:
     found: dict[str, tuple[tuple[int, tuple[str, ...]], ...]] = {}
     for line in _ROWS.replace("\n    ", " ").strip().split("\n"):
-        words, _, told = line.partition(": ")
-        rows = [row.split() for row in told.split(";")]
+        words, _, rules = line.partition(": ")
+        rows = [row.split() for row in rules.split(";")]
         found |= dict.fromkeys(words.split(), tuple((int(row[0]), tuple(row[1:])) for row in rows))
     return found
 
@@ -107,10 +107,10 @@ def version_of(node: Node) -> int:
 
 
 def _holds(node: Node, claim: str) -> bool:
-    place, colon, told = claim.rpartition(":")
-    if colon or told in _TYPES:
+    place, colon, wanted = claim.rpartition(":")
+    if colon or wanted in _TYPES:
         dtype = _dtype(node.output if place == "out" else node.operand(int(place or 0)))
-        return dtype is not None and str(dtype) == told
+        return dtype is not None and str(dtype) == wanted
     name, sign, limit = claim.partition(">") if ">" in claim else claim.partition("<")
     if not sign:
         return _CLAIMS[claim](node) if claim in _CLAIMS else bool(node.attributes.get(claim))
@@ -128,16 +128,16 @@ def _is_spread(node: Node) -> bool:
 
 
 def _has_axis(node: Node) -> bool:
-    told = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
-    return any(each is not None and each[1] != -1 for each in told)
+    quantizations = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
+    return any(each is not None and each[1] != -1 for each in quantizations)
 
 
 def _is_amplified(node: Node) -> bool:
     """Whether a step of the product is larger than one of the result."""
-    told = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
-    if len(told) != 3 or None in told:
+    quantizations = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
+    if len(quantizations) != 3 or None in quantizations:
         return False
-    x, y, z = (each[2][0] for each in told)
+    x, y, z = (each[2][0] for each in quantizations)
     return x * y / z >= 1
 
 
@@ -158,8 +158,8 @@ _CLAIMS: dict[str, Callable[[Node], bool]] = {
 
 
 def _entries(node: Node, name: str) -> tuple[Any, ...]:
-    told = node.attributes.get(name)
-    return cast("tuple[Any, ...]", told) if isinstance(told, tuple) else ()
+    entries = node.attributes.get(name)
+    return cast("tuple[Any, ...]", entries) if isinstance(entries, tuple) else ()
 
 
 def _shape(value: Value | None) -> tuple[object, ...]:

@@ -35,8 +35,8 @@ _MOST_NESTED = 32
 def versions(graph: Graph) -> dict[str, str]:
     """The least runtime that a file says it needs."""
     metadata = graph.notes.get(METADATA) if graph.has_notes else None
-    told = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
-    text = told.get(LEAST_RELEASE, b"").rstrip(b"\0").decode("ascii", "replace")
+    records = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
+    text = records.get(LEAST_RELEASE, b"").rstrip(b"\0").decode("ascii", "replace")
     return {"min_runtime": text} if text else {}
 
 
@@ -337,12 +337,12 @@ class _Subgraph:
         operands = [None if i == -1 else self._read(i, place) for i in given]
         quantized = [None if i == -1 else self._quantization(i) for i in given]
         changed = [i for i in dict.fromkeys(given) if i in self.states]
-        results, told, types = self._results(record, place)
+        results, result_quantized, types = self._results(record, place)
         results += [self._next(index) for index in changed]
         if any(quantized):
             attributes["quantized"] = tuple(quantized)
-        if any(told):
-            attributes["quantized_results"] = tuple(told)
+        if any(result_quantized):
+            attributes["quantized_results"] = tuple(result_quantized)
         attributes["types"] = types
         if changed:
             first_at = {index: at for at, index in reversed(list(enumerate(given)))}
@@ -358,11 +358,11 @@ class _Subgraph:
 
     def _results(self, record: Record, place: str) -> tuple[list[Value | None], list[Any], tuple[DType | None, ...]]:
         results: list[Value | None] = []
-        told: list[Any] = []
+        quantized: list[Any] = []
         types: list[DType | None] = []
         for index in _indices(record["outputs"]):
             tensor = None if index == -1 else self._tensor(index, place)
-            told.append(None if tensor is None else tensor.quantization)
+            quantized.append(None if tensor is None else tensor.quantization)
             types.append(None if tensor is None else tensor.dtype)
             if tensor is None:
                 results.append(None)
@@ -377,7 +377,7 @@ class _Subgraph:
                 results.append(None)
                 continue
             results.append(self._value(index, tensor))
-        return results, told, tuple(types)
+        return results, quantized, tuple(types)
 
     def _next(self, index: int) -> Value:
         """What a variable holds behind an operator that reads it."""
@@ -397,8 +397,8 @@ class _Subgraph:
             return attributes
         if wanted:
             for field in schema.TABLES[wanted]:
-                told = _default_of(field) if options is None else options[field.name]
-                self._attribute(attributes, field.name, told, place)
+                option = _default_of(field) if options is None else options[field.name]
+                self._attribute(attributes, field.name, option, place)
         if code.builtin is None:
             attributes["custom_options"] = self._custom(record, place)
         intermediates = self._intermediates(record, place)

@@ -111,9 +111,9 @@ def _releases() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     releases: tuple[str, ...] = ()
     for token_line in _ROWS.split("\n"):
-        told, colon, words = token_line.rpartition(":")
+        release, colon, words = token_line.rpartition(":")
         if colon:
-            releases = tuple(told.split())
+            releases = tuple(release.split())
         found |= dict.fromkeys(words.split(), releases)
     return found
 

@@ -46,7 +46,7 @@ def _factors(node: Node) -> list[float]:
     """By what integers of operands are steps of the result."""
     step = np.float32(cast("Any", node.attributes["quantized_results"])[0][2][0])
     entries = cast("Any", node.attributes.get("quantized")) or ()
-    return [float(np.float32(told[2][0]) / step) for told in entries if told is not None]
+    return [float(np.float32(quantization[2][0]) / step) for quantization in entries if quantization is not None]
 
 
 def _may_tie(factors: list[float]) -> bool:

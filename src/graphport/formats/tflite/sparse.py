@@ -30,7 +30,7 @@ def dense(
     """
     order, levels = _order(sparsity, shape)
     sizes = _sizes(sparsity, order, shape)
-    places = np.zeros((1, len(order)), np.int64)
+    positions = np.zeros((1, len(order)), np.int64)
     groups = np.zeros(1, np.int64)
     for level, axis in enumerate(order):
         record = levels[level]
@@ -43,16 +43,16 @@ def dense(
             origin = np.repeat(np.arange(groups.size), sizes[axis])
             indices = np.tile(np.arange(sizes[axis]), groups.size)
             groups = groups[origin] * sizes[axis] + indices
-        places = places[origin]
-        places[:, axis] = indices
-    if len(places) != values.size:
-        message = f"it has {values.size} values at {len(places)} places"
+        positions = positions[origin]
+        positions[:, axis] = indices
+    if len(positions) != values.size:
+        message = f"it has {values.size} values at {len(positions)} places"
         raise CorruptFileError(message)
     rank = len(shape)
     block_map = [int(axis) for axis in _numbers(buffer, sparsity["block_map"])]
-    at = places[:, :rank].copy()
+    at = positions[:, :rank].copy()
     for block, axis in enumerate(block_map):
-        at[:, axis] = at[:, axis] * sizes[rank + block] + places[:, rank + block]
+        at[:, axis] = at[:, axis] * sizes[rank + block] + positions[:, rank + block]
     result = np.zeros(tuple(shape), values.dtype)
     if len(at):
         result[tuple(at.T)] = values

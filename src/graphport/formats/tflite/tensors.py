@@ -172,25 +172,25 @@ class Tensors:
     def _quantization(
         self, record: Record, dtype: DType | None, shape: tuple[int, ...], place: str
     ) -> Quantization | None:
-        told = record["quantization"]
-        if told is None or dtype is None or not dtype.is_integer:
+        stated = record["quantization"]
+        if stated is None or dtype is None or not dtype.is_integer:
             return None
-        if told["details"] is not None:
-            message = f"it is quantized by {told['details'].table}"
+        if stated["details"] is not None:
+            message = f"it is quantized by {stated['details'].table}"
             self._findings.error("TFL0108", message, place, "one scale a tensor or a slice of an axis is read")
             return None
-        if told["scale"] is None or not len(told["scale"]):
+        if stated["scale"] is None or not len(stated["scale"]):
             return None
-        scales = tuple(float(scale) for scale in told["scale"])
-        zeros = tuple(int(n) for n in told["zero_point"]) if told["zero_point"] is not None else ()
+        scales = tuple(float(scale) for scale in stated["scale"])
+        zeros = tuple(int(n) for n in stated["zero_point"]) if stated["zero_point"] is not None else ()
         if len(zeros) <= 1 < len(scales):
             zeros = (zeros or (0,)) * len(scales)
         zeros = zeros or (0,) * len(scales)
-        fault = _fault(dtype, shape, told["quantized_dimension"], scales, zeros)
+        fault = _fault(dtype, shape, stated["quantized_dimension"], scales, zeros)
         if fault:
             self._findings.error("TFL0104", f"its quantization is wrong: {fault}", place)
             return None
-        return dtype, (-1 if len(scales) == 1 else int(told["quantized_dimension"])), scales, zeros
+        return dtype, (-1 if len(scales) == 1 else int(stated["quantized_dimension"])), scales, zeros
 
 
 def _fault(dtype: DType, shape: tuple[int, ...], axis: int, scales: tuple[float, ...], zeros: tuple[int, ...]) -> str:
@@ -220,4 +220,4 @@ def _fact(record: Record, dtype: DType | None, shape: tuple[int, ...]) -> Fact:
     signature: Any = record["shape_signature"]
     if signature is None or not len(signature):
         return TensorFact(dtype, shape)
-    return TensorFact(dtype, tuple(OPEN if told < 0 else n for told, n in zip(signature, shape, strict=True)))
+    return TensorFact(dtype, tuple(OPEN if declared < 0 else n for declared, n in zip(signature, shape, strict=True)))

@@ -73,19 +73,19 @@ def _storages(graph: Graph) -> list[Storage | None]:
 
 def _structure(graph: Graph, outside: Mapping[Value, int]) -> tuple[Any, ...]:
     """What differs after any change: operators, attributes, names, facts, numbers, and who reads whom."""
-    places = dict(outside)
+    positions = dict(outside)
     for value in graph.values():
-        places.setdefault(value, len(places))
+        positions.setdefault(value, len(positions))
 
     def comparable(attribute: Any) -> Any:
         if isinstance(attribute, Graph):
-            return _structure(attribute, places)
+            return _structure(attribute, positions)
         if isinstance(attribute, tuple):
             return tuple(comparable(each) for each in cast("tuple[Any, ...]", attribute))
         return attribute
 
     def numbers(values: Any) -> tuple[Any, ...]:
-        return tuple(None if value is None else places[value] for value in values)
+        return tuple(None if value is None else positions[value] for value in values)
 
     nodes = [
         (

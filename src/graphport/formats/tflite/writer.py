@@ -83,7 +83,7 @@ class _Writer:
     def model(self, graph: Graph) -> Table:
         """The root of the file."""
         self.subgraph(graph)
-        told = _with_release(graph.notes.get(METADATA) if graph.has_notes else None, list(self.codes))
+        metadata = _with_release(graph.notes.get(METADATA) if graph.has_notes else None, list(self.codes))
         self._part()
         description = graph.notes.get(WRITTEN_BY) if graph.has_notes else None
         return "Model", {
@@ -92,7 +92,7 @@ class _Writer:
             "subgraphs": self.subgraphs,
             "description": description if isinstance(description, str) else "graphport",
             "buffers": self.buffers,
-            "metadata": [self._metadata(*each) for each in told.items()] or None,
+            "metadata": [self._metadata(*each) for each in metadata.items()] or None,
             "signature_defs": [self._signature(graph)],
         }
 
@@ -111,8 +111,8 @@ class _Writer:
             return [("TensorMap", {"name": named[index], "tensor_index": index}) for index in dict.fromkeys(indices)]
 
         _, main = self.subgraphs[0] or ("", {})
-        told = {"inputs": maps(graph.inputs, main["inputs"]), "outputs": maps(graph.outputs, main["outputs"])}
-        return "SignatureDef", told | {"signature_key": "serving_default", "subgraph_index": 0}
+        fields = {"inputs": maps(graph.inputs, main["inputs"]), "outputs": maps(graph.outputs, main["outputs"])}
+        return "SignatureDef", fields | {"signature_key": "serving_default", "subgraph_index": 0}
 
     def _metadata(self, name: Any, content: Any) -> Table:
         self.buffers.append(("Buffer", {"data": bytes(content)}))
@@ -149,9 +149,9 @@ class _Writer:
 
 def _with_release(metadata: Any, codes: list[tuple[str, int]]) -> dict[str, bytes]:
     """What a file says of itself, with the first release that runs these operators."""
-    told = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
+    records = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
     release = least_release(codes)
-    return told | ({LEAST_RELEASE: release.encode().ljust(_RELEASE_BYTES, b"\0")} if release else {})
+    return records | ({LEAST_RELEASE: release.encode().ljust(_RELEASE_BYTES, b"\0")} if release else {})
 
 
 def _code(word: str, version: int) -> Table:
@@ -159,8 +159,8 @@ def _code(word: str, version: int) -> Table:
         number, custom = schema.CUSTOM, word.removeprefix(_CUSTOM)
     else:
         number, custom = schema.BY_NAME[word].number, None
-    told = {"deprecated_builtin_code": min(number, schema.NEWER), "builtin_code": number, "version": version}
-    return "OperatorCode", told | {"custom_code": custom}
+    fields = {"deprecated_builtin_code": min(number, schema.NEWER), "builtin_code": number, "version": version}
+    return "OperatorCode", fields | {"custom_code": custom}
 
 
 def _data(storage: Storage) -> Data | bytes | None:
@@ -201,8 +201,8 @@ class _Subgraph:
         inputs = [self._place(value) for value in self.graph.inputs if kept.get(value) is None]
         operators = [self._operator(node) for node in self.graph]
         outputs = [self._place(value) for value in self.graph.outputs if value.name not in hidden]
-        told = {"tensors": self.tensors, "inputs": inputs, "outputs": outputs, "operators": operators}
-        return "SubGraph", told | {"name": self.graph.name}
+        fields = {"tensors": self.tensors, "inputs": inputs, "outputs": outputs, "operators": operators}
+        return "SubGraph", fields | {"name": self.graph.name}
 
     def _place(self, value: Value) -> int:
         found = self.places.get(value)
@@ -213,36 +213,36 @@ class _Subgraph:
 
     def _tensor(self, value: Value) -> Table:
         fact, note = value.fact, value.notes.get(TENSOR) if value.has_notes else None
-        told: dict[str, Any] = {"name": value.name, "has_rank": True}
+        fields: dict[str, Any] = {"name": value.name, "has_rank": True}
         is_handle = value.has_notes and HANDLE in value.notes
         if is_handle or (isinstance(note, Tensor) and note.record["type"] == RESOURCE):
-            return "Tensor", told | {"type": RESOURCE, "shape": [1]}
+            return "Tensor", fields | {"type": RESOURCE, "shape": [1]}
         if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype not in NUMBERS:
             kind = "of unknown type" if not isinstance(fact, TensorFact) or fact.dtype is None else str(fact.dtype)
             self.writer.error("TFL0302", f"{value.name} is {kind}", value.origin)
-            return "Tensor", told
-        told["type"] = NUMBERS[fact.dtype]
+            return "Tensor", fields
+        fields["type"] = NUMBERS[fact.dtype]
         if fact.shape is None:
-            told |= {"has_rank": False}
+            fields |= {"has_rank": False}
         else:
-            told["shape"] = [n if isinstance(n, int) else 1 for n in fact.shape]
+            fields["shape"] = [n if isinstance(n, int) else 1 for n in fact.shape]
             if not fact.is_static:
-                told["shape_signature"] = [n if isinstance(n, int) else -1 for n in fact.shape]
-        if any(n > (1 << 31) - 1 for n in told.get("shape", ())):
+                fields["shape_signature"] = [n if isinstance(n, int) else -1 for n in fact.shape]
+        if any(n > (1 << 31) - 1 for n in fields.get("shape", ())):
             self.writer.error("TFL0302", f"{value.name} has an extent of more than 31 bits", value.origin)
         if _is_variable(value) and state_of(value) is not None:
-            told["is_variable"] = True
+            fields["is_variable"] = True
         if value.is_constant:
             if value.storage is None:
                 self.writer.error("TFL0302", f"the numbers of {value.name} are not there", value.origin)
             else:
-                told["buffer"] = self.writer.buffer(value.storage)
+                fields["buffer"] = self.writer.buffer(value.storage)
         quantization = self.quantized.get(value)
         if quantization is None and isinstance(note, Tensor):
             quantization = note.quantization
         if quantization is not None:
-            told["quantization"] = _quantization(quantization)
-        return "Tensor", told
+            fields["quantization"] = _quantization(quantization)
+        return "Tensor", fields
 
     def _operator(self, node: Node) -> Table:
         builtin = schema.BY_NAME.get(node.word)
@@ -260,7 +260,7 @@ class _Subgraph:
                     # The same tensor holds what comes next.
                     self.places[value] = self._place(operand)
         operands = [-1 if value is None else self._place(value) for value in node.inputs]
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "opcode_index": self.writer.code(node.word, version_of(node)),
             "inputs": operands + [-1] * (_FILLED.get(node.word, 0) - len(operands)),
             "outputs": [-1 if value is None else self._place(value) for value in results],
@@ -269,14 +269,14 @@ class _Subgraph:
             table = builtin.options, self._options(node, builtin.options)
             union = "options_2" if builtin.options in _OPTIONS_2 else "options"
             field = "builtin_options2" if union == "options_2" else "builtin_options"
-            told |= {field: table, f"{field}_type": number_of(union, builtin.options)}
+            fields |= {field: table, f"{field}_type": number_of(union, builtin.options)}
         custom = node.attributes.get("custom_options")
         if isinstance(custom, str):
             # As ONNX, which has one type for text and bytes, gives them back.
             custom = custom.encode("utf-8", "surrogateescape")
         if isinstance(custom, bytes):
-            told["custom_options"] = custom
-        return "Operator", told
+            fields["custom_options"] = custom
+        return "Operator", fields
 
     def _options(self, node: Node, table: str) -> dict[str, Any]:
         fields = {field.name: field for field in schema.TABLES[table]}

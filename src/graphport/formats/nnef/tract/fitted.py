@@ -109,12 +109,12 @@ def _deconv(graph: Graph, node: Node) -> None:
     if weights.storage is not None and weights.is_constant:
         array = weights.storage.numpy().reshape(count, rows, columns, *known[2:])
         storage = storage_of(np.ascontiguousarray(array.transpose(order).reshape(shape)), weights.storage.dtype)
-        turned = graph.root.add_constant(graph.fresh(weights.name), TensorFact.of(storage), storage)
+        transposed = graph.root.add_constant(graph.fresh(weights.name), TensorFact.of(storage), storage)
     else:
-        apart = _inserted(graph, node, "reshape", [weights], shape=(count, rows, columns, *known[2:]))
-        moved = _inserted(graph, node, "transpose", [apart], axes=order)
-        turned = _inserted(graph, node, "reshape", [moved], shape=shape)
-    node.set_input(1, turned)
+        split = _inserted(graph, node, "reshape", [weights], shape=(count, rows, columns, *known[2:]))
+        moved = _inserted(graph, node, "transpose", [split], axes=order)
+        transposed = _inserted(graph, node, "reshape", [moved], shape=shape)
+    node.set_input(1, transposed)
     wanted = node.attributes.get("output_shape")
     if isinstance(wanted, tuple) and len(wanted) == len(known):
         node.set_attribute("output_shape", tuple(wanted[2:]))
@@ -152,12 +152,12 @@ def _mirrored(graph: Graph, node: Node, pairs: tuple[tuple[int, int], ...], dims
             continue
         # A slice for each entry; a node takes as much as some hundred numbers.
         reserve(front + behind, _ENTRIES_OF_A_NODE, what="entries of slices")
-        places = [*range(front - 1, -1, -1), None, *range(extent - 1, extent - 1 - behind, -1)]
+        indices = [*range(front - 1, -1, -1), None, *range(extent - 1, extent - 1 - behind, -1)]
         parts = [
             x
             if at is None
             else _inserted(graph, node, "slice", [x], axes=(axis,), begin=(at,), end=(at + 1,), stride=())
-            for at in places
+            for at in indices
         ]
         x = _inserted(graph, node, "concat", parts, axis=axis)
     copy = _inserted(graph, node, "copy", [x])

@@ -128,8 +128,8 @@ def overhangs(node: Node) -> bool:
 
 
 def _indexed(node: Node) -> str | None:
-    places = node.outputs[1] if len(node.outputs) > 1 else None
-    if places is not None and (places.uses or places.is_output):
+    indices = node.outputs[1] if len(node.outputs) > 1 else None
+    if indices is not None and (indices.uses or indices.is_output):
         return "it counts places in the plane, the standard in the window"
     return _window(node)
 

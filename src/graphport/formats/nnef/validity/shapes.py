@@ -200,11 +200,11 @@ def matrices_fit(case: Case) -> Iterator[Diagnostic]:
         message = f"'A' {shown(a)} and 'B' {shown(b)} are no matrices of one rank"
         yield case.error("NNEF0619", message, "B", "both have the same rank, at least 2")
         return
-    turned = ("transposeA", "transposeB") if case.is_final else ("trA", "trB")
-    inner = a[-2 if case.attribute(turned[0]) else -1], b[-1 if case.attribute(turned[1]) else -2]
+    flags = ("transposeA", "transposeB") if case.is_final else ("trA", "trB")
+    inner = a[-2 if case.attribute(flags[0]) else -1], b[-1 if case.attribute(flags[1]) else -2]
     if differ(*inner):
         message = f"the inner extents of {shown(a)} and {shown(b)} are {inner[0]} and {inner[1]}"
-        yield case.error("NNEF0619", message, "B", f"'{turned[0]}' and '{turned[1]}' turn the matrices")
+        yield case.error("NNEF0619", message, "B", f"'{flags[0]}' and '{flags[1]}' turn the matrices")
     for axis, (one, other) in enumerate(zip(a[:-2], b[:-2], strict=True)):
         if 1 not in (one, other) and differ(one, other) and not may_be_one(one, other):
             message = f"batch axis {axis} is {one} in 'A' and {other} in 'B'"
