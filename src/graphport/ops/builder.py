@@ -75,8 +75,8 @@ class Builder:
     def origin(self) -> Span | None:
         """The place in the source that new nodes come from."""
         if isinstance(self._origin, tuple):
-            places, index = self._origin
-            self._origin = places.span(index)
+            locations, index = self._origin
+            self._origin = locations.span(index)
         return self._origin
 
     def __call__(self, page: Page, *operands: Value | None, **attributes: Attribute) -> Value:

@@ -141,5 +141,5 @@ def literal(value: Value | None) -> object:
     if value.is_literal and value.storage.count == 1:
         return value.storage.numpy().tobytes()
     fact = value.fact
-    is_told = isinstance(fact, TensorFact) and (fact.elements is not None or fact.reals is not None)
-    return True if is_told or value.storage.count > MOST_ELEMENTS else value.storage
+    is_known = isinstance(fact, TensorFact) and (fact.elements is not None or fact.reals is not None)
+    return True if is_known or value.storage.count > MOST_ELEMENTS else value.storage

@@ -26,12 +26,12 @@ def meeting(graph: Graph, other: Graph) -> Node | None:
         if page is None:
             continue
         count = len(node.inputs) if page.signature.variadic is not None else 1
-        places = {_place(one, two) for one, two in zip(node.inputs[:count], twin.inputs[:count], strict=True)}
-        places.discard(None)
+        positions = {_place(one, two) for one, two in zip(node.inputs[:count], twin.inputs[:count], strict=True)}
+        positions.discard(None)
         result, after = node.outputs[0], _place(node.outputs[0], twin.outputs[0])
-        if places and _is_one(result, twin.outputs[0]):
+        if positions and _is_one(result, twin.outputs[0]):
             return node
-        if any(place is not None and _meets(node, page, place, after) for place in places):
+        if any(place is not None and _meets(node, page, place, after) for place in positions):
             return node
     return None
 
@@ -64,8 +64,8 @@ def _meets(node: Node, page: Page, place: int, after: int | None) -> bool:
     if after != place:
         return False
     rank = len(_dims(node.outputs[0]) or ())
-    told = {axis % rank for axis in _axes(node, page, names) if -rank <= axis < rank}
-    return place in told and not _is_whole(node, names)
+    chosen = {axis % rank for axis in _axes(node, page, names) if -rank <= axis < rank}
+    return place in chosen and not _is_whole(node, names)
 
 
 def _axes(node: Node, page: Page, names: list[str]) -> list[int]:

@@ -73,12 +73,12 @@ def _merge(graph: Graph, node: Node, language: Language) -> bool:
 
 def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
     """The order that operands come in, where passing by removes at least as many Transposes as it makes."""
-    places = language.carried(node)
-    operands = [node.inputs[place] for place in places if node.inputs[place] is not None]
+    indices = language.carried(node)
+    operands = [node.inputs[place] for place in indices if node.inputs[place] is not None]
     moved = [value for value in operands if value is not None and not value.is_constant]
     # What a Reshape moves takes the order of the others, if there are any.
-    told = [value for value in moved if not _is_line(value)] or moved
-    orders = {None if value.producer is None else language.order(value.producer) for value in told}
+    candidates = [value for value in moved if not _is_line(value)] or moved
+    orders = {None if value.producer is None else language.order(value.producer) for value in candidates}
     order = orders.pop() if len(orders) == 1 else None
     if order is None or any(_rank(value) != len(order) for value in node.results):
         return None
@@ -86,8 +86,8 @@ def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
         rank = None if value is None else _rank(value)
         if value is None or rank is None:
             return None
-        is_told = (value.is_constant and value.storage is not None) or _is_line(value)
-        if rank != len(order) and not (is_told and rank < len(order)):
+        is_fixed = (value.is_constant and value.storage is not None) or _is_line(value)
+        if rank != len(order) and not (is_fixed and rank < len(order)):
             return None
     return order
 
@@ -134,10 +134,10 @@ def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Languag
 def _pass_by_reshape(graph: Graph, node: Node, language: Language) -> bool:
     """Let a Reshape read what the Transpose before it reads, or what that is but for the axes that are joined."""
     before = node.inputs[0]
-    turned = None if before is None else before.producer
-    order = None if turned is None else language.order(turned)
-    source = None if turned is None or order is None else turned.inputs[0]
-    if before is None or turned is None or order is None or source is None:
+    transpose = None if before is None else before.producer
+    order = None if transpose is None else language.order(transpose)
+    source = None if transpose is None or order is None else transpose.inputs[0]
+    if before is None or transpose is None or order is None or source is None:
         return False
     found = behind(node, order, language)
     symbols = 0 if found is None else sum(not isinstance(n, int) for n in found[1])
@@ -149,7 +149,7 @@ def _pass_by_reshape(graph: Graph, node: Node, language: Language) -> bool:
         if not isinstance(fact, TensorFact):
             return False
         result = Value(graph.fresh(f"{before.name}_joined"), fact.with_shape([fact.dims[axis] for axis in first]))
-        kept = language.transpose(graph, result, turned)
+        kept = language.transpose(graph, result, transpose)
         graph.insert_before(node, kept)
         language.set_operands(graph, kept, source, first)
         source = result

@@ -80,8 +80,8 @@ class Pages:
 
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
         fact = node.outputs[0].fact if not node.dialect and node.word in _RESHAPES and node.outputs[0] else None
-        told = node.inputs[1] if len(node.inputs) > 1 else None
-        if not isinstance(fact, TensorFact) or told is None or told.storage is None or not told.is_constant:
+        target = node.inputs[1] if len(node.inputs) > 1 else None
+        if not isinstance(fact, TensorFact) or target is None or target.storage is None or not target.is_constant:
             return None
         return fact.shape
 
@@ -112,18 +112,18 @@ def _count(node: Node, rank: int) -> int:
 
 def _reorder_axes(graph: Graph, node: Node, page: Page, order: Sequence[int]) -> None:
     given, place = _axes(node, page), _place(page)
-    told: list[int] | None = None
+    listed: list[int] | None = None
     attribute = node.attributes.get("axes")
     if given is not None and given.storage is not None:
-        told = [int(axis) for axis in given.storage.numpy().reshape(-1)]
+        listed = [int(axis) for axis in given.storage.numpy().reshape(-1)]
     elif place is None and isinstance(attribute, tuple):
-        told = [axis for axis in attribute if isinstance(axis, int)]
-    if not told:
+        listed = [axis for axis in attribute if isinstance(axis, int)]
+    if not listed:
         if page.turns == "reduced":
             return
         # What is said of all axes, or of the first, in their order is said of them by name from now on.
-        told = list(range(_count(node, len(order))))
-    new = [order[axis] for axis in told]
+        listed = list(range(_count(node, len(order))))
+    new = [order[axis] for axis in listed]
     if place is None:
         node.set_attribute("axes", tuple(new))
         return

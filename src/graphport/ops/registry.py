@@ -284,8 +284,8 @@ def _decomposition(page: Page) -> Rule:
 
 def is_written(dialect: str, page: Page) -> bool:
     """Whether a dialect says nodes of `page` in any way; rules of all families are known."""
-    is_taken_apart = record(dialect).decomposes and bool(page.decomposes)
-    return (dialect, page.name) in LIFTINGS or dialect in page.spellings or is_taken_apart
+    is_decomposed = record(dialect).decomposes and bool(page.decomposes)
+    return (dialect, page.name) in LIFTINGS or dialect in page.spellings or is_decomposed
 
 
 def also_in(dialect: str, page: Page) -> str | None:

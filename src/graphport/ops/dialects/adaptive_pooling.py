@@ -36,7 +36,7 @@ def largest(b: Builder, x: Value, axes: dict[int, int]) -> tuple[Value, Value]:
 
     `axes`, the last ones of `x` in their order, say in how many regions each is.
     """
-    places, stride = None, b.constant(np.array(1, np.int64))
+    indices, stride = None, b.constant(np.array(1, np.int64))
     y = x
     for axis, count in reversed(axes.items()):
         reserve(count, what="regions")
@@ -47,10 +47,10 @@ def largest(b: Builder, x: Value, axes: dict[int, int]) -> tuple[Value, Value]:
             best = b(ArgMax, part, axis=axis, keepdims=1)
             parts.append(b(ReduceMax, part, vector(b, [axis]), keepdims=1))
             place = b(Mul, b(Add, best, begin), stride)
-            placed.append(place if places is None else b(Add, place, b(GatherElements, cut(places), best, axis=axis)))
+            placed.append(place if indices is None else b(Add, place, b(GatherElements, cut(indices), best, axis=axis)))
         stride = b(Mul, stride, b(Shape, x, start=axis, end=axis + 1))
-        y, places = b(Concat, *parts, axis=axis), b(Concat, *placed, axis=axis)
-    return y, y if places is None else places
+        y, indices = b(Concat, *parts, axis=axis), b(Concat, *placed, axis=axis)
+    return y, y if indices is None else indices
 
 
 def _regions(b: Builder, x: Value, axis: int, count: int) -> list[tuple[Callable[[Value], Value], Value]]:

@@ -72,7 +72,7 @@ def _constant_in(body: Graph, value: Value, copies: dict[Value, Value]) -> Value
 def close(body: Graph, given: list[Value]) -> list[int]:
     """Make inputs of what a body reads from outside; return which of `given` each input is."""
     inside = set(walk(body))
-    places: list[int] = []
+    positions: list[int] = []
     for place, value in enumerate(given):
         uses = [use for use in value.uses if (use.user.graph if isinstance(use.user, Node) else use.user) in inside]
         if not uses:
@@ -80,5 +80,5 @@ def close(body: Graph, given: list[Value]) -> list[int]:
         inner = body.add_input(value.name, value.fact)
         for use in uses:
             use.read(inner)
-        places.append(place)
-    return places
+        positions.append(place)
+    return positions

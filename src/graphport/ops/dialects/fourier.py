@@ -46,21 +46,21 @@ def dft_by_matrix(b: Builder, op: DFTView) -> tuple[Value, ...]:
     outer = [dims[each] for each in order[:-2]]
     flat = b(Reshape, moved, vector(b, [*outer, n * parts]))
     mixed = b(MatMul, flat, b.like(op.input, spectra.reshape(n * parts, -1)))
-    apart = b(Reshape, mixed, vector(b, [*outer, *spectra.shape[1:]]))
-    return (transposed(b, apart, [order.index(each) for each in range(rank)]),)
+    split = b(Reshape, mixed, vector(b, [*outer, *spectra.shape[1:]]))
+    return (transposed(b, split, [order.index(each) for each in range(rank)]),)
 
 
 def stft_by_convolution(b: Builder, op: STFTView) -> tuple[Value, ...]:
     """Each bin's sine and cosine under the window is a kernel that is moved along the signal."""
     batch, total, parts = sizes(b.dims(op.signal), "the shape of the signal")
-    step, told = integers(op.frame_step), None if op.frame_length is None else integers(op.frame_length)
+    step, length = integers(op.frame_step), None if op.frame_length is None else integers(op.frame_length)
     stored = None if op.window is None else folded(op.window)
-    if not step or (op.frame_length is not None and not told):
+    if not step or (op.frame_length is not None and not length):
         message = "the step and the length of frames must be constant"
         raise UnsupportedError(message)
     weights = None if stored is None else stored.numpy()
     (own,) = (total,) if op.window is None else sizes(b.dims(op.window), "the length of the window")
-    n = told[0] if told else own
+    n = length[0] if length else own
     if 2 * n * n * parts > MOST_ENTRIES:
         message = f"kernels for frames of {n} entries would be too large"
         raise UnsupportedError(message)
@@ -77,5 +77,5 @@ def stft_by_convolution(b: Builder, op: STFTView) -> tuple[Value, ...]:
     waves = waves if op.window is None or stored is not None else b(Mul, waves, op.window)
     mixed = b(Conv, given, waves, kernel_shape=(n,), strides=(step[0],))
     frames = (total - n) // step[0] + 1
-    apart = b(Transpose, mixed, perm=(0, 2, 1))
-    return (b(Reshape, apart, vector(b, [batch, frames, bins, 2])),)
+    split = b(Transpose, mixed, perm=(0, 2, 1))
+    return (b(Reshape, split, vector(b, [batch, frames, bins, 2])),)

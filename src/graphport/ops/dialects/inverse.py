@@ -44,8 +44,8 @@ def inverted(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
     entries = [[_taken(b, x, rank, i, j) for j in range(rows)] for i in range(rows)]
     one = b(Div, entries[0][0], entries[0][0]) if rows == 1 else None
     minors = [[_minor(b, entries, i, j, one) for j in range(rows)] for i in range(rows)]
-    turned = minors if adjoint else [list(line) for line in zip(*minors, strict=True)]
-    adjugate = b(Concat, *[b(Concat, *line, axis=-1) for line in turned], axis=-2)
+    transposed = minors if adjoint else [list(line) for line in zip(*minors, strict=True)]
+    adjugate = b(Concat, *[b(Concat, *line, axis=-1) for line in transposed], axis=-2)
     total = b(Mul, entries[0][0], minors[0][0])
     for j in range(1, rows):
         total = b(Add, total, b(Mul, entries[0][j], minors[0][j]))

@@ -38,8 +38,8 @@ def projected_lstm(
     given: list[Any] = [None, cell] if cell is not None else []
     inner = b(MatMul, r, p)
     y, last, end = b.results(LSTM, 3, x, w, inner, bias, None, *given, hidden_size=size, direction=direction)
-    turned = b(Transpose, p, perm=(0, 2, 1))
-    return b(MatMul, y, turned), b(MatMul, last, turned), end
+    transposed = b(Transpose, p, perm=(0, 2, 1))
+    return b(MatMul, y, transposed), b(MatMul, last, transposed), end
 
 
 def _entered(

@@ -51,10 +51,10 @@ def join_directions(graph: Graph, layers: Sequence[Node]) -> None:
 
 
 def _key(node: Node) -> tuple[Hashable, ...]:
-    x, told = node.operand(0), node.attributes
+    x, attributes = node.operand(0), node.attributes
     move = producer(x, "Transpose")
     source = (x, None) if move is None else (move.operand(0), move.attributes.get("perm"))
-    given = tuple(str(told.get(name)) for name in ("hidden_size", "linear_before_reset", "activations"))
+    given = tuple(str(attributes.get(name)) for name in ("hidden_size", "linear_before_reset", "activations"))
     return (node.word, *source, *given, *(operand is None for operand in node.inputs))
 
 
@@ -88,8 +88,8 @@ def _join(graph: Graph, one: Node, two: Node) -> None:
         shape = () if not parts else (2, *parts[0].shape[1:])
         stored.append(b.constant(Computed(_joined, tuple(parts), parts[0].dtype, shape)) if parts else None)
     count = len(registry.pages()[first.word].states)
-    places = range(_FIRST_STATE, _FIRST_STATE + count)
-    initial = [emit("Concat", first.inputs[place], second.inputs[place], axis=0) for place in places]
+    indices = range(_FIRST_STATE, _FIRST_STATE + count)
+    initial = [emit("Concat", first.inputs[place], second.inputs[place], axis=0) for place in indices]
     given: dict[str, Any] = {**first.attributes, "direction": "bidirectional"}
     if "activations" in given:
         given["activations"] *= 2

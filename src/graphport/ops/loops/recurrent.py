@@ -249,7 +249,7 @@ def _stacked(b: Builder, parts: Sequence[Part]) -> Value:
     """The matrices of all gates, one below another: [1, gates * hidden, columns of the operand]."""
     storages = tuple(part.matrix for part in parts if part.matrix is not None)
     first = storages[0]
-    columns_of_x = first.shape[-1] if parts[0].is_turned else first.shape[-2]
+    columns_of_x = first.shape[-1] if parts[0].is_transposed else first.shape[-2]
     height = sum(part.stop - part.start for part in parts)
     change = partial(_rows_of, tuple(parts))
     return b.constant(Computed(change, storages, first.dtype, (1, height, columns_of_x)))

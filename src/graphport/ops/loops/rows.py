@@ -31,7 +31,7 @@ class Part:
 
     value: Value | None
     matrix: Storage | None
-    is_turned: bool
+    is_transposed: bool
     start: int
     stop: int
 
@@ -149,8 +149,8 @@ class Rows:
         x = node.operand(0)
         if found is None or x is None or not self.is_row(x):
             return None
-        matrix, is_turned = found
-        parts = [Part(self.without_unit_axes(x), matrix, is_turned, start, stop)]
+        matrix, is_transposed = found
+        parts = [Part(self.without_unit_axes(x), matrix, is_transposed, start, stop)]
         shift = node.operand(2) if node.word == "Gemm" else None
         more = [] if shift is None else self.sum_of(shift, start, stop)
         return None if more is None else parts + more
@@ -167,17 +167,17 @@ def row_of(value: Value, width: Dim | None) -> Storage | None:
 def matrix_of(node: Node) -> tuple[Storage, bool] | None:
     """The constant matrix that rows are multiplied by, and whether it is stored with columns first."""
     weights = node.operand(1)
-    is_turned = False
+    is_transposed = False
     if node.word == "Gemm":
         given = [node.attributes.get(name, 1.0) for name in ("alpha", "beta")]
         if given != [1.0, 1.0] or node.attributes.get("transA", 0):
             return None
-        is_turned = bool(node.attributes.get("transB", 0))
+        is_transposed = bool(node.attributes.get("transB", 0))
     if node.word == "Einsum":
-        turned = _is_transposed(str(node.attributes.get("equation", "")))
-        if turned is None:
+        transposes = _is_transposed(str(node.attributes.get("equation", "")))
+        if transposes is None:
             return None
-        is_turned = turned
+        is_transposed = transposes
     # What is turned where it stands is read as it is stored.
     move = producer(weights, "Transpose")
     while move is not None and weights is not None:
@@ -186,7 +186,7 @@ def matrix_of(node: Node) -> tuple[Storage, bool] | None:
         last = (*range(rank - _MATRIX), rank - 1, rank - _MATRIX)
         if rank < _MATRIX or (order is not None and order != last) or (order is None and rank > _MATRIX):
             break
-        weights, is_turned = move.operand(0), not is_turned
+        weights, is_transposed = move.operand(0), not is_transposed
         move = producer(weights, "Transpose")
     dims = dims_of(weights)
     if weights is None or dims is None or len(dims) < _MATRIX or any(dim != 1 for dim in dims[:-_MATRIX]):
@@ -194,7 +194,7 @@ def matrix_of(node: Node) -> tuple[Storage, bool] | None:
     if producer(weights, "DequantizeLinear") is not None:
         return None
     storage = folded(weights)
-    return None if storage is None else (storage, is_turned)
+    return None if storage is None else (storage, is_transposed)
 
 
 def _is_transposed(equation: str) -> bool | None:
@@ -238,4 +238,4 @@ def columns(part: Part, array: np.ndarray) -> np.ndarray:
     if part.value is None:
         return array.reshape(-1)[part.start : part.stop]
     matrix = array.reshape(array.shape[-_MATRIX:])
-    return (matrix if part.is_turned else matrix.T)[part.start : part.stop]
+    return (matrix if part.is_transposed else matrix.T)[part.start : part.stop]

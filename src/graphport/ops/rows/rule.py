@@ -177,10 +177,10 @@ class Lowering(_Rule):
         return answer
 
     def _bound(self, b: Builder, operands: tuple[Value | None, ...], attributes: Mapping[str, Any]) -> Names:
-        names, places = dict(self._defaults), self._positions
-        first, rest = operands[: len(places)], operands[len(places) :]
-        names.update(zip(places, first, strict=False))
-        is_known = attributes.keys() <= names.keys() and not attributes.keys() & set(places[: len(first)])
+        names, positions = dict(self._defaults), self._positions
+        first, rest = operands[: len(positions)], operands[len(positions) :]
+        names.update(zip(positions, first, strict=False))
+        is_known = attributes.keys() <= names.keys() and not attributes.keys() & set(positions[: len(first)])
         names.update(attributes)
         if self._variadic is not None:
             names[self._variadic] = rest

@@ -351,12 +351,14 @@ class Reader:
 
     def _check_numbers(self, node: ast.Call, page: Page) -> None:
         """Hold numbers against what stands beside them: they have the element type of a tensor of the same variable."""
-        places = [(each, page.signature.operand(place)) for place, each in enumerate(node.args)]
-        told = {own.types.name for each, own in places if own and own.types and not isinstance(each, ast.Constant)}
-        for each, own in places:
+        operands = [(each, page.signature.operand(place)) for place, each in enumerate(node.args)]
+        variables = {
+            own.types.name for each, own in operands if own and own.types and not isinstance(each, ast.Constant)
+        }
+        for each, own in operands:
             if not isinstance(each, ast.Constant) or each.value is None or own is None or own.types is None:
                 continue
-            if own.types.name not in told and len(own.types.dtypes) > 1 and not own.types.dtypes <= INDICES:
+            if own.types.name not in variables and len(own.types.dtypes) > 1 and not own.types.dtypes <= INDICES:
                 raise self._fault(each, f"nothing says of which type {each.value} is: like(x, {each.value})")
 
     def _operand(self, node: ast.expr) -> tuple[bool, Term]:
@@ -429,10 +431,10 @@ def _operands(b: Builder, page: Page, given: list[Any]) -> list[Value | None]:
     if all(value is None or isinstance(value, Value) for value in given):
         return given
     signature = page.signature
-    places = [signature.operand(place) for place in range(len(given))]
+    operands = [signature.operand(place) for place in range(len(given))]
     return [
-        value if value is None or isinstance(value, Value) else _constant(b, value, place, given, places)
-        for value, place in zip(given, places, strict=True)
+        value if value is None or isinstance(value, Value) else _constant(b, value, place, given, operands)
+        for value, place in zip(given, operands, strict=True)
     ]
 
 

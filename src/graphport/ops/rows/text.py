@@ -217,8 +217,8 @@ def parameters(row: Row) -> tuple[Parameter, ...]:
     pairs += [(each, default, True) for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
     found = [_parameter(row, begin - len(prefix), *pair) for pair in pairs]
     if given.vararg is not None:
-        places = len(given.args)
-        found.insert(places, Parameter(given.vararg.arg, is_required=False, is_variadic=True))
+        positional = len(given.args)
+        found.insert(positional, Parameter(given.vararg.arg, is_required=False, is_variadic=True))
     return tuple(found)
 
 

@@ -105,9 +105,9 @@ def one_hot_encoder(
 def label_encoder(x: Any, *, classes_strings: Sequence[str] = (), **stated: Any) -> Any:
     """The value of each entry, which is a key; a default where it is none."""
     if classes_strings:  # the first version: texts to their places, and back
-        places = range(len(classes_strings))
+        indices = range(len(classes_strings))
         is_place = x.dtype.kind in "iu"
-        keys, values = (places, classes_strings) if is_place else (classes_strings, places)
+        keys, values = (indices, classes_strings) if is_place else (classes_strings, indices)
         name = "strings" if is_place else "int64s"
     else:
         keys = next(stated[f"keys_{kind}"] for kind in _VALUES if f"keys_{kind}" in stated)

@@ -82,8 +82,8 @@ def _votes(x: Any, stated: Mapping[str, Any], kind: str, count: int, function: s
     number = {name: place for place, name in enumerate(names)}
     shape = (len(names), count)
     table, is_stated = np.zeros(shape, np.float64), np.zeros(shape, bool)
-    places = zip(stated[f"{kind}_treeids"], stated[f"{kind}_nodeids"], stated[f"{kind}_ids"], weights, strict=True)
-    for tree, node, target, weight in places:
+    entries = zip(stated[f"{kind}_treeids"], stated[f"{kind}_nodeids"], stated[f"{kind}_ids"], weights, strict=True)
+    for tree, node, target, weight in entries:
         table[number[tree, node], target] += weight
         is_stated[number[tree, node], target] = True
     found = table[at]  # [n, trees, count]

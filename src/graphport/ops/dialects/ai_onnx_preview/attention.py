@@ -68,8 +68,8 @@ def _for_each_head(b: Builder, x: Value, heads: int) -> Value:
     if groups <= 0 or heads % groups:
         message = f"{heads} heads of queries are not a multiple of {groups} of keys"
         raise ShapeError(message)
-    apart = b(Unsqueeze, x, vector(b, [2]))
-    spread = b(Expand, apart, vector(b, [1, 1, heads // groups, 1, 1]))
+    split = b(Unsqueeze, x, vector(b, [2]))
+    spread = b(Expand, split, vector(b, [1, 1, heads // groups, 1, 1]))
     return reshaped(b, spread, (0, heads, -1, width))
 
 

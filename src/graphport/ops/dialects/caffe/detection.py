@@ -310,8 +310,8 @@ class Anchors:
     def on(self, rows: int, columns: int) -> np.ndarray[Any, Any]:
         """Corners of all boxes, row by row: [rows * columns * boxes, 4]."""
         y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
-        places = np.stack([x, y, x, y], axis=-1).reshape(-1, 1, 4) * self.feat_stride
-        return (places + self.boxes()).reshape(-1, 4).astype(np.float32)
+        shifts = np.stack([x, y, x, y], axis=-1).reshape(-1, 1, 4) * self.feat_stride
+        return (shifts + self.boxes()).reshape(-1, 4).astype(np.float32)
 
 
 @layer("Proposal", "proposal_param", bottoms=3, stated=Anchors)

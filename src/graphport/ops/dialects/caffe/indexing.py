@@ -76,12 +76,12 @@ def lift_slice(b: Builder, op: SliceView) -> tuple[Value, ...] | None:
     begins, stops = pattern.constant_numbers(op.starts), pattern.constant_numbers(op.ends)
     if begins is None or stops is None:
         return None
-    places = tuple(range(len(begins))) if op.axes is None else pattern.constant_numbers(op.axes)
+    indices = tuple(range(len(begins))) if op.axes is None else pattern.constant_numbers(op.axes)
     gaps = (1,) * len(begins) if op.steps is None else pattern.constant_numbers(op.steps)
-    if places is None or gaps is None or any(gap != 1 for gap in gaps):
+    if indices is None or gaps is None or any(gap != 1 for gap in gaps):
         return None
     y = (op.data,)
-    for place, begin, stop in zip(places, begins, stops, strict=True):
+    for place, begin, stop in zip(indices, begins, stops, strict=True):
         axis = place % len(dims)
         extent = dims[axis]
         if not isinstance(extent, int):

@@ -137,9 +137,9 @@ def contrastive_loss(at: Layer, *, margin: float = 1.0, legacy_version: bool = F
     squares = at.b(ReduceSumSquare, at.b(Flatten, at.b(Sub, a, other)), at.integers(1), keepdims=0)
     reach = squares if legacy_version else at.b(Sqrt, squares)
     short = at.b(Max, at.b(Sub, at.real(margin), reach), at.real(0))
-    apart = short if legacy_version else at.b(Mul, short, short)
+    hinge = short if legacy_version else at.b(Mul, short, short)
     together = at.b(Cast, at.b(Reshape, similar, at.integers(-1)), to=DType.BOOL)
-    total = at.b(ReduceSum, at.b(Where, together, squares, apart), keepdims=0)
+    total = at.b(ReduceSum, at.b(Where, together, squares, hinge), keepdims=0)
     return at.b(Div, total, at.b(Mul, _batch(at), at.real(2)))
 
 

@@ -155,10 +155,10 @@ def unpooled(at: Layer, height: int, width: int) -> Value:
     """The first bottom's entries at the places in one map that the second bottom says, zeros elsewhere."""
     batch, channels, *small = sizes(at.dims(), "a picture")
     maps = np.arange(at.bounded(batch * channels), dtype=np.int64).reshape(batch, channels, 1, 1) * (height * width)
-    places = at.b(Add, at.b(Cast, at.bottoms[1], to=DType.INT64), at.b.constant(maps))
+    indices = at.b(Add, at.b(Cast, at.bottoms[1], to=DType.INT64), at.b.constant(maps))
     scale = tuple(max(1, big // n) for big, n in zip((height, width), small, strict=True))
     shape = at.integers(batch, channels, height, width)
-    return at.b(MaxUnpool, at.bottoms[0], places, shape, kernel_shape=scale, strides=scale)
+    return at.b(MaxUnpool, at.bottoms[0], indices, shape, kernel_shape=scale, strides=scale)
 
 
 @MaxPoolView.lift("caffe")

@@ -65,15 +65,15 @@ def _emitted(
     numbers = tuple(range(len(dims))) if axes is None else pattern.constant_numbers(axes)
     if numbers is None or (noop_with_empty_axes and not numbers):
         return None
-    places = sorted(axis % len(dims) for axis in numbers or range(len(dims)))
-    if pool and places == [2, 3] and len(dims) == 4:
+    indices = sorted(axis % len(dims) for axis in numbers or range(len(dims)))
+    if pool and indices == [2, 3] and len(dims) == 4:
         facts = [TensorFact(DType.FLOAT32, (*dims[:2], 1, 1))]
         (y,) = in_caffe(b, "Pooling", x, facts=facts, pool=pool, global_pooling=True)
         return y if keepdims else reshaped_in_caffe(b, y)[0]
-    if not operation or places != list(range(places[0], len(dims))):
+    if not operation or indices != list(range(indices[0], len(dims))):
         return None
-    facts = [TensorFact(DType.FLOAT32, dims[: places[0]])]
-    (y,) = in_caffe(b, "Reduction", x, facts=facts, operation=operation, axis=places[0])
+    facts = [TensorFact(DType.FLOAT32, dims[: indices[0]])]
+    (y,) = in_caffe(b, "Reduction", x, facts=facts, operation=operation, axis=indices[0])
     return reshaped_in_caffe(b, y)[0] if keepdims else y
 
 

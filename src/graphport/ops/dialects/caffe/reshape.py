@@ -173,8 +173,8 @@ def reorg(at: Layer, *, stride: int = 2, reverse: bool = False) -> Value:
         raise ShapeError(message, "whole blocks, and as many maps for each of their places")
     if reverse:
         return at.b(DepthToSpace, at.x, blocksize=stride, mode="DCR")
-    apart = at.b(Reshape, at.x, at.integers(n, c // stride**2, h, stride, w, stride))
-    moved = at.b(Transpose, apart, perm=(0, 3, 5, 1, 2, 4))
+    split = at.b(Reshape, at.x, at.integers(n, c // stride**2, h, stride, w, stride))
+    moved = at.b(Transpose, split, perm=(0, 3, 5, 1, 2, 4))
     return at.b(Reshape, moved, at.integers(n, c * stride**2, h // stride, w // stride))
 
 
@@ -234,17 +234,17 @@ def lift_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tuple
 def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> tuple[Value, ...]:
     """Three moves: forks have no Reorg, or one that knows no `reverse`."""
     n, c, h, w = b.dims(input)
-    places, maps = (blocksize, blocksize), c // blocksize**2
-    apart = (n, *places, maps, h, w) if mode == "DCR" else (n, maps, *places, h, w)
+    blocks, maps = (blocksize, blocksize), c // blocksize**2
+    split = (n, *blocks, maps, h, w) if mode == "DCR" else (n, maps, *blocks, h, w)
     perm = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
-    return _moved(b, input, apart, perm)
+    return _moved(b, input, split, perm)
 
 
 @SpaceToDepth.lift("caffe")
 def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Value, ...]:
     n, c, h, w = b.dims(input)
-    apart = (n, c, h // blocksize, blocksize, w // blocksize, blocksize)
-    return _moved(b, input, apart, (0, 3, 5, 1, 2, 4))
+    split = (n, c, h // blocksize, blocksize, w // blocksize, blocksize)
+    return _moved(b, input, split, (0, 3, 5, 1, 2, 4))
 
 
 def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped) -> tuple[Value, ...]:

@@ -126,12 +126,12 @@ def _factors(
     dims: tuple[Dim, ...], scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
 ) -> tuple[float, ...] | None:
     """The factor of every axis, where it is known."""
-    places = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
+    indices = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
     found = [1.0] * len(dims)
     numbers = small_numbers(scales if sizes is None else sizes)
-    if numbers is None or numbers.size != len(places):
+    if numbers is None or numbers.size != len(indices):
         return None
-    for place, number in zip(places, numbers.reshape(-1).tolist(), strict=True):
+    for place, number in zip(indices, numbers.reshape(-1).tolist(), strict=True):
         extent = dims[place]
         if sizes is None:
             found[place] = float(number)

@@ -177,9 +177,9 @@ def _seen(b: Builder, mask: Value, keys: Value, past: Value | None) -> Value:
     if past is not None:
         total = b(Add, total, b(Shape, past, start=2, end=3))
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
-    places = b(Range, zero, b(Squeeze, total), one)
+    positions = b(Range, zero, b(Squeeze, total), one)
     lengths = b(Cast, b(Unsqueeze, mask, _numbers(b, 1, 2, 3)), to=DType.INT64)
-    return b(Less, places, lengths)
+    return b(Less, positions, lengths)
 
 
 @word("MultiHeadAttention")
@@ -207,11 +207,11 @@ def multi_head_attention(
     settings = _Settings(num_heads, scale, unidirectional, mask_filter_value)
     q, k, v = _with_bias(b, *_unpacked(b, query, key, value), bias)
     mask = _bias(b, settings, q, k, key_padding_mask, attention_bias, past_key)
-    is_apart = len(b.dims(k)) == 4
-    q = _split_heads(b, q, num_heads) if is_apart else q
+    is_split = len(b.dims(k)) == 4
+    q = _split_heads(b, q, num_heads) if is_split else q
     count = 3 if b.wants(1) or b.wants(2) else 1
     y, *present = _attended(b, settings, [q, k, v, mask, past_key, past_value], count)
-    return _heads_together(b, y) if is_apart else y, *present
+    return _heads_together(b, y) if is_split else y, *present
 
 
 def _unpacked(b: Builder, query: Value, key: Value | None, value: Value | None) -> tuple[Value, Value, Value]:
@@ -277,7 +277,7 @@ def rotary_embedding(
     positions = position_ids
     if len(b.dims(position_ids)) == 1:
         positions = _counted_from(b, x, position_ids)
-    turned = rotary_embedding_dim or None
+    rotated = rotary_embedding_dim or None
     return b(
         RotaryEmbedding,
         x,
@@ -286,7 +286,7 @@ def rotary_embedding(
         positions,
         interleaved=interleaved or None,
         num_heads=heads if len(b.dims(x)) == 3 else None,
-        rotary_embedding_dim=turned,
+        rotary_embedding_dim=rotated,
     )
 
 
@@ -366,8 +366,8 @@ def group_query_attention(
 def _window(b: Builder, keys: Value, positions: Value, size: int, bias: Value | None) -> Value:
     """What hides keys that are not among the last `size` up to each query: [batch, 1, queries, keys]."""
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
-    places = b(Range, zero, b(Squeeze, b(Shape, keys, start=2, end=3)), one)
-    ahead = b(Sub, b(Unsqueeze, positions, _numbers(b, 1, 3)), places)
+    key_positions = b(Range, zero, b(Squeeze, b(Shape, keys, start=2, end=3)), one)
+    ahead = b(Sub, b(Unsqueeze, positions, _numbers(b, 1, 3)), key_positions)
     hidden = b(Where, b(Less, ahead, b.constant(np.array(size, np.int64))), b.like(keys, 0), b.like(keys, -np.inf))
     if bias is None:
         return hidden

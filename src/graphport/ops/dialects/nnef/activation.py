@@ -45,8 +45,8 @@ def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
     order = (*(axis for axis in range(rank) if axis not in axes), *axes)
     moved = b(Transpose, x, perm=order)
     joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
-    apart = b(Reshape, b(Softmax, joined, axis=-1), b(Shape, moved))
-    return b(Transpose, apart, perm=tuple(int(place) for place in np.argsort(order)))
+    split = b(Reshape, b(Softmax, joined, axis=-1), b(Shape, moved))
+    return b(Transpose, split, perm=tuple(int(place) for place in np.argsort(order)))
 
 
 @Softmax.lift("nnef")

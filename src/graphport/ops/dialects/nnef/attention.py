@@ -53,8 +53,8 @@ def lift_attention(b: Builder, op: AttentionView) -> Lifted:
     values = values if op.past_value is None else b(Concat, op.past_value, values, axis=2)
     count, size = sizes(b.dims(heads)[1::2], "the heads")
     factor = 1 / sqrt(size) if op.scale is None else op.scale
-    turned = transposed(b, _repeated(b, keys, count), (0, 1, 3, 2))
-    raw = b(MatMul, b(Mul, heads, b.like(op.q, factor)), turned)
+    swapped = transposed(b, _repeated(b, keys, count), (0, 1, 3, 2))
+    raw = b(MatMul, b(Mul, heads, b.like(op.q, factor)), swapped)
     capped = b(Mul, b(Tanh, b(Div, raw, b.like(raw, op.softcap))), b.like(raw, op.softcap)) if op.softcap else raw
     bias = _bias(b, raw, op)
     biased, shares = _shares(b, capped, bias)
@@ -86,8 +86,8 @@ def _repeated(b: Builder, x: Value, count: int) -> Value:
     if heads == count:
         return x
     (items,), rows = _kept([batch]), length if isinstance(length, int) else -1
-    apart = b(Reshape, x, vector(b, (items, heads, 1, rows, size)))
-    return b(Reshape, b(Tile, apart, vector(b, (1, 1, count // heads, 1, 1))), vector(b, (items, count, rows, size)))
+    split = b(Reshape, x, vector(b, (items, heads, 1, rows, size)))
+    return b(Reshape, b(Tile, split, vector(b, (1, 1, count // heads, 1, 1))), vector(b, (items, count, rows, size)))
 
 
 def _window(op: AttentionView) -> tuple[int, int]:

@@ -221,9 +221,9 @@ def _check_extents(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
     if not wanted:
         return
     axes = zip(wanted, slide.kernel, slide.stride, slide.dilation, slide.amounts(wanted) or (), strict=True)
-    places = [(n + p + q - (k - 1) * d - 1) // s + 1 for n, k, s, d, (p, q) in axes]
-    if any(decide_equal(place, n) is False for place, n in zip(places, dims, strict=True)):
-        message = f"a window over output_shape {list(wanted)} has {places} places, the input {list(dims)}"
+    counts = [(n + p + q - (k - 1) * d - 1) // s + 1 for n, k, s, d, (p, q) in axes]
+    if any(decide_equal(place, n) is False for place, n in zip(counts, dims, strict=True)):
+        message = f"a window over output_shape {list(wanted)} has {counts} places, the input {list(dims)}"
         raise ShapeError(message, "output_shape must be one that the operation without 'de' maps to the input")
 
 

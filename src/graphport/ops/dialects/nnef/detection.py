@@ -120,8 +120,8 @@ def _neighbours(
     above = b(Sub, points, below)
     last = b(Sub, _extent(b, input, axis + 2), _integers(b, 1))
     place = b(Cast, below, to=DType.INT64)
-    places = [b(Max, b(Min, each, last), _integers(b, 0)) for each in (place, b(Add, place, _integers(b, 1)))]
-    return (places[0], b(Sub, b.like(points, 1.0), above)), (places[1], above)
+    indices = [b(Max, b(Min, each, last), _integers(b, 0)) for each in (place, b(Add, place, _integers(b, 1)))]
+    return (indices[0], b(Sub, b.like(points, 1.0), above)), (indices[1], above)
 
 
 def _points(b: Builder, input: Value, rois: Value, axis: int, size: int, method: str) -> Value:
@@ -246,12 +246,12 @@ def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Val
     steps = b.like(rois, np.arange(size, dtype=np.float64)[None])
     first = b(Add, begin, b(Mul, b(Floor, share), steps))
     behind = b(Add, first, b(Ceil, share))
-    places = _indices(b, input, axis + 2, rois)
+    indices = _indices(b, input, axis + 2, rois)
     last = _integers(b, 2)
     return b(
         And,
-        b(GreaterOrEqual, places, b(Unsqueeze, first, last)),
-        b(Less, places, b(Unsqueeze, behind, last)),
+        b(GreaterOrEqual, indices, b(Unsqueeze, first, last)),
+        b(Less, indices, b(Unsqueeze, behind, last)),
     )
 
 

@@ -103,15 +103,15 @@ def lift_slice(b: Builder, op: SliceView) -> Lifted:
     given = [
         None if operand is None else constant_numbers(operand) for operand in (op.starts, op.ends, op.axes, op.steps)
     ]
-    first, last, places, strides = given
+    first, last, indices, strides = given
     if (
         first is None
         or last is None
-        or (op.axes is not None and places is None)
+        or (op.axes is not None and indices is None)
         or (op.steps is not None and strides is None)
     ):
         return None
-    chosen = tuple(range(len(first))) if places is None else tuple(axis % len(dims) for axis in places)
+    chosen = tuple(range(len(first))) if indices is None else tuple(axis % len(dims) for axis in indices)
     by = strides or (1,) * len(first)
     is_plain = all(step == 1 for step in by)
     ranges = [

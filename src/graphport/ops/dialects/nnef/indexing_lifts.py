@@ -49,8 +49,8 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     emit, n, rank = OpBuilder(b), known[0], len(b.dims(indices)) + 1
     off, on = (b.like(values, np.full([1] * rank, number)) for number in chosen.numpy())
     place = axis % rank
-    places = _from_front(b, indices, n)
-    wide = emit("Unsqueeze", places, b.constant(np.array([place], np.int64)))
+    positions = _from_front(b, indices, n)
+    wide = emit("Unsqueeze", positions, b.constant(np.array([place], np.int64)))
     every = np.arange(reserve(n), dtype=np.float32).reshape([n if at == place else 1 for at in range(rank)])
     return (emit("Where", emit("Equal", wide, b.constant(every)), on, off),)
 
@@ -63,9 +63,11 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
     count = b.dims(indices)[-1]
     if batch_dims or storage is None or not isinstance(count, int) or not 0 < count <= len(extents):
         return None
-    places = storage.numpy().reshape(-1, count).astype(np.int64)
+    positions = storage.numpy().reshape(-1, count).astype(np.int64)
     lengths = np.array(extents[:count])
-    flat = np.ravel_multi_index(tuple(np.where(places < 0, places + lengths, places).T), tuple(extents[:count]))
+    flat = np.ravel_multi_index(
+        tuple(np.where(positions < 0, positions + lengths, positions).T), tuple(extents[:count])
+    )
     emit, rest = OpBuilder(b), extents[count:]
     joined = emit("Reshape", data, b.constant(np.array([int(lengths.prod()), *rest], np.int64)))
     wanted = np.asarray(flat).reshape(storage.shape[:-1]).astype(np.int64)
@@ -162,9 +164,9 @@ def _from_front(b: Builder, indices: Value, n: int) -> Value:
     if storage is not None:
         numbers = storage.numpy().astype(np.float32)
         return b.constant(np.where(numbers < 0, numbers + n, numbers).astype(np.float32))
-    places = emit("Cast", indices, to=DType.FLOAT32)
+    positions = emit("Cast", indices, to=DType.FLOAT32)
     zero = b.constant(np.float32(0))
-    return emit("Where", emit("Less", places, zero), emit("Add", places, b.constant(np.float32(n))), places)
+    return emit("Where", emit("Less", positions, zero), emit("Add", positions, b.constant(np.float32(n))), positions)
 
 
 def _total(b: Builder, x: Value, axis: int) -> Value:

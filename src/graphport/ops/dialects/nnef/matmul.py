@@ -63,10 +63,10 @@ def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | No
     if _is_whole(left):
         return (_whole_numbers(b, left, right),)
     ranks = len(b.dims(left)), len(b.dims(right))
-    apart = _before_reshape(b, left) if ranks[1] == 2 else None
-    if apart is not None:
+    split = _before_reshape(b, left) if ranks[1] == 2 else None
+    if split is not None:
         lengths = sizes((*b.dims(left)[:-1], b.dims(right)[1]))
-        return (b(Reshape, b(MatMul, apart, right), vector(b, lengths)),)
+        return (b(Reshape, b(MatMul, split, right), vector(b, lengths)),)
     a = left if ranks[0] > 1 else _unsqueezed(b, left, 0)
     c = right if ranks[1] > 1 else _unsqueezed(b, right, 1)
     a, c = led(b, a, c)
@@ -136,7 +136,9 @@ def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
 def _whole_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     if not op.alpha == op.beta == 1:
         return None
-    left, right = (_transposed(b, x) if turned else x for x, turned in ((op.a, op.transA), (op.b, op.transB)))
+    left, right = (
+        _transposed(b, x) if is_transposed else x for x, is_transposed in ((op.a, op.transA), (op.b, op.transB))
+    )
     y = _whole_numbers(b, left, right)
     return (y if op.c is None else b(Add, y, op.c),)
 

@@ -73,8 +73,8 @@ def _mirrored(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
         message = f"mirroring ({begin}, {end}) entries of an axis of {n}"
         raise UnsupportedError(message)
     kept = np.arange(max(-begin, 0), n - max(-end, 0), dtype=np.int64)
-    places = np.pad(kept, (max(begin, 0), max(end, 0)), "symmetric")
-    return b(Gather, x, b.constant(places), axis=axis)
+    indices = np.pad(kept, (max(begin, 0), max(end, 0)), "symmetric")
+    return b(Gather, x, b.constant(indices), axis=axis)
 
 
 def _slice(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:

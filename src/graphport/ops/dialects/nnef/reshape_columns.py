@@ -33,10 +33,10 @@ def lift_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
     reserve(columns, rows, what="filters of columns")
     filters = np.tile(np.eye(rows).reshape(rows, 1, *block), (channels, *[1] * (axes + 1)))
     emit = OpBuilder(b)
-    apart = emit("Reshape", op.input, b.constant(np.array([batch, columns, *counts], np.int64)))
+    split = emit("Reshape", op.input, b.constant(np.array([batch, columns, *counts], np.int64)))
     y = emit(
         "ConvTranspose",
-        apart,
+        split,
         b.like(op.input, filters),
         group=channels,
         strides=tuple(steps),

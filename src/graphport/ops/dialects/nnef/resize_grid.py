@@ -71,9 +71,9 @@ def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: in
     reserve(*plane, axes + 1, what="places")
     ends = [1.0 if align_corners else (n - 1) / n for n in plane]
     lines = [np.linspace(-end, end, n) if n > 1 else np.zeros(1) for end, n in zip(ends, plane, strict=True)]
-    places = np.stack([*reversed(np.meshgrid(*lines, indexing="ij")), np.ones(plane)], -1)
+    coordinates = np.stack([*reversed(np.meshgrid(*lines, indexing="ij")), np.ones(plane)], -1)
     emit = OpBuilder(b)
-    flat = b.like(theta, places.reshape(1, -1, axes + 1))
+    flat = b.like(theta, coordinates.reshape(1, -1, axes + 1))
     y = emit("MatMul", flat, emit("Transpose", theta, perm=(0, 2, 1)))
     return (emit("Reshape", y, _vector(b, extents[0], *plane, axes)),)
 

@@ -151,8 +151,8 @@ def _emitted_over_the_rest(page: Page) -> None:
         if all(length == 1 for length in dims[place + 1 :]):
             return b.word(page.name, input, facts=[input.fact], axis=place)[0]
         perm = tuple({place: rank - 1, rank - 1: place}.get(n, n) for n in range(rank))
-        turned = b(Transpose, input, perm=perm)
-        return b(Transpose, b.word(page.name, turned, facts=[turned.fact], axis=rank - 1)[0], perm=perm)
+        transposed = b(Transpose, input, perm=perm)
+        return b(Transpose, b.word(page.name, transposed, facts=[transposed.fact], axis=rank - 1)[0], perm=perm)
 
 
 for _page in (Softmax, LogSoftmax, Hardmax):

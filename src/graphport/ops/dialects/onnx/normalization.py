@@ -149,9 +149,9 @@ def batch_normalization_in_use(b: Builder, op: BatchNormalizationView) -> Value:
 
 def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
     """Mean 0 and variance 1 over some axes."""
-    places = b.constant(np.array(axes, np.int64))
-    shifted = b(Sub, x, b(ReduceMean, x, places))
-    variance = b(ReduceMean, _squared(b, shifted), places)
+    axes_value = b.constant(np.array(axes, np.int64))
+    shifted = b(Sub, x, b(ReduceMean, x, axes_value))
+    variance = b(ReduceMean, _squared(b, shifted), axes_value)
     return b(Div, shifted, b(Sqrt, b(Add, variance, b.like(x, epsilon))))
 
 
@@ -174,8 +174,8 @@ def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
     """Its formula."""
     unsupported((op.stash_type != 1, "the mean had the type of x"))
     rank = len(b.dims(op.x))
-    places = b.constant(np.array(range(op.axis % rank, rank), np.int64))
-    mean = b(ReduceMean, _squared(b, op.x), places)
+    axes = b.constant(np.array(range(op.axis % rank, rank), np.int64))
+    mean = b(ReduceMean, _squared(b, op.x), axes)
     return b(Mul, b(Div, op.x, b(Sqrt, b(Add, mean, b.like(op.x, op.epsilon)))), op.scale)
 
 

@@ -42,11 +42,11 @@ def pad_on_all_axes(b: Builder, op: PadView) -> Value | None:
         return None
     amounts = list(integers(op.pads, "pads"))
     if op.axes is not None:
-        rank, places = len(b.dims(op.data)), integers(op.axes, "axes")
+        rank, listed = len(b.dims(op.data)), integers(op.axes, "axes")
         whole = [0] * (2 * rank)
-        for number_, axis in enumerate(places):
+        for number_, axis in enumerate(listed):
             whole[axis % rank] = amounts[number_]
-            whole[axis % rank + rank] = amounts[number_ + len(places)]
+            whole[axis % rank + rank] = amounts[number_ + len(listed)]
         amounts = whole
     if is_new:
         return b.word("Pad", op.data, b.constant(amounts), op.constant_value, mode=op.mode)[0]

@@ -117,8 +117,8 @@ def squeeze_with_attribute(b: Builder, data: Value, axes: Value | None = None) -
 @Unsqueeze.lift("onnx", until=12)
 def unsqueeze_with_attribute(b: Builder, data: Value, axes: Value) -> Value:
     """Axes were an attribute."""
-    places = integers(axes, "axes")
-    return b.word("Unsqueeze", data, axes=from_front(b, places, data, len(places)))[0]
+    indices = integers(axes, "axes")
+    return b.word("Unsqueeze", data, axes=from_front(b, indices, data, len(indices)))[0]
 
 
 @Shape.lift("onnx", until=14)

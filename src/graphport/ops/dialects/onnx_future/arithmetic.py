@@ -56,11 +56,11 @@ def floored_rest(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Value:
     rest = b(Mod, a, other, fmod=1)
     zero = b.like(a, 0)
     is_none, is_below = b(Equal, rest, zero), b(Less, other, zero)
-    is_apart = b(Or, b(And, b(Greater, rest, zero), is_below), b(And, b(Less, rest, zero), b(Greater, other, zero)))
+    is_opposite = b(Or, b(And, b(Greater, rest, zero), is_below), b(And, b(Less, rest, zero), b(Greater, other, zero)))
     nothing = b(Where, is_below, b.like(a, np.float32(-0.0)), zero)
     # Sums of infinities are not infinite everywhere.
     moved = b(Where, b(IsInf, other), other, b(Add, rest, other))
-    return b(Where, is_none, nothing, b(Where, is_apart, moved, rest))
+    return b(Where, is_none, nothing, b(Where, is_opposite, moved, rest))
 
 
 def _in_single(page: Page) -> None:

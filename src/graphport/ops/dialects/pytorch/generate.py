@@ -41,8 +41,8 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
         return cast(b, found, wanted)
     first, last, by = (cast(b, _tensor(b, each), DType.FLOAT64) for each in bounds)
     count = b(Cast, b(Ceil, b(Div, b(Sub, last, first), by)), to=_INTEGRAL)
-    places = b(Range, b.constant(0, _INTEGRAL), count, b.constant(1, _INTEGRAL))
-    return cast(b, b(Add, first, b(Mul, cast(b, places, DType.FLOAT64), by)), wanted)
+    indices = b(Range, b.constant(0, _INTEGRAL), count, b.constant(1, _INTEGRAL))
+    return cast(b, b(Add, first, b(Mul, cast(b, indices, DType.FLOAT64), by)), wanted)
 
 
 def _is_real(bound: Any) -> bool:
@@ -120,8 +120,8 @@ def _spaced(start: float, end: float, count: int, dtype: DType) -> Any:
     if count < 2:
         return np.full(count, start, kind)
     step = (kind(end) - kind(start)) / kind(count - 1)
-    places = np.arange(count, dtype=kind)
-    return np.where(places < count // 2, kind(start) + step * places, kind(end) - step * (count - 1 - places))
+    indices = np.arange(count, dtype=kind)
+    return np.where(indices < count // 2, kind(start) + step * indices, kind(end) - step * (count - 1 - indices))
 
 
 @aten("aten.logspace")

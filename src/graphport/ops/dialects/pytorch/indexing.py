@@ -101,17 +101,17 @@ def _is_whole(end: Any) -> bool:
 
 def _stepped(b: Builder, x: Value, src: Value, axis: int, first: Value, step: int) -> Value:
     rank = len(b.dims(x))
-    places = _counted(b, first, _extent(b, src, axis), step)
+    indices = _counted(b, first, _extent(b, src, axis), step)
     order = [axis, *(a for a in range(rank) if a != axis)]
-    y = b(ScatterND, moved(b, x, order), b(Unsqueeze, places, vector(b, [1])), moved(b, src, order))
+    y = b(ScatterND, moved(b, x, order), b(Unsqueeze, indices, vector(b, [1])), moved(b, src, order))
     return moved(b, y, [int(place) for place in np.argsort(order)])
 
 
 def _counted(b: Builder, first: Value, count: Value, step: int) -> Value:
     """`count` places from the first one on, `step` apart."""
     scalar = vector(b, [])
-    places = b(Range, b.constant(0, DType.INT64), b(Reshape, count, scalar), b.constant(1, DType.INT64))
-    return b(Add, b(Mul, places, b.constant(step, DType.INT64)), first)
+    indices = b(Range, b.constant(0, DType.INT64), b(Reshape, count, scalar), b.constant(1, DType.INT64))
+    return b(Add, b(Mul, indices, b.constant(step, DType.INT64)), first)
 
 
 @aten("aten.select_scatter")
@@ -132,23 +132,23 @@ def diagonal_scatter(b: Builder, self: Value, src: Value, offset: Any = 0, dim1:
     rank = len(b.dims(self))
     i, j, k = axis_of(number(dim1), rank), axis_of(number(dim2), rank), int(number(offset))
     order = [i, j, *(a for a in range(rank) if a not in (i, j))]
-    turned = moved(b, cast(b, src, dtype_of(self)), [rank - 2, *range(rank - 2)])
-    count = b(Shape, turned, start=0, end=1)
+    transposed = moved(b, cast(b, src, dtype_of(self)), [rank - 2, *range(rank - 2)])
+    count = b(Shape, transposed, start=0, end=1)
     rows, columns = (_counted(b, vector(b, [max(n, 0)]), count, 1) for n in (-k, k))
     last = vector(b, [1])
-    places = b(Concat, b(Unsqueeze, rows, last), b(Unsqueeze, columns, last), axis=1)
-    y = b(ScatterND, moved(b, self, order), places, turned)
+    indices = b(Concat, b(Unsqueeze, rows, last), b(Unsqueeze, columns, last), axis=1)
+    y = b(ScatterND, moved(b, self, order), indices, transposed)
     return moved(b, y, [int(place) for place in np.argsort(order)])
 
 
 @aten("aten.as_strided_scatter")
 def as_strided_scatter(b: Builder, self: Value, src: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
-    places = strided_indices(size, stride, storage_offset)
-    if np.unique(places).size != places.size:
+    indices = strided_indices(size, stride, storage_offset)
+    if np.unique(indices).size != indices.size:
         message = "elements that lie in one another's place"
         raise UnsupportedError(message)
     flat = b(Reshape, self, vector(b, [-1]))
-    y = b(ScatterND, flat, b.constant(places[..., None]), src)
+    y = b(ScatterND, flat, b.constant(indices[..., None]), src)
     return b(Reshape, y, b(Shape, self))
 
 
@@ -204,9 +204,9 @@ def index_fill(b: Builder, self: Value, dim: Any, index: Value, value: Any) -> V
 @aten("aten.put")
 def put(b: Builder, self: Value, index: Value, source: Value, accumulate: Any = False) -> Value:
     flat = b(Reshape, self, vector(b, [-1]))
-    places = b(Reshape, index, vector(b, [-1, 1]))
+    indices = b(Reshape, index, vector(b, [-1, 1]))
     how = "add" if number(accumulate) else None
-    y = b(ScatterND, flat, places, b(Reshape, source, vector(b, [-1])), reduction=how)
+    y = b(ScatterND, flat, indices, b(Reshape, source, vector(b, [-1])), reduction=how)
     return b(Reshape, y, b(Shape, self))
 
 
@@ -225,9 +225,9 @@ def one_hot(b: Builder, self: Value, num_classes: Any = -1) -> Value:
 def embedding_renorm(b: Builder, self: Value, indices: Value, max_norm: Any, norm_type: Any) -> Value:
     """A table whose rows that are looked up are no longer than `max_norm`."""
     most = float(number(max_norm))
-    places = b(Reshape, indices, vector(b, [-1]))
-    rows = b(Gather, self, places)
+    positions = b(Reshape, indices, vector(b, [-1]))
+    rows = b(Gather, self, positions)
     size = norm(b, rows, number(norm_type), -1, True)
     shorter = b(Mul, rows, b(Div, b.like(size, most), b(Add, size, b.like(size, 1e-7))))
     kept = b(Where, b(Greater, size, b.like(size, most)), shorter, rows)
-    return b(ScatterND, self, b(Unsqueeze, places, vector(b, [1])), kept)
+    return b(ScatterND, self, b(Unsqueeze, positions, vector(b, [1])), kept)

@@ -99,14 +99,14 @@ def index(b: Builder, self: Value, indices: Any) -> Value:
     if not chosen:
         return self
     rest = [axis for axis in range(len(b.dims(self))) if axis not in axes]
-    places = _joined(b, chosen)
-    y = b(GatherND, moved(b, self, [*axes, *rest]), places)
+    positions = _joined(b, chosen)
+    y = b(GatherND, moved(b, self, [*axes, *rest]), positions)
     # A mask counts as one index, which stands where it is said.
     first = next(axis for axis, item in enumerate(items) if item is not None)
     together = _stand_together([axis for axis, item in enumerate(items) if item is not None])
     if not together or not first:
         return y
-    count = len(b.dims(places)) - 1
+    count = len(b.dims(positions)) - 1
     return moved(b, y, [*range(count, count + first), *range(count), *range(count + first, len(b.dims(y)))])
 
 
@@ -124,22 +124,22 @@ def index_put(b: Builder, self: Value, indices: Any, values: Value, accumulate: 
     rank = len(b.dims(self))
     rest = [axis for axis in range(rank) if axis not in axes]
     order = [*axes, *rest]
-    places = _joined(b, chosen)
-    count = len(b.dims(places)) - 1
-    front = b(Shape, places, start=0, end=count)
-    turned = moved(b, self, order)
-    behind = b(Shape, turned, start=len(axes))
+    positions = _joined(b, chosen)
+    count = len(b.dims(positions)) - 1
+    front = b(Shape, positions, start=0, end=count)
+    transposed = moved(b, self, order)
+    behind = b(Shape, transposed, start=len(axes))
     given = [axis for axis, item in enumerate(items) if item is not None]
     first = given[0] if _stand_together(given) else 0
     if first:
         # What is assigned has the indexed axes where they stood.
-        parts = [b(Shape, turned, start=len(axes), end=len(axes) + first), front]
-        parts.append(b(Shape, turned, start=len(axes) + first))
+        parts = [b(Shape, transposed, start=len(axes), end=len(axes) + first), front]
+        parts.append(b(Shape, transposed, start=len(axes) + first))
         wide = b(Expand, updates, b(Concat, *parts, axis=0))
         wide = moved(b, wide, [*range(first, first + count), *range(first), *range(first + count, count + len(rest))])
     else:
         wide = b(Expand, updates, b(Concat, front, behind, axis=0) if rest else front)
-    y = b(ScatterND, turned, places, wide, reduction="add" if number(accumulate) else None)
+    y = b(ScatterND, transposed, positions, wide, reduction="add" if number(accumulate) else None)
     return moved(b, y, [int(place) for place in np.argsort(order)])
 
 
@@ -164,17 +164,17 @@ def strided_indices(size: Any, stride: Any, storage_offset: Any) -> np.ndarray[A
     """
     sizes, strides = integers(size), integers(stride)
     bounded(prod(sizes))
-    places = np.full((), int(number(storage_offset or 0)), np.int64)
+    indices = np.full((), int(number(storage_offset or 0)), np.int64)
     for n, step in zip(sizes, strides, strict=True):
-        places = places[..., None] + np.arange(n, dtype=np.int64) * step
-    return places
+        indices = indices[..., None] + np.arange(n, dtype=np.int64) * step
+    return indices
 
 
 @aten("aten.as_strided", "aten.as_strided_copy")
 def as_strided(b: Builder, self: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
     """Of a tensor whose elements lie one after another, which is what the storage is then."""
-    places = strided_indices(size, stride, storage_offset)
-    return b(Gather, b(Reshape, self, vector(b, [-1])), b.constant(places))
+    indices = strided_indices(size, stride, storage_offset)
+    return b(Gather, b(Reshape, self, vector(b, [-1])), b.constant(indices))
 
 
 aten("aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only")(embedding_bag)

@@ -63,8 +63,8 @@ def repeated(b: Builder, repeats: Value, output_size: Any = None) -> Value:
     times = as_int64(b, repeats)
     ends = b(CumSum, times, b.constant(0, DType.INT64))
     total = b(ReduceSum, times, keepdims=0)
-    places = b(Range, b.constant(0, DType.INT64), total, b.constant(1, DType.INT64))
-    before = b(GreaterOrEqual, b(Unsqueeze, places, vector(b, [1])), b(Unsqueeze, ends, vector(b, [0])))
+    indices = b(Range, b.constant(0, DType.INT64), total, b.constant(1, DType.INT64))
+    before = b(GreaterOrEqual, b(Unsqueeze, indices, vector(b, [1])), b(Unsqueeze, ends, vector(b, [0])))
     return b(ReduceSum, cast(b, before, DType.INT64), vector(b, [1]), keepdims=0)
 
 
@@ -112,11 +112,11 @@ def fill_diagonal(b: Builder, self: Value, fill_value: Any, wrap: Any = False) -
         shape = [-1 if a == axis else 1 for a in range(rank)]
         return b(Reshape, b(Range, zero, extent, one), vector(b, shape))
 
-    places = [counted(axis) for axis in range(rank)]
+    indices = [counted(axis) for axis in range(rank)]
     if number(wrap) and rank == 2:
         period = b(Add, b(Reshape, b(Shape, self, start=1, end=2), vector(b, [])), one)
-        places[0] = b(Mod, places[0], period)
-    on = b(Equal, places[0], places[1])
-    for place in places[2:]:
-        on = b(And, on, b(Equal, places[0], place))
+        indices[0] = b(Mod, indices[0], period)
+    on = b(Equal, indices[0], indices[1])
+    for place in indices[2:]:
+        on = b(And, on, b(Equal, indices[0], place))
     return b(Where, on, b.like(self, number(fill_value)), self)

@@ -38,15 +38,15 @@ def embedding_gradient(
     reserve(count)
     width = b(Shape, grad_output, start=-1)
     rows = b(Reshape, grad_output, b(Concat, vector(b, [-1]), width, axis=0))
-    places = b(Reshape, as_int64(b, indices), vector(b, [-1, 1]))
-    rows = b(Where, b(Equal, places, b.like(places, padding)), b.like(rows, 0), rows)
+    positions = b(Reshape, as_int64(b, indices), vector(b, [-1, 1]))
+    rows = b(Where, b(Equal, positions, b.like(positions, padding)), b.like(rows, 0), rows)
     zero = b.like(rows, 0)
     if number(scale_grad_by_freq):
-        ones = b(Expand, b.like(rows, 1), b(Shape, places, start=0, end=1))
-        counts = b(ScatterND, b(Expand, zero, vector(b, [count])), places, ones, reduction="add")
-        rows = b(Div, rows, b(Gather, counts, places))
+        ones = b(Expand, b.like(rows, 1), b(Shape, positions, start=0, end=1))
+        counts = b(ScatterND, b(Expand, zero, vector(b, [count])), positions, ones, reduction="add")
+        rows = b(Div, rows, b(Gather, counts, positions))
     table = b(Expand, zero, b(Concat, vector(b, [count]), width, axis=0))
-    return b(ScatterND, table, places, rows, reduction="add")
+    return b(ScatterND, table, positions, rows, reduction="add")
 
 
 @aten(
@@ -59,8 +59,8 @@ def max_pool_gradient(b: Builder, grad_output: Value, self: Value, indices: Valu
     rank, shape = len(b.dims(self)), b(Shape, self)
     flat = b(Concat, b(Shape, self, end=rank - 2), vector(b, [-1]), axis=0)
     planes = b(Reshape, b(Expand, b.like(self, 0), shape), flat)
-    given, places = b(Reshape, grad_output, flat), b(Reshape, indices, flat)
-    return b(Reshape, b(ScatterElements, planes, places, given, axis=rank - 2, reduction="add"), shape)
+    given, positions = b(Reshape, grad_output, flat), b(Reshape, indices, flat)
+    return b(Reshape, b(ScatterElements, planes, positions, given, axis=rank - 2, reduction="add"), shape)
 
 
 def _spread(b: Builder, grad: Value, x: Value, shares: Sequence[np.ndarray[Any, Any]]) -> Value:
@@ -164,9 +164,9 @@ def _kernel(
     dims, rank = b.dims(large), len(b.dims(large))
     spatial = [length(dims, axis) for axis in range(2, rank)]
     each = length(dims, 1) // groups
-    apart = b(Reshape, large, vector(b, [0, groups, each, *spatial]))
-    turned = b(Transpose, apart, perm=(2, 1, 0, *range(3, rank + 1)))
-    x = b(Reshape, turned, vector(b, [each, -1, *spatial]))
+    split = b(Reshape, large, vector(b, [0, groups, each, *spatial]))
+    transposed = b(Transpose, split, perm=(2, 1, 0, *range(3, rank + 1)))
+    x = b(Reshape, transposed, vector(b, [each, -1, *spatial]))
     w = b(Transpose, small, perm=(1, 0, *range(2, rank)))
     y = b(Conv, x, w, strides=gaps, dilations=strides, pads=pads * 2, group=groups)
     axes = list(range(2, rank))
@@ -218,10 +218,10 @@ def group_norm_gradient(
 ) -> Gradients:
     rank, groups = len(b.dims(input)), int(number(group))
     shape = b(Shape, input)
-    apart = b(Concat, b(Shape, input, end=1), vector(b, [groups, -1]), axis=0)
+    split = b(Concat, b(Shape, input, end=1), vector(b, [groups, -1]), axis=0)
     behind = vector(b, [2])
     inverse = b(Unsqueeze, rstd, behind)
-    scaled = b(Mul, b(Sub, b(Reshape, input, apart), b(Unsqueeze, mean, behind)), inverse)
+    scaled = b(Mul, b(Sub, b(Reshape, input, split), b(Unsqueeze, mean, behind)), inverse)
     grad = grad_out
     if weight is not None:
         grad = b(Mul, grad_out, b(Reshape, weight, vector(b, [-1, *[1] * (rank - 2)])))
@@ -229,7 +229,7 @@ def group_norm_gradient(
     others = vector(b, [0, *range(2, rank)])
     found: list[Value | None] = [None, None, None]
     if of_input:
-        found[0] = b(Reshape, _centered(b, b(Reshape, grad, apart), scaled, inverse, behind), shape)
+        found[0] = b(Reshape, _centered(b, b(Reshape, grad, split), scaled, inverse, behind), shape)
     if of_weight:
         found[1] = b(ReduceSum, b(Mul, grad_out, b(Reshape, scaled, shape)), others, keepdims=0)
     if of_bias:

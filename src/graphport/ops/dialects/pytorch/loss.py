@@ -87,10 +87,10 @@ def cosine_embedding_loss(
 ) -> Value:
     found = PNNX.read("F.cosine_similarity", b, input1, input2, len(b.dims(input1)) - 1, 1e-8)
     zero = b.like(found, 0)
-    apart = b(Max, b(Sub, found, b.like(found, float(number(margin)))), zero)
+    hinge = b(Max, b(Sub, found, b.like(found, float(number(margin)))), zero)
     near = b(Sub, b.like(found, 1), found)
     sign = cast(b, target, dtype_of(found))
-    chosen = b(Where, b(Greater, sign, zero), near, b(Where, b(Equal, sign, b.like(sign, -1)), apart, zero))
+    chosen = b(Where, b(Greater, sign, zero), near, b(Where, b(Equal, sign, b.like(sign, -1)), hinge, zero))
     return _reduced(b, chosen, reduction)
 
 

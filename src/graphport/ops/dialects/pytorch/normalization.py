@@ -104,8 +104,8 @@ def native_group_norm(
     y = group_norm(b, input, groups, weight, bias, eps)
     if not any(b.wants(place) for place in range(1, b.count)):
         return (y, *[None] * (b.count - 1)) if b.count > 1 else y
-    apart = b(Reshape, input, b(Concat, b(Shape, input, start=0, end=1), vector(b, [groups, -1]), axis=0))
-    return (y, *_moments(b, apart, [2], eps, keeps=False))
+    split = b(Reshape, input, b(Concat, b(Shape, input, start=0, end=1), vector(b, [groups, -1]), axis=0))
+    return (y, *_moments(b, split, [2], eps, keeps=False))
 
 
 @aten("aten._native_batch_norm_legit_no_training", "aten.cudnn_batch_norm_inference")

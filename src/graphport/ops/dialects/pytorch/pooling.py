@@ -49,7 +49,7 @@ aten.adaptive_max_pool3d(self, output_size) -> F.adaptive_max_pool3d(self, integ
 def _unpooled(b: Builder, x: Value, indices: Value, size: Any, rank: int) -> Value:
     """Each entry at its place in a plane of zeros."""
     entries, is_added = batched(b, x, rank + 2)
-    places, _ = batched(b, indices, rank + 2)
+    positions, _ = batched(b, indices, rank + 2)
     sizes = lengths(b, size)
     known = static(sizes) or ()
     if known:
@@ -58,7 +58,7 @@ def _unpooled(b: Builder, x: Value, indices: Value, size: Any, rank: int) -> Val
     flat = b(Concat, front, vector(b, [-1]), axis=0)
     area = vector(b, [prod(known)]) if known else b(ReduceProd, sizes)
     planes = b(Expand, b.like(x, 0), b(Concat, front, area, axis=0))
-    y = b(ScatterElements, planes, b(Reshape, places, flat), b(Reshape, entries, flat), axis=2)
+    y = b(ScatterElements, planes, b(Reshape, positions, flat), b(Reshape, entries, flat), axis=2)
     return unbatched(b, b(Reshape, y, b(Concat, front, sizes, axis=0)), is_added=is_added)
 
 

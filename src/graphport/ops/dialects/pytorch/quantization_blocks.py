@@ -189,11 +189,11 @@ def _blocked(
     long = [axis for axis, count in enumerate(blocks.counts) if count != 1]
     if not blocks.is_split and len(long) <= 1:
         shape = vector(b, [-1] if long else [])
-        places: dict[str, int] = {"axis": long[0]} if long else {}
+        attributes: dict[str, int] = {"axis": long[0]} if long else {}
     elif blocks.is_split and len(wide := [axis for axis, size in enumerate(sizes) if size != 1]) == 1:
         shape = lengths(b, blocks.counts)
-        places = {"axis": wide[0], "block_size": sizes[wide[0]]}
+        attributes = {"axis": wide[0], "block_size": sizes[wide[0]]}
     else:
         return None
     zero = None if zero_point is None else cast(b, b(Reshape, zero_point, shape), dtype_of(x))
-    return b(DequantizeLinear, x, b(Reshape, scale, shape), zero, **places)
+    return b(DequantizeLinear, x, b(Reshape, scale, shape), zero, **attributes)

@@ -85,8 +85,8 @@ def _running(page: Page, b: Builder, self: Value, dim: Any) -> Answer:
     perm = [*(a for a in range(rank) if a != axis), axis]
     x = b(Transpose, self, perm=tuple(perm))
     count = b(Reshape, b(Shape, x, start=rank - 1, end=rank), vector(b, []))
-    places = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
-    seen = b(LessOrEqual, places, b(Unsqueeze, places, vector(b, [1])))
+    indices = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
+    seen = b(LessOrEqual, indices, b(Unsqueeze, indices, vector(b, [1])))
     wide = b(Unsqueeze, x, vector(b, [rank - 1]))
     kind = dtype_of(x)
     info = (np.inf, -np.inf) if kind.is_floating else (np.iinfo(kind.numpy).max, np.iinfo(kind.numpy).min)
@@ -94,7 +94,7 @@ def _running(page: Page, b: Builder, self: Value, dim: Any) -> Answer:
     shown = b(Where, seen, wide, b.like(x, worst))
     values = b(page, shown, vector(b, [rank]), keepdims=0)
     is_best = b(And, seen, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))))
-    last = b(ReduceMax, b(Where, is_best, places, b.constant(-1, DType.INT64)), vector(b, [rank]), keepdims=0)
+    last = b(ReduceMax, b(Where, is_best, indices, b.constant(-1, DType.INT64)), vector(b, [rank]), keepdims=0)
     back = tuple(int(place) for place in np.argsort(perm))
     return b(Transpose, values, perm=back), b(Transpose, last, perm=back)
 

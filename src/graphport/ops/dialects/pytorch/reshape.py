@@ -118,8 +118,8 @@ def matrix_transposed(b: Builder, self: Value) -> Value:
 
 @aten("aten.atleast_3d")
 def atleast_3d(b: Builder, self: Value) -> Value:
-    places = {0: [0, 1, 2], 1: [0, 2], 2: [2]}.get(len(b.dims(self)))
-    return self if places is None else b(Unsqueeze, self, vector(b, places))
+    indices = {0: [0, 1, 2], 1: [0, 2], 2: [2]}.get(len(b.dims(self)))
+    return self if indices is None else b(Unsqueeze, self, vector(b, indices))
 
 
 @aten("aten.cartesian_prod")

@@ -32,8 +32,8 @@ def apply_rope(b: Builder, input: Value, cos: Value, sin: Value) -> Value:
 
     emit = OpBuilder(b)
     first, second = b.results(registry.pages()["Split"], 2, input, None, axis=-1, num_outputs=2)
-    turned = emit("Concat", emit("Neg", second), first, axis=-1)
-    return emit("Add", emit("Mul", input, cos), emit("Mul", turned, sin))
+    rotated = emit("Concat", emit("Neg", second), first, axis=-1)
+    return emit("Add", emit("Mul", input, cos), emit("Mul", rotated, sin))
 
 
 @word("tract_transformers_scaled_masked_softmax")

@@ -35,8 +35,8 @@ def sdpa(
     emit = OpBuilder(b)
     rank = len(b.dims(q))
     keys, values = (_repeated(b, each, q) for each in (k, v))
-    turned = emit("Transpose", keys, perm=(*range(rank - 2), rank - 1, rank - 2))
-    scores = emit("Mul", emit("MatMul", q, turned), _factor(b, q, scale))
+    transposed = emit("Transpose", keys, perm=(*range(rank - 2), rank - 1, rank - 2))
+    scores = emit("Mul", emit("MatMul", q, transposed), _factor(b, q, scale))
     if mask is not None:
         scores = emit("Add", scores, mask if mask.dtype is q.dtype else emit("CastLike", mask, q))
     if is_causal:
@@ -72,7 +72,7 @@ def _repeated(b: Builder, x: Value, q: Value) -> Value:
     if not isinstance(times, int):
         return x
     emit = OpBuilder(b)
-    apart = emit("Unsqueeze", x, b.constant(np.array([2], np.int64)))
-    tiled = emit("Tile", apart, b.constant(np.array([1, 1, times, 1, 1], np.int64)))
+    split = emit("Unsqueeze", x, b.constant(np.array([2], np.int64)))
+    tiled = emit("Tile", split, b.constant(np.array([1, 1, times, 1, 1], np.int64)))
     front = b.constant(np.array([0, wanted[1]], np.int64))
     return emit("Reshape", tiled, emit("Concat", front, emit("Shape", x, start=2), axis=0))

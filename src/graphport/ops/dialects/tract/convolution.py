@@ -31,11 +31,11 @@ def deconv(
     dims = b.dims(input)
     count = groups or dims[1]
     group = count if isinstance(count, int) else 1
-    turned = swapped(b, filter, group)
+    transposed = swapped(b, filter, group)
     shape: tuple[Any, ...] = ()
     if len(output_shape) == len(dims) - 2:
         shape = (dims[0], b.dims(filter)[0], *output_shape)
-    return nnef.deconv(b, Sliding(**attributes), input, turned, bias, groups=group, output_shape=shape)
+    return nnef.deconv(b, Sliding(**attributes), input, transposed, bias, groups=group, output_shape=shape)
 
 
 def swapped(b: Builder, filter: Value, groups: int) -> Value:
@@ -45,9 +45,9 @@ def swapped(b: Builder, filter: Value, groups: int) -> Value:
     if groups == 1:
         return emit("Transpose", filter, perm=(1, 0, *range(2, rank)))
     rows = dims[0] // groups
-    apart = emit("Reshape", filter, _vector(b, groups, rows, *dims[1:]))
-    turned = emit("Transpose", apart, perm=(0, 2, 1, *range(3, rank + 1)))
-    return emit("Reshape", turned, _vector(b, groups * dims[1], rows, *dims[2:]))
+    split = emit("Reshape", filter, _vector(b, groups, rows, *dims[1:]))
+    transposed = emit("Transpose", split, perm=(0, 2, 1, *range(3, rank + 1)))
+    return emit("Reshape", transposed, _vector(b, groups * dims[1], rows, *dims[2:]))
 
 
 def _vector(b: Builder, *numbers: Any) -> Value:

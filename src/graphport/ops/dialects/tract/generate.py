@@ -38,5 +38,5 @@ def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Any:
         return None
     # tract knows the length of a range of symbols, which are no integers of a run to it.
     stated: dict[str, Any] = {name: each[0] for name, each in zip(("start", "end", "step"), known, strict=True) if each}
-    places = b.word("tract_core_range", facts=[TensorFact(DType.INT64, None)], **stated)
-    return b.word("tract_core_cast", *places, to="i64")
+    indices = b.word("tract_core_range", facts=[TensorFact(DType.INT64, None)], **stated)
+    return b.word("tract_core_cast", *indices, to="i64")

@@ -30,24 +30,24 @@ def slice_(
 ) -> Value:
     """Ranges of entries; an end of 0 behind a begin within the axis is its end, and nothing is from 0 to 0."""
     emit, rank = OpBuilder(b), len(b.dims(input))
-    places = tuple(axis_of(axis, rank) for axis in axes)
+    indices = tuple(axis_of(axis, rank) for axis in axes)
     steps = static(stride) if isinstance(stride, Value) else stride
     first, last = static(begin), static(end)
     ends: Numbers = end
     if last is not None:
-        known = last or (0,) * len(places)
+        known = last or (0,) * len(indices)
         starts = first if first is not None else (0,) * len(known)
-        if len(known) != len(places) or len(starts) != len(places):
-            message = f"axes, begin and end have {len(places)}, {len(starts)} and {len(known)} entries"
+        if len(known) != len(indices) or len(starts) != len(indices):
+            message = f"axes, begin and end have {len(indices)}, {len(starts)} and {len(known)} entries"
             raise ShapeError(message)
-        forward = [step > 0 for step in steps] if steps else [True] * len(places)
+        forward = [step > 0 for step in steps] if steps else [True] * len(indices)
         ends = tuple(
             FAR if stop == 0 and start > 0 and ahead else stop
             for start, stop, ahead in zip(starts, known, forward, strict=True)
         )
     has_steps = steps is not None and any(step != 1 for step in steps)
     by = vector(b, stride) if steps is None or has_steps else None
-    return emit("Slice", input, vector(b, begin), vector(b, ends), vector(b, places), by)
+    return emit("Slice", input, vector(b, begin), vector(b, ends), vector(b, indices), by)
 
 
 @word("tract_core_downsample")
@@ -170,8 +170,8 @@ def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Val
         return indices
     storage = folded(indices)
     if storage is not None:
-        places = storage.numpy()
-        return b.constant(np.where(places < 0, places + np.array(lengths), places).astype(storage.dtype.numpy))
+        positions = storage.numpy()
+        return b.constant(np.where(positions < 0, positions + np.array(lengths), positions).astype(storage.dtype.numpy))
     emit = OpBuilder(b)
     moved = emit("Add", indices, b.like(indices, np.array(lengths)))
     return emit("Where", emit("Less", indices, b.like(indices, 0)), moved, indices)
@@ -231,13 +231,13 @@ def lift_slice(b: Builder, op: SliceView) -> Any:
     first, last = dims_of(op.starts), dims_of(op.ends)
     if first is None or last is None:
         return None
-    places = tuple(range(len(first))) if op.axes is None else numbers_of(op.axes)
+    indices = tuple(range(len(first))) if op.axes is None else numbers_of(op.axes)
     by = (1,) * len(first) if op.steps is None else numbers_of(op.steps)
-    if places is None or by is None:
+    if indices is None or by is None:
         return None
     x = op.data
     chosen: list[tuple[int, Any, Any, int]] = []
-    for axis, start, stop, step in zip(places, first, last, by, strict=True):
+    for axis, start, stop, step in zip(indices, first, last, by, strict=True):
         place = axis % len(dims)
         extent = dims[place]
         begin, end = (_within(at, extent) for at in (start, stop))

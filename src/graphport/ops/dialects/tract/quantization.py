@@ -102,10 +102,10 @@ def _of_blocks(b: Builder, op: DequantizeLinearView, x: Value) -> Any:
         return None
     if extents[axis] % size or scales.shape[axis] * size != extents[axis]:
         return None
-    apart = (*extents[:axis], extents[axis] // size, size, *extents[axis + 1 :])
-    fact = TensorFact(DType.FLOAT32, apart)
+    split = (*extents[:axis], extents[axis] // size, size, *extents[axis + 1 :])
+    fact = TensorFact(DType.FLOAT32, split)
     (y,) = b.word("tract_core_cast", x, facts=[fact_like(op.x, DType.FLOAT32)], to="f32")
-    (y,) = b.word("reshape", y, facts=[fact], shape=apart, axis_start=0, axis_count=-1)
+    (y,) = b.word("reshape", y, facts=[fact], shape=split, axis_start=0, axis_count=-1)
     if zeros is not None:
         (y,) = b.word("sub", y, b.constant(_of_block(zeros, axis)), facts=[fact])
     (y,) = b.word("mul", y, b.constant(_of_block(scales, axis)), facts=[fact])

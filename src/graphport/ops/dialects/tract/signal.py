@@ -46,8 +46,8 @@ def stft(b: Builder, input: Value, window: Value | None = None, *, axis: int, fr
         raise UnsupportedError(message)
     reserve(max(length - frame, 0) // stride + 1, frame, what="places in frames")
     starts = np.arange(0, length - frame + 1, stride)
-    places = b.constant((starts[:, None] + np.arange(frame)[None]).astype(np.int64))
-    frames = emit("Gather", input, places, axis=place)
+    indices = b.constant((starts[:, None] + np.arange(frame)[None]).astype(np.int64))
+    frames = emit("Gather", input, indices, axis=place)
     if window is not None:
         own = b.dims(window)[0]
         if isinstance(own, int) and own < frame:

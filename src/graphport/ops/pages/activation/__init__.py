@@ -116,9 +116,9 @@ def Hardmax(input: T, *, axis: int = -1) -> T:
     """
     if input.ndim == 0 or input.size == 0:
         return np.ones_like(input)
-    places = np.expand_dims(np.argmax(input, axis=axis), axis)
+    indices = np.expand_dims(np.argmax(input, axis=axis), axis)
     result = np.zeros_like(input)
-    np.put_along_axis(result, places, input.dtype.type(1), axis)
+    np.put_along_axis(result, indices, input.dtype.type(1), axis)
     return result
 
 

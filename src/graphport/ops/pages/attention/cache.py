@@ -73,11 +73,11 @@ def TensorScatter(
     cached, new = np.moveaxis(present, axis, 1), np.moveaxis(update, axis, 1)
     batch, capacity = cached.shape[:2]
     first = np.zeros(batch, np.int64) if write_indices is None else write_indices.reshape(-1)
-    places = first[:, None] + np.arange(new.shape[1])
+    indices = first[:, None] + np.arange(new.shape[1])
     if mode == "circular":
-        places = places % capacity
-    elif places.size and (places.min() < 0 or places.max() >= capacity):
-        message = f"entries {places.min()} to {places.max()} are not all in a cache of {capacity}"
+        indices = indices % capacity
+    elif indices.size and (indices.min() < 0 or indices.max() >= capacity):
+        message = f"entries {indices.min()} to {indices.max()} are not all in a cache of {capacity}"
         raise IndexError(message)
-    cached[np.arange(batch)[:, None], places] = new
+    cached[np.arange(batch)[:, None], indices] = new
     return present

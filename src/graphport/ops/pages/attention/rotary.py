@@ -26,9 +26,9 @@ M = Annotated[Tensor, Types("M", INT64)]
 def _rotary_shape(op: RotaryEmbeddingView[TensorFact]) -> TensorFact:
     if op.x.shape is None:
         return TensorFact(op.x.dtype, None)
-    turned = op.rotary_embedding_dim or _head_size(op.x, op.num_heads)
-    if isinstance(turned, int) and turned % 2:
-        message = f"{turned} columns of a head do not make pairs"
+    rotated = op.rotary_embedding_dim or _head_size(op.x, op.num_heads)
+    if isinstance(rotated, int) and rotated % 2:
+        message = f"{rotated} columns of a head do not make pairs"
         raise ShapeError(message, "rotary_embedding_dim, or the size of a head, is even")
     rank = 3 if op.position_ids is None else 2
     for name, cache in (("cos_cache", op.cos_cache), ("sin_cache", op.sin_cache)):
@@ -37,7 +37,7 @@ def _rotary_shape(op: RotaryEmbeddingView[TensorFact]) -> TensorFact:
         if cache.rank != rank:
             message = f"{name} has rank {cache.rank}"
             raise ShapeError(message, "3 without position_ids: batch, position, pair; 2 with: position, pair")
-        same_dim(cache.dims[-1], turned // 2, f"pairs in {name}")
+        same_dim(cache.dims[-1], rotated // 2, f"pairs in {name}")
     return TensorFact(op.x.dtype, op.x.shape)
 
 
@@ -89,9 +89,9 @@ def RotaryEmbedding(
     count = rotary_embedding_dim or heads.shape[3]
     cos, sin = (cache if position_ids is None else cache[position_ids] for cache in (cos_cache, sin_cache))
     cos, sin = (widened(cache)[:, :, None, :] for cache in (cos, sin))
-    turned = widened(heads[..., :count])
-    a, b = (turned[..., 0::2], turned[..., 1::2]) if interleaved else np.split(turned, 2, -1)
+    rotated = widened(heads[..., :count])
+    a, b = (rotated[..., 0::2], rotated[..., 1::2]) if interleaved else np.split(rotated, 2, -1)
     real, imaginary = cos * a - sin * b, sin * a + cos * b
     pairs = np.stack((real, imaginary), -1) if interleaved else np.concatenate((real, imaginary), -1)
-    both = np.concatenate((pairs.reshape(turned.shape).astype(x.dtype), heads[..., count:]), -1)
+    both = np.concatenate((pairs.reshape(rotated.shape).astype(x.dtype), heads[..., count:]), -1)
     return np.swapaxes(both, 1, 2) if x.ndim == 4 else both.reshape(x.shape)

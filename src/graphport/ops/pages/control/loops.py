@@ -210,8 +210,8 @@ def Scan(
     axes = _each(scan_input_axes, num_scan_inputs, "scan_input_axes")
     backward = _each(scan_input_directions, num_scan_inputs, "scan_input_directions")
     scanned = [
-        np.flip(np.moveaxis(x, axis, 0), 0) if turned else np.moveaxis(x, axis, 0)
-        for x, axis, turned in zip(initial_state_and_scan_inputs[len(states) :], axes, backward, strict=True)
+        np.flip(np.moveaxis(x, axis, 0), 0) if is_reversed else np.moveaxis(x, axis, 0)
+        for x, axis, is_reversed in zip(initial_state_and_scan_inputs[len(states) :], axes, backward, strict=True)
     ]
     rounds: list[list[Any]] = []
     for entries in zip(*scanned, strict=True):
@@ -225,7 +225,7 @@ def Scan(
     out_backward = _each(scan_output_directions, len(facts), "scan_output_directions")
     columns = list(zip(*rounds, strict=True))
     ends = [
-        np.stack(values[::-1] if turned else values, axis)
-        for values, axis, turned in zip(columns, out_axes, out_backward, strict=True)
+        np.stack(values[::-1] if is_reversed else values, axis)
+        for values, axis, is_reversed in zip(columns, out_axes, out_backward, strict=True)
     ]
     return (*states, *ends)

@@ -98,9 +98,9 @@ def GatherElements(data: T, indices: Tind, *, axis: int = 0) -> T:
 
     Source: ONNX GatherElements-13.
     """
-    places = list(np.indices(indices.shape, sparse=True))
-    places[axis] = indices
-    return data[tuple(places)]
+    positions = list(np.indices(indices.shape, sparse=True))
+    positions[axis] = indices
+    return data[tuple(positions)]
 
 
 def _gather_nd_shape(data: TensorFact, indices: TensorFact, *, batch_dims: int = 0) -> TensorFact:

@@ -85,9 +85,9 @@ def ScatterElements(data: T, indices: Tind, updates: T, *, axis: int = 0, reduct
 
     Source: ONNX ScatterElements-18.
     """
-    places = list(np.indices(indices.shape, sparse=True))
-    places[axis] = indices
-    return _scattered(data, tuple(places), updates, reduction)
+    positions = list(np.indices(indices.shape, sparse=True))
+    positions[axis] = indices
+    return _scattered(data, tuple(positions), updates, reduction)
 
 
 def _scatter_nd_shape(

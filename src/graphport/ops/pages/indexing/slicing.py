@@ -105,10 +105,10 @@ def Slice(data: T, starts: Tind, ends: Tind, axes: Tind | None = None, steps: Ti
 
     Source: ONNX Slice-13.
     """
-    places = range(len(starts)) if axes is None else [int(axis) for axis in axes]
+    indices = range(len(starts)) if axes is None else [int(axis) for axis in axes]
     strides = [1] * len(starts) if steps is None else [int(step) for step in steps]
     window = [slice(None)] * data.ndim
-    for axis, start, end, step in zip(places, starts, ends, strides, strict=True):
+    for axis, start, end, step in zip(indices, starts, ends, strides, strict=True):
         window[axis] = _window(int(start), int(end), step, data.shape[axis])
     return data[tuple(window)]
 

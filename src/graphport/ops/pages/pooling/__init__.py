@@ -114,12 +114,12 @@ def MaxPool(
     first = np.argmax(entries.astype(np.result_type(x.dtype, np.float32)), axis=-1, keepdims=True)
     if not all(shape):
         return np.empty(shape[:-1], x.dtype), np.empty(shape[:-1], np.int64)
-    places = np.broadcast_to(covered(_flat_indices(x, storage_order), slid, -1).reshape(1, 1, *out, -1), shape)
-    within = np.take_along_axis(places, first, axis=-1)
+    indices = np.broadcast_to(covered(_flat_indices(x, storage_order), slid, -1).reshape(1, 1, *out, -1), shape)
+    within = np.take_along_axis(indices, first, axis=-1)
     # Where padding seems to win, all entries are the lowest number there is: the first of them does.
-    first = np.where(within < 0, np.argmax(places >= 0, axis=-1, keepdims=True), first)
+    first = np.where(within < 0, np.argmax(indices >= 0, axis=-1, keepdims=True), first)
     y = np.take_along_axis(entries, first, axis=-1)[..., 0]
-    within = np.take_along_axis(places, first, axis=-1)[..., 0]
+    within = np.take_along_axis(indices, first, axis=-1)[..., 0]
     maps = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(out)) * prod(x.shape[2:])
     return y, (within + maps).astype(np.int64)
 
@@ -133,8 +133,8 @@ def _flat_indices(x: Tensor, storage_order: int) -> Tensor:
     """The place of each entry of one feature map of x [N, C, *d] in that map: [1, 1, *d]."""
     dims = x.shape[2:]
     counted = np.arange(prod(dims), dtype=np.int64)
-    places = counted.reshape(dims[::-1]).T if storage_order else counted.reshape(dims)
-    return places[None, None]
+    indices = counted.reshape(dims[::-1]).T if storage_order else counted.reshape(dims)
+    return indices[None, None]
 
 
 @viewed

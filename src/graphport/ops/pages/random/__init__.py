@@ -211,5 +211,5 @@ def Multinomial(
     wide = input.astype(np.float64)
     limits = np.cumsum(np.exp(wide - np.max(wide, 1, keepdims=True)), 1)
     drawn = _generator(seed).random((input.shape[0], sample_size)) * limits[:, -1:]
-    places = np.sum(drawn[:, :, None] >= limits[:, None, :], 2)
-    return np.minimum(places, input.shape[1] - 1).astype(dtype.numpy)
+    indices = np.sum(drawn[:, :, None] >= limits[:, None, :], 2)
+    return np.minimum(indices, input.shape[1] - 1).astype(dtype.numpy)

@@ -194,11 +194,11 @@ def _direction(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     batch = np.arange(entries.shape[1], dtype=np.int64)
     y = np.zeros((*entries.shape[:2], hidden), entries.dtype)
-    for step, places in enumerate(order):
+    for step, indices in enumerate(order):
         runs = (step < lengths)[:, None]
-        following = cell(entries[places, batch], state)
+        following = cell(entries[indices, batch], state)
         state = tuple(np.where(runs, new, old) for new, old in zip(following, state, strict=True))
-        y[places, batch] = np.where(runs, state[0], 0)
+        y[indices, batch] = np.where(runs, state[0], 0)
     return y, state
 
 

@@ -104,5 +104,5 @@ def TopK(x: Number, k: Index, *, axis: int = -1, largest: int = 1, sorted: int =
     if largest:
         # Ascending and stable on the flipped axis, read backwards: descending, and of equal ones the first.
         order = x.shape[axis] - 1 - np.flip(order, axis)
-    places = np.take(order, np.arange(int(k.reshape(-1)[0])), axis=axis)
-    return np.take_along_axis(x, places, axis), places.astype(np.int64)
+    indices = np.take(order, np.arange(int(k.reshape(-1)[0])), axis=axis)
+    return np.take_along_axis(x, indices, axis), indices.astype(np.int64)

@@ -32,11 +32,11 @@ def _running(
 ) -> Tensor:
     place = int(axis.reshape(-1)[0])
     wide = widened(x) if x.dtype.kind not in "iu" else x
-    turned = np.flip(wide, place) if reverse else wide
+    flipped = np.flip(wide, place) if reverse else wide
     if exclusive and x.shape[place]:
-        before = np.full_like(np.take(turned, [0], place), neutral)
-        turned = np.concatenate([before, np.take(turned, np.arange(x.shape[place] - 1), place)], place)
-    result = accumulate(turned, axis=place)
+        before = np.full_like(np.take(flipped, [0], place), neutral)
+        flipped = np.concatenate([before, np.take(flipped, np.arange(x.shape[place] - 1), place)], place)
+    result = accumulate(flipped, axis=place)
     return np.asarray(np.flip(result, place) if reverse else result).astype(x.dtype)
 
 

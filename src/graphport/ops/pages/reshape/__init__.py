@@ -134,9 +134,9 @@ def settled(source: tuple[Dim, ...], dims: list[Dim]) -> list[Dim]:
 
     An entry stays as it is where all others are positive and the counts agree: a copy would then be an error.
     """
-    is_told = -1 not in dims and decide_equal(product(source), product(dims)) is True
+    is_known = -1 not in dims and decide_equal(product(source), product(dims)) is True
     doubtful = [i for i, dim in enumerate(dims) if dim != -1 and decide_less(dim, 1) is not False]
-    if is_told and len(doubtful) == 1:
+    if is_known and len(doubtful) == 1:
         return dims
     return [taken(dim, source[i]) if i in doubtful and i < len(source) else dim for i, dim in enumerate(dims)]
 

@@ -202,15 +202,15 @@ def TfIdfVectorizer(
 
     Source: ONNX TfIdfVectorizer-9.
     """
-    places = dict(zip(_pool(ngram_counts, pool_int64s or pool_strings or ()), ngram_indexes, strict=True))
+    positions = dict(zip(_pool(ngram_counts, pool_int64s or pool_strings or ()), ngram_indexes, strict=True))
     lengths = range(min_gram_length, max_gram_length + 1)
     columns = max(ngram_indexes) + 1
     rows = x.tolist() if x.ndim == 2 else [x.reshape(-1).tolist()]
     found = np.zeros((len(rows), columns), np.float32)
     for result, row in zip(found, rows, strict=True):
         for gram, count in Counter(_grams(row, lengths, max_skip_count)).items():
-            if gram in places:
-                result[places[gram]] += count
+            if gram in positions:
+                result[positions[gram]] += count
     if mode == "IDF":
         found = np.minimum(found, 1)
     if mode != "TF" and weights:

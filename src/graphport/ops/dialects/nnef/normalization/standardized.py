@@ -32,17 +32,17 @@ def _from(b: Builder, x: Value, axis: int) -> tuple[int, ...]:
 
 
 def _reduced(b: Builder, x: Value, axes: Sequence[int]) -> Fact:
-    places = {axis % len(b.dims(x)) for axis in axes}
-    return TensorFact(fact_of(x).dtype, tuple(1 if place in places else dim for place, dim in enumerate(b.dims(x))))
+    indices = {axis % len(b.dims(x)) for axis in axes}
+    return TensorFact(fact_of(x).dtype, tuple(1 if place in indices else dim for place, dim in enumerate(b.dims(x))))
 
 
 def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
     """The mean, what differs from it, and the mean of its square."""
-    places = tuple(axis % len(b.dims(x)) for axis in axes)
+    indices = tuple(axis % len(b.dims(x)) for axis in axes)
     fact = _reduced(b, x, axes)
-    mean = term(b, "mean_reduce", x, fact=fact, axes=places)
+    mean = term(b, "mean_reduce", x, fact=fact, axes=indices)
     centred = term(b, "sub", x, mean)
-    return mean, centred, term(b, "mean_reduce", term(b, "sqr", centred), fact=fact, axes=places)
+    return mean, centred, term(b, "mean_reduce", term(b, "sqr", centred), fact=fact, axes=indices)
 
 
 def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> Value:

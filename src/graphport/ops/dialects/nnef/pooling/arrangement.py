@@ -70,8 +70,8 @@ def arranged(b: Builder, input: Value, stated: Pooling) -> Arranged:
     order = (*front, *(axis for axis in range(rank + added) if axis not in front))
     if order != tuple(range(len(order))):
         x = b(Transpose, x, perm=order)
-    places = [axis - added for axis in order[2:]]
-    return Arranged(x, _chosen(slide, places), order, added)
+    indices = [axis - added for axis in order[2:]]
+    return Arranged(x, _chosen(slide, indices), order, added)
 
 
 def _chosen(slide: Slide, axes: list[int]) -> Slide:

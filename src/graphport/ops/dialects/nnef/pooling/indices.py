@@ -100,8 +100,8 @@ def sample(b: Builder, stated: Pooling, input: Value, index: Value) -> Value:
     if windows != expected:
         message = f"an index of shape {list(windows)} for {list(expected)} windows"
         raise ShapeError(message, "there is one index for each window")
-    places = _flat_indices(b, index, slide, wide, windows)
-    return b(Gather, b(Reshape, x, b.constant([-1])), places, axis=0)
+    indices = _flat_indices(b, index, slide, wide, windows)
+    return b(Gather, b(Reshape, x, b.constant([-1])), indices, axis=0)
 
 
 def _windows(slide: Slide, wide: tuple[int, ...]) -> tuple[int, ...]:
@@ -147,13 +147,13 @@ def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_
     dims = known(b.dims(input))
     out, amounts = _conv_transpose(slide, dims, output_shape)
     canvas = tuple(n + begin + end for n, (begin, end) in zip(out, amounts, strict=True))
-    places = _flat_indices(b, index, slide, canvas, dims)
+    indices = _flat_indices(b, index, slide, canvas, dims)
     dtype = fact_of(input).dtype or DType.FLOAT32
     zeros = b(ConstantOfShape, _integers(b, [prod(canvas)]), value=storage_of(np.zeros(1), dtype))
     flat = b(
         ScatterElements,
         zeros,
-        b(Reshape, places, b.constant([-1])),
+        b(Reshape, indices, b.constant([-1])),
         b(Reshape, input, b.constant([-1])),
         axis=0,
         reduction="add",
