@@ -254,12 +254,12 @@ def divergences(counts: Array, stops: Array, levels: int) -> Array:
     of bins, which are differences of sums that are taken once.
     """
     kept = counts.astype(np.float64)
-    sums, places, logs = (np.concatenate([[0.0], np.cumsum(x)]) for x in (kept, kept > 0, kept * _log(kept)))
+    sums, occupied, logs = (np.concatenate([[0.0], np.cumsum(x)]) for x in (kept, kept > 0, kept * _log(kept)))
     total, inside = max(sums[-1], TINY), np.maximum(sums[stops], TINY)
     last, beyond = kept[stops - 1], sums[-1] - sums[stops]
     own = logs[stops] - last * _log(last) + (last + beyond) * _log(last + beyond) - total * np.log(total)
     edges = -(-np.arange(levels + 1) * stops[:, None] // levels)
-    held, used = np.diff(sums[edges], axis=1), np.diff(places[edges], axis=1)
+    held, used = np.diff(sums[edges], axis=1), np.diff(occupied[edges], axis=1)
     mean = held / np.maximum(used, 1)
     aimed = held * _log(mean)
     # What lies beyond the cut meets the last bin; where that is empty, next to nothing stands for it.

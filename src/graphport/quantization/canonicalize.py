@@ -253,9 +253,9 @@ def _integers(value: Value | None) -> Array:
 
 def _transposed(graph: Graph, before: Node, value: Value, order: tuple[int, ...]) -> Value:
     shape = tuple(_shape(value)[axis] for axis in order)
-    turned = Value(graph.fresh(f"{value.name}_turned"), TensorFact(DType.FLOAT32, shape))
-    graph.insert_before(before, Node("Transpose", [value], [turned], {"perm": order}, origin=before.origin))
-    return turned
+    transposed = Value(graph.fresh(f"{value.name}_turned"), TensorFact(DType.FLOAT32, shape))
+    graph.insert_before(before, Node("Transpose", [value], [transposed], {"perm": order}, origin=before.origin))
+    return transposed
 
 
 def _is_constant(value: Value) -> bool:

@@ -42,8 +42,8 @@ class Cut:
         """The items of the first kind in the cheapest way, by Dinic's shortest augmenting paths."""
         room = list(self.room)
         while (levels := self._levels(room))[_SINK] >= 0:
-            places = [0] * len(self.edges)
-            while self._pushed(room, levels, places):
+            positions = [0] * len(self.edges)
+            while self._pushed(room, levels, positions):
                 pass
         return {item for item, level in enumerate(self._levels(room)) if level >= 0 and item > _SINK}
 

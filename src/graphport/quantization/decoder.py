@@ -34,9 +34,9 @@ class Decoder:
         found = {self.tokens.name: rows}
         for value in self.masks:
             found[value.name] = np.ones(rows.shape)
-        places = np.arange(int(rows.shape[1]), dtype=np.int64)
+        positions = np.arange(int(rows.shape[1]), dtype=np.int64)
         for value in self.positions:
-            found[value.name] = np.tile(places, (len(rows), 1))
+            found[value.name] = np.tile(positions, (len(rows), 1))
         for value in self.caches:
             found[value.name] = np.zeros(_empty(value, len(rows)))
         return {name: array.astype(self._types[name]) for name, array in found.items()}

@@ -73,11 +73,11 @@ def _weight(node: Node) -> Node | None:
     if source is None or len(source.uses) != 1 or stored is None or stored.dtype is not DType.INT8:
         return None
     is_plain = len(stored.shape) == 2 and not made.attributes.get("block_size")
-    turned = bool(node.attributes.get("transB", 0))
+    is_transposed = bool(node.attributes.get("transB", 0))
     axis = made.attributes.get("axis", 1)
     axis = axis % 2 if isinstance(axis, int) else 1
     scale = made.operands[1].storage
-    is_fit = scale is not None and (scale.count == 1 or axis == (0 if turned else 1))
+    is_fit = scale is not None and (scale.count == 1 or axis == (0 if is_transposed else 1))
     is_whole = all(node.attributes.get(name, 1) == 1 for name in ("alpha", "beta")) and not node.attributes.get(
         "transA"
     )

@@ -99,9 +99,9 @@ class Noise:
             rows = count if x.ndim and x.shape[0] == count else 1
             # Infinities that both have are no noise, and no signal either.
             finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
-            apart = np.subtract(x, y, where=x != y, out=np.zeros_like(y))
+            difference = np.subtract(x, y, where=x != y, out=np.zeros_like(y))
             signals = np.sum(finite.reshape(rows, -1) ** 2, axis=1)
-            noises = np.sum(apart.reshape(rows, -1) ** 2, axis=1)
+            noises = np.sum(difference.reshape(rows, -1) ** 2, axis=1)
             self.signal[name] = self.signal.get(name, 0.0) + float(signals.sum())
             self.noise[name] = self.noise.get(name, 0.0) + float(noises.sum())
             self.each.setdefault(name, []).extend(zip(signals.tolist(), noises.tolist(), strict=True))

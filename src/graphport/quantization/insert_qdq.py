@@ -158,19 +158,19 @@ def _emit_point(
     attributes = _axis(qparams)
     quantize = Node("QuantizeLinear", [value, scale, zero_point], [codes], attributes)
     # Runtimes take a pair for one of integers, and then do not load it.
-    is_apart = bool(quantization.guarded) and qparams.dtype.is_floating
-    decoded = Value(graph.fresh(f"{value.name}_decoded"), value.fact) if is_apart else rounded
+    is_separate = bool(quantization.guarded) and qparams.dtype.is_floating
+    decoded = Value(graph.fresh(f"{value.name}_decoded"), value.fact) if is_separate else rounded
     dequantize = Node("DequantizeLinear", [codes, scale, zero_point], [decoded], attributes)
     graph.insert_after(node, quantize)
     graph.insert_after(quantize, dequantize)
-    if is_apart:
+    if is_separate:
         graph.insert_after(dequantize, Node("Max", [decoded], [rounded]))
     if original in placement.carried and not value.is_input:
         rewrite.replace(value, rounded, keep=[quantize])
     else:
         _hand_over(value, rounded, [nodes[reader] for reader in placement.readers.get(original, ())])
     is_cut = quantization.is_narrow and qparams.dtype.is_integer and qparams.least > limits(qparams.dtype)[0]
-    if is_cut or is_apart:
+    if is_cut or is_separate:
         _cut(graph, quantize, qparams.low if is_cut else None)
 
 

@@ -95,9 +95,9 @@ class Layer:
         channels = self.shape[1]
         if not self.pairs_by_place or channels % 2 == 0:
             return x
-        places = np.arange(prod(self.shape[1:]))
-        is_alone = places % channels == channels - 1
-        order = np.concatenate([places[~is_alone], places[is_alone]])
+        indices = np.arange(prod(self.shape[1:]))
+        is_alone = indices % channels == channels - 1
+        order = np.concatenate([indices[~is_alone], indices[is_alone]])
         return x[..., np.argsort(order) if undo else order]
 
     def unmatrix(self, matrix: Array) -> Array:

@@ -69,8 +69,8 @@ class PictureColumn:
     @property
     def shape(self) -> tuple[int, ...]:
         """The whole shape."""
-        places = (self.channels, *self.size) if self.layout == "NCHW" else (*self.size, self.channels)
-        return (len(self.files), *places)
+        extents = (self.channels, *self.size) if self.layout == "NCHW" else (*self.size, self.channels)
+        return (len(self.files), *extents)
 
     def rows(self) -> Iterator[Array]:
         """The pictures in order."""
@@ -95,8 +95,10 @@ class PictureColumn:
                 wide = min(picture.width, picture.height * width / height)
                 high = min(picture.height, picture.width * height / width)
                 left, top = (picture.width - wide) / 2, (picture.height - high) / 2
-                plain = picture.convert(_MODES[self.channels])
-                made = plain.resize((width, height), image.Resampling.BILINEAR, (left, top, left + wide, top + high))
+                converted = picture.convert(_MODES[self.channels])
+                made = converted.resize(
+                    (width, height), image.Resampling.BILINEAR, (left, top, left + wide, top + high)
+                )
                 return np.asarray(made, np.uint8)
         # What is no picture, or too large, has classes of their own below these.
         except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
@@ -155,8 +157,8 @@ def _layout(value: Value, asked: Layout | None) -> tuple[Layout, int] | None:
     shape = value.shape
     if shape is None or len(shape) != 4:
         return None
-    places: tuple[tuple[Layout, int], ...] = (("NCHW", 1), ("NHWC", 3))
-    for layout, axis in places:
+    candidates: tuple[tuple[Layout, int], ...] = (("NCHW", 1), ("NHWC", 3))
+    for layout, axis in candidates:
         channels = shape[axis]
         if asked in (None, layout) and isinstance(channels, int) and channels in _MODES:
             return layout, channels

@@ -147,8 +147,8 @@ def quantize(
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
     as_run = None if is_streamed else _as_run(session, made, exact)
     measured = None if metric is None or is_planned else (float(metric(runner(graph))), float(metric(runner(made))))
-    told = {"accuracy_level": level, "exact_layers": exact, "snr_as_run_db": as_run, "measured": measured}
-    return made, replace(report, **told), beside
+    details = {"accuracy_level": level, "exact_layers": exact, "snr_as_run_db": as_run, "measured": measured}
+    return made, replace(report, **details), beside
 
 
 def _rounded(session: QuantizationSession, graph: Graph, distributed: str | None, *, is_streamed: bool) -> Candidate:

@@ -140,8 +140,8 @@ def quantization_record(graph: Graph, report: QuantizationReport | None = None) 
         return None
     if report is None:
         return {"grids": found}
-    told = {name: stated for name, stated in report.as_json().items() if name not in _UNSTEADY}
-    return {"settings": report.settings.as_json(), "report": finite(told), "grids": found}
+    kept = {name: stated for name, stated in report.as_json().items() if name not in _UNSTEADY}
+    return {"settings": report.settings.as_json(), "report": finite(kept), "grids": found}
 
 
 def all_qparams(graph: Graph) -> list[dict[str, Any]]:

@@ -41,11 +41,11 @@ def with_rotations(graph: Graph) -> Graph:
     twin = rewrite.copy(graph)
     first = add_constant(twin, np.zeros(1, np.int64), "first_position")
     for node in list(twin):
-        turned = _rotation(node)
-        if turned is not None:
+        rotation = _rotation(node)
+        if rotation is not None:
             result = node.output
             found = Value(twin.fresh(f"{result.name}_turned"), result.fact)
-            operands = [turned.x, first, turned.cosines, turned.sines]
+            operands = [rotation.x, first, rotation.cosines, rotation.sines]
             new = Node("RotaryEmbedding", operands, [found], {}, dialect=DIALECT, name=node.name, origin=node.origin)
             twin.insert_before(node, new)
             rewrite.replace(result, found)

@@ -189,8 +189,8 @@ def _with_what_follows(graph: Graph, columns: dict[str, Column]) -> dict[str, Co
     if any(len(part.shape) != _TOKENS_RANK for _, part in parts):
         return columns
     names = [name for name, _ in parts]
-    follow = [value.name for value in (*reader.masks, *reader.positions, *reader.caches)]
-    made = {name: joined([_following(reader, name, part) for _, part in parts], names) for name in follow}
+    others = [value.name for value in (*reader.masks, *reader.positions, *reader.caches)]
+    made = {name: joined([_following(reader, name, part) for _, part in parts], names) for name in others}
     return {**columns, **made}
 
 

@@ -184,10 +184,10 @@ class QuantizationSession:
     def fixed(self, value: Value) -> QuantizationParameters | None:
         """The grid of a value that its kernel gives on one alone."""
         dtype, maker = self.choices.activation, value.producer
-        told = None if maker is None else self.choices.target.fixed_qparams(maker.op, dtype)
-        if told is None:
+        qparams = None if maker is None else self.choices.target.fixed_qparams(maker.op, dtype)
+        if qparams is None:
             return None
-        scale, zero = told
+        scale, zero = qparams
         return QuantizationParameters(
             dtype, np.asarray(scale, np.float32), np.asarray(zero, dtype.numpy), *limits(dtype)
         )

@@ -108,8 +108,8 @@ def pair_sums(matrix: Array) -> Array:
 
 def nearest(qparams: QuantizationParameters, layer: Layer, weight: Array, *, reach: str = "full") -> Array:
     """The nearest codes on `qparams`, of the layout of the weight."""
-    places = parts_of(layer)
-    if len(places) > 1:
+    parts = parts_of(layer)
+    if len(parts) > 1:
         codes = np.empty(weight.shape, qparams.dtype.numpy)
 
         def round_part(rows: slice) -> None:
@@ -117,7 +117,7 @@ def nearest(qparams: QuantizationParameters, layer: Layer, weight: Array, *, rea
             part = part_of(layer, rows)
             codes[where] = nearest(part_of_qparams(layer, qparams, rows), part, weight[where], reach=reach)
 
-        mapped(round_part, places)
+        mapped(round_part, parts)
         return codes
     codes = qparams.codes(weight)
     if reach != "pairs" or not has_pairs(layer) or not qparams.dtype.is_integer:
@@ -131,15 +131,15 @@ def nearest(qparams: QuantizationParameters, layer: Layer, weight: Array, *, rea
 def _blocked(
     layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros: bool, half_scales: bool
 ) -> QuantizationParameters:
-    places = parts_of(layer)
-    if len(places) > 1:
+    slices = parts_of(layer)
+    if len(slices) > 1:
 
         def part(rows: slice) -> QuantizationParameters:
             numbers = weight[along(layer, rows)]
             one = part_of(layer, rows)
             return _blocked(one, numbers, dtype, block, has_zeros=has_zeros, half_scales=half_scales)
 
-        parts = mapped(part, places)
+        parts = mapped(part, slices)
         scale, zero_point = (
             np.concatenate(each, axis=layer.out_axis)
             for each in ([part.scale for part in parts], [part.zero_point for part in parts])
@@ -159,8 +159,8 @@ def block_qparams(
         scale, zeros = least_squares(blocks, dtype, has_zeros=has_zeros)
         least, most = limits(dtype)
     else:
-        plain = symmetric(np.abs(blocks).max(axis=-1), dtype)
-        scale, zeros, least, most = plain.scale, plain.zero_point, plain.least, plain.most
+        qparams = symmetric(np.abs(blocks).max(axis=-1), dtype)
+        scale, zeros, least, most = qparams.scale, qparams.zero_point, qparams.least, qparams.most
     if half_scales:
         scale = np.clip(scale.astype(np.float16), _LEAST_HALF, _MOST_HALF).astype(np.float32)
     scale, zeros = np.moveaxis(scale, -1, axis), np.moveaxis(zeros, -1, axis).astype(dtype.numpy)

@@ -303,10 +303,12 @@ def _least(constants: Sequence[Value]) -> float:
 
 def _value_at(page: Page, node: Node, value: Value, number: float) -> float | None:
     """What a node makes of `number` for `value`, and 1 for the other operands; `None` where that cannot be asked."""
-    told = [None if each is None else np.full(1, number if each is value else 1.0, np.float64) for each in node.inputs]
+    operands = [
+        None if each is None else np.full(1, number if each is value else 1.0, np.float64) for each in node.inputs
+    ]
     try:
         with np.errstate(all="ignore"):
-            found = page(*told, **node.attributes)
+            found = page(*operands, **node.attributes)
     except Exception:  # noqa: BLE001  whatever a meaning says of operands that are not its own: then nothing is known
         return None
     return float(found.reshape(-1)[0]) if isinstance(found, np.ndarray) and found.size == 1 else None

@@ -144,18 +144,18 @@ def steadied(measured: tuple[Times, Times], expected: tuple[Times, Times]) -> tu
     `measured` is taken. Nodes that nothing was measured of take nothing: another kernel does their work.
     """
     pairs = list(zip(measured, expected, strict=True))
-    known = [{name: x for name, x in times.nodes.items() if said.nodes.get(name)} for times, said in pairs]
+    known = [{name: x for name, x in times.nodes.items() if plan.nodes.get(name)} for times, plan in pairs]
     if not all(known):
         return measured
     real, rounded = (
-        _median([x / said.nodes[name] for name, x in nodes.items()])
-        for nodes, (_, said) in zip(known, pairs, strict=True)
+        _median([x / plan.nodes[name] for name, x in nodes.items()])
+        for nodes, (_, plan) in zip(known, pairs, strict=True)
     )
     if not 1 / _ALIKE < rounded / real < _ALIKE:
         return measured
     before, after = (
-        Times({name: said.nodes[name] for name in nodes}, said.rate)
-        for nodes, (_, said) in zip(known, pairs, strict=True)
+        Times({name: plan.nodes[name] for name in nodes}, plan.rate)
+        for nodes, (_, plan) in zip(known, pairs, strict=True)
     )
     return before, after
 

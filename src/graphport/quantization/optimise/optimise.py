@@ -297,9 +297,9 @@ def _measured(
     times = None if table is None else _tabulated(session, base, candidates, table)
     points: list[FrontPoint] = []
     for number, each in enumerate(candidates):
-        plain = insert_qdq(each.graph, each.quantization)
-        graph = as_written(plain, session.choices.settings)
-        is_rounded = _is_rounded(session.choices.settings) and has_products(plain)
+        quantized = insert_qdq(each.graph, each.quantization)
+        graph = as_written(quantized, session.choices.settings)
+        is_rounded = _is_rounded(session.choices.settings) and has_products(quantized)
         noise = session.judge.noise(graph, as_run=True) if is_rounded else each.noise or session.measure(each)
         point = FrontPoint(
             number,
