@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Attribute, Graph, Value
 
-_HEADS_APART = (0, 2, 1, 3)
+_SPLIT_HEADS = (0, 2, 1, 3)
 """How [batch, length, heads, size] becomes [batch, heads, length, size], and back."""
 
 
@@ -221,7 +221,7 @@ def _row_for_each_query(b: Builder, scores: _Scores, softmax: Node) -> Value | N
 def _joined_heads(value: Value) -> Value | None:
     """What a Reshape and a Transpose part into heads: [batch, length, heads * size]."""
     transpose = producer(value, "Transpose")
-    parted = None if transpose is None or transpose.attributes.get("perm") != _HEADS_APART else transpose.operands[0]
+    parted = None if transpose is None or transpose.attributes.get("perm") != _SPLIT_HEADS else transpose.operands[0]
     reshaped = producer(parted, "Reshape")
     if parted is None or reshaped is None:
         return None
@@ -231,7 +231,7 @@ def _joined_heads(value: Value) -> Value | None:
 def _joining(last: Node) -> Node | None:
     """The Reshape that puts the heads side by side again."""
     transpose = sole_reader(last.output)
-    if transpose is None or transpose.op != "Transpose" or transpose.attributes.get("perm") != _HEADS_APART:
+    if transpose is None or transpose.op != "Transpose" or transpose.attributes.get("perm") != _SPLIT_HEADS:
         return None
     joined = sole_reader(transpose.output)
     if joined is None or joined.op != "Reshape" or joined.operand(0) is not transpose.output:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Rule: TypeAlias = Callable[["Maker"], "Sequence[Value] | None"]
 
 _MOST_PIECES = 1024
-_MOST_PLACES = 1 << 16
+_MOST_INDICES = 1 << 16
 """Indices that are looked at for ranges."""
 _MOST_WEIGHTS = 1 << 22
 """Entries of a matrix that interpolates along an axis."""
@@ -264,7 +264,7 @@ def _gather(m: Maker) -> Sequence[Value] | None:
     if storage is None:
         taken = chosen(m, axis) if m.is_shared else None
         return None if taken is None else [taken]
-    if not 0 < storage.count <= _MOST_PLACES or not isinstance(extent, int):
+    if not 0 < storage.count <= _MOST_INDICES or not isinstance(extent, int):
         return None
     positions = storage.numpy().reshape(-1).astype(np.int64)
     ranges = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)

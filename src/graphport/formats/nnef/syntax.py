@@ -46,11 +46,11 @@ class Node:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-_PLACES = frozenset({"start", "stop", "source", "unread", "is_flat", "group", "is_spaced"})
+_POSITIONS = frozenset({"start", "stop", "source", "unread", "is_flat", "group", "is_spaced"})
 
 
 def _contents(node: Node) -> Iterator[tuple[str, object]]:
-    return ((name, getattr(node, name)) for name in type(node).__match_args__ if name not in _PLACES)
+    return ((name, getattr(node, name)) for name in type(node).__match_args__ if name not in _POSITIONS)
 
 
 def _same(left: Node, right: Node) -> bool:

@@ -21,7 +21,7 @@ _MOVED = frozenset(
     ("copy", "reshape", "transpose", "squeeze", "unsqueeze", "slice", "tile", "concat", "stack", "select")
 )
 """Words that only move numbers, or choose among them."""
-_PLACES = {"argmax_reduce": ("max_reduce", "eq"), "argmin_reduce": ("min_reduce", "eq")}
+_EXTREMES = {"argmax_reduce": ("max_reduce", "eq"), "argmin_reduce": ("min_reduce", "eq")}
 _MOST_NODES = 256
 _MOST_TWIN = 1 << 24
 """Whole numbers up to here are single floats."""
@@ -89,7 +89,7 @@ def _twin_of(m: Maker, node: Node, twins: dict[Value, Value]) -> Value | None:
         if None in operands:
             return None
         return m.emit(node.word, *[x for x in operands if x is not None], fact=_REAL, **dict(node.attributes))
-    if node.word in _PLACES:
+    if node.word in _EXTREMES:
         return _first_place(m, node)
     return _whole(m, node) if node.word == "cast" else None
 
@@ -119,7 +119,7 @@ def _first_place(m: Maker, node: Node) -> Value | None:
     extent = shape[axes[0]]
     if not isinstance(extent, int) or not 0 < extent < _MOST_TWIN:
         return None
-    reduced, compared = _PLACES[node.word]
+    reduced, compared = _EXTREMES[node.word]
     extreme = m.emit(reduced, x, fact=_REAL, axes=axes)
     indices = np.arange(extent, dtype=np.float32).reshape([extent if at == axes[0] else 1 for at in range(len(shape))])
     is_extreme = m.emit(compared, x, extreme, fact=_BOOL)

@@ -34,7 +34,7 @@ _CUSTOM = "custom."
 _OURS = frozenset(("quantized", "quantized_results", "quantized_intermediates", "types", "states", "custom_options"))
 """Attributes that are no options of the operator."""
 _RELEASE_BYTES = 16
-_FILLED = {"FULLY_CONNECTED": 3}
+_PADDED_OPERANDS = {"FULLY_CONNECTED": 3}
 """Operators that need a later version where an operand is left out than where it is said to be absent."""
 _OPTIONS_2 = frozenset(schema.UNIONS["options_2"])
 
@@ -262,7 +262,7 @@ class _Subgraph:
         operands = [-1 if value is None else self._place(value) for value in node.inputs]
         fields: dict[str, Any] = {
             "opcode_index": self.writer.code(node.word, version_of(node)),
-            "inputs": operands + [-1] * (_FILLED.get(node.word, 0) - len(operands)),
+            "inputs": operands + [-1] * (_PADDED_OPERANDS.get(node.word, 0) - len(operands)),
             "outputs": [-1 if value is None else self._place(value) for value in results],
         }
         if builtin is not None and builtin.options:

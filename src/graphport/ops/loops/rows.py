@@ -9,6 +9,7 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.core.facts import TensorFact
+from graphport.ops import registry
 from graphport.ops.dialects.operands import integers
 from graphport.ops.folded import folded
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _MOST_ADDENDS = 64
 """More make no cell."""
 _MATRIX = 2
-_MOVES = frozenset(("Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Part:
     is_transposed: bool
     start: int
     stop: int
+
+
+def _reshapes(node: Node) -> bool:
+    """Whether entries stay in their order."""
+    return not node.dialect and (node.word == "Identity" or node.word in registry.stating("reshapes"))
 
 
 def dims_of(value: Value | None) -> tuple[Dim, ...] | None:
@@ -66,7 +71,7 @@ class Rows:
         """What `value` is but for axes of length 1."""
         while True:
             node = value.producer
-            if node is None or node.dialect or node.word not in _MOVES or value.graph is not self.graph:
+            if node is None or not _reshapes(node) or value.graph is not self.graph:
                 return value
             source = node.operand(0)
             if source is None or not (self.is_row(source) and self.is_row(value)):
