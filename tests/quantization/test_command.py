@@ -306,6 +306,17 @@ def test_a_run_of_the_first_sample_is_timed(tmp_path, monkeypatch):
     assert {each["x"].shape for each in given} == {(1, 3, 40, 72)}
 
 
+def test_times_are_those_that_users_have(monkeypatch):
+    from graphport.backends import onnxruntime
+    from graphport.cli.quantize import _times_on
+
+    told, real = [], onnxruntime._session
+    monkeypatch.setattr(onnxruntime, "_session", lambda *given: told.append(given[2].quick) or real(*given))
+    net = nets.residual()
+    assert _times_on("onnxruntime", net, net, nets.samples(net)) is not None
+    assert told == [True, True]
+
+
 def test_a_result_that_is_slower_is_told(place, monkeypatch):
     times = {"source_ms": 1.0, "target_ms": 2.0, "speed_up": 0.5}
     monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times)

@@ -57,11 +57,9 @@ def run(
 class Runner:
     """A model that is ready to be run many times."""
 
-    def __init__(
-        self, graph: Graph, backend: str, threads: int = 0, exact: Graph | None = None, *, once: bool = False
-    ) -> None:
+    def __init__(self, graph: Graph, backend: str, threads: int = 0, exact: Graph | None = None, **told: bool) -> None:
         self._graph = graph
-        self._prepare = partial(prepare_session, backend=backend, threads=threads, once=once)
+        self._prepare = partial(prepare_session, backend=backend, threads=threads, **told)
         self._of_shapes: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
         # Between kernels of integers there are fewer values than in canonical words.
@@ -107,9 +105,14 @@ def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:
     return _runner(model, backend, threads)
 
 
-def _runner(model: Model, backend: str, threads: int, *, once: bool = False) -> Runner:
+def timed_session(model: Model, backend: str, *, threads: int = 0) -> Runner:
+    """The same, computing as the runtime does by itself: time is measured of what users have."""
+    return _runner(model, backend, threads, quick=True)
+
+
+def _runner(model: Model, backend: str, threads: int, **told: bool) -> Runner:
     exact = _exact(model) if backend == "reference" else None
-    return Runner(runnable(model), backend, threads, exact, once=once)
+    return Runner(runnable(model), backend, threads, exact, **told)
 
 
 def _exact(model: Model) -> Graph | None:

@@ -44,12 +44,14 @@ class Backend(NamedTuple):
     """The dialect that it is handed: words of it that have no canonical form it computes, and nobody else does."""
     keeps_memory: bool = False
     """Whether a session keeps the memory of a run for the next one, unless it is told that there is only one."""
+    is_careful: bool = False
+    """Whether it computes more exactly, and slower, than its runtime by itself, unless it is told to be quick."""
     most_threads: int | None = None
     """On how many threads it can be told to compute: any number if `None`; 0 where it cannot be told."""
 
 
 BACKENDS: dict[str, Backend] = {
-    "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime", "1.20", keeps_memory=True),
+    "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime", "1.20", keeps_memory=True, is_careful=True),
     "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True, most_threads=0),
     "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
     "openvino": Backend("openvino", "graphport.backends.openvino", is_automatic=False, dialect="openvino"),
@@ -90,7 +92,9 @@ def check_name(name: str) -> None:
         raise DiagnosticError(Diagnostic("RUN0001", f"there is no backend {name!r}", None, remedy))
 
 
-def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool = False) -> Session:
+def prepare(
+    graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool = False, quick: bool = False
+) -> Session:
     """`graph` (canonical) ready to run; `auto` takes the first of `preferred` that loads it.
 
     A session keeps what its runtime has made of the graph: who runs a graph often prepares it once.
@@ -100,6 +104,7 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool
         backend: one of `BACKENDS`, or `auto`.
         threads: to compute on; as many as the backend likes if 0. `auto` heeds it where the backend can be told.
         once: whether it is run once, and memory better given back.
+        quick: whether it computes as its runtime does by itself: who measures time measures what users have.
 
     Raises:
         DiagnosticError: RUN0001 unknown backend, RUN0002 its package is not installed, RUN0003 it cannot run an
@@ -111,7 +116,7 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool
         message = f"the numbers of {_listed(missing)} are not there"
         raise DiagnosticError(Diagnostic("RUN0004", message, None, "load the model with its weights"))
     if backend == "auto":
-        return _first(graph, threads, once=once)
+        return _first(graph, threads, once=once, quick=quick)
     check_name(backend)
     if not is_installed(backend):
         package, least = BACKENDS[backend].package, BACKENDS[backend].least
@@ -125,9 +130,11 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool
 
         graph = without_expressions(graph)
     module = import_module(BACKENDS[backend].module)
-    options: dict[str, Any] = {} if BACKENDS[backend].most_threads is not None else {"threads": threads}
+    known = BACKENDS[backend]
+    options: dict[str, Any] = {} if known.most_threads is not None else {"threads": threads}
+    options |= ({"once": once} if known.keeps_memory else {}) | ({"quick": quick} if known.is_careful else {})
     with stage(f"{backend} loads {len(graph):,} nodes"):
-        return module.prepare(graph, **options, **({"once": once} if BACKENDS[backend].keeps_memory else {}))
+        return module.prepare(graph, **options)
 
 
 def _check_threads(backend: str, threads: int) -> None:
@@ -159,19 +166,19 @@ def preferred(graph: Graph) -> list[str]:
     return [name for name in dict.fromkeys((*own, *others)) if is_installed(name)]
 
 
-def _first(graph: Graph, threads: int, *, once: bool) -> Session:
+def _first(graph: Graph, threads: int, **told: bool) -> Session:
     *others, last = preferred(graph)
     for name in others:
         try:
-            return _prepared(graph, name, threads, once=once)
+            return _prepared(graph, name, threads, **told)
         except DiagnosticError as error:
             if any(finding.code != "RUN0003" for finding in error.diagnostics):
                 raise
-    return _prepared(graph, last, threads, once=once)
+    return _prepared(graph, last, threads, **told)
 
 
-def _prepared(graph: Graph, name: str, threads: int, *, once: bool) -> Session:
-    return prepare(graph, name, threads=threads if BACKENDS[name].most_threads is None else 0, once=once)
+def _prepared(graph: Graph, name: str, threads: int, **told: bool) -> Session:
+    return prepare(graph, name, threads=threads if BACKENDS[name].most_threads is None else 0, **told)
 
 
 def _listed(names: list[str], most: int = 5) -> str:

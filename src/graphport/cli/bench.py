@@ -120,10 +120,10 @@ def _inputs(models: Sequence[Model], given: dict[str, Any] | None) -> list[dict[
 def _measured(
     name: str, models: Sequence[Model], runs: Sequence[dict[str, Any]], seconds: float, threads: int
 ) -> list[Latency]:
-    import graphport
+    from graphport.api.run import timed_session
     from graphport.backends.latency import in_turns
 
-    sessions = [graphport.session(model, name, threads=threads) for model in models]
+    sessions = [timed_session(model, name, threads=threads) for model in models]
     tasks = [partial(made.run, run) for made, run in zip(sessions, runs, strict=True)]
     return in_turns(tasks, seconds)
 

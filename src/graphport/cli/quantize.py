@@ -336,12 +336,12 @@ def _times(model: Model, result: QuantizedModel, samples: object | None) -> dict
 
 
 def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str, Any]) -> dict[str, float] | None:
-    import graphport
+    from graphport.api.run import timed_session
     from graphport.backends.latency import latencies
     from graphport.core.diagnostics import DiagnosticError
 
     try:
-        sessions = [graphport.session(made, name) for made in (model, result)]
+        sessions = [timed_session(made, name) for made in (model, result)]
         before, after = latencies(sessions, inputs, seconds=0.5, most=_TURNS)
     except DiagnosticError:
         return None
