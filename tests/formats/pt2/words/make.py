@@ -315,8 +315,8 @@ CALLS = {
     },
     "layers": {
         "_fused_rms_norm": lambda x, m: (
-            A._fused_rms_norm.default(x, [5], m[0], 1e-5)[0],
-            A._fused_rms_norm.default(x, [4, 5], m, None)[0],
+            A._fused_rms_norm.default(x, [5], m[0], 1e-5),
+            A._fused_rms_norm.default(x, [4, 5], m, None),
             A._fused_rms_norm.default(x, [5], None, 1e-3)[0],
         ),
         "_int_mm": lambda eighths, columns: A._int_mm.default(eighths, columns),

@@ -51,7 +51,7 @@ def _first_of(_b: Builder, shape: Any) -> int:
     return -len(integers(shape))
 
 
-def _smallest(b: Builder, x: Value) -> float:
+def smallest(b: Builder, x: Value) -> float:
     """What PyTorch adds where nothing is said: of the type that it computes in, single precision for narrower ones."""
     del b
     return float(np.finfo(np.float64 if dtype_of(x) is DType.FLOAT64 else np.float32).eps)
@@ -60,7 +60,7 @@ def _smallest(b: Builder, x: Value) -> float:
 _NORMS = PNNX.having(
     epsilon=lambda _b, eps: _epsilon(eps), first_of=_first_of, for_each=_for_each, for_entries=_for_entries,
     integers=lambda _b, x: integers(x), norm=norm,
-    smallest=_smallest,
+    smallest=smallest,
 )  # fmt: skip
 _NORMS.lower(
     """

@@ -11,6 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.pnnx.normalization import smallest
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
@@ -83,8 +84,14 @@ def native_layer_norm(
 def fused_rms_norm(
     b: Builder, input: Value, normalized_shape: Any, weight: Value | None = None, eps: Any = None
 ) -> Any:
+    """With what the entries are multiplied by, which training reads."""
     y = rms_norm(b, input, normalized_shape, weight, eps)
-    return y if b.count == 1 else (y, None)
+    if b.count == 1 or not b.wants(1):
+        return (y, None)[: b.count]
+    axes = vector(b, range(-len(integers(normalized_shape)), 0))
+    mean = b(ReduceMean, b(Mul, input, input), axes)
+    least = float(number(eps)) if eps is not None else smallest(b, input)
+    return y, b(Reciprocal, b(Sqrt, b(Add, mean, b.like(mean, least))))
 
 
 @aten("aten.native_group_norm")
