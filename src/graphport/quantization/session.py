@@ -90,6 +90,7 @@ class QuantizationSession:
     """The model as it was given, whose time others are held against."""
     elsewhere: LayersElsewhere | None = None
     given: Graph | None = None
+    unbalanced: Candidate | None = None
     steps: list[Step] = field(default_factory=list[Step])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -329,7 +330,7 @@ class QuantizationSession:
             return self.finished(self._balanced(best) if is_free and self.snr(best) < RUINED else best)
         if self.choices.settings.preset == "best":
             return self.finished(self._best_of_all(graph))
-        start = self._calibrated(graph)
+        start = self.unbalanced = self._calibrated(graph)
         return self.finished(self._balanced(start), start)
 
     def timed(self, name: str, function: Callable[..., Result], *arguments: object) -> Result:
@@ -469,9 +470,8 @@ class QuantizationSession:
 
     def followed_again(self, best: Candidate, before: Candidate) -> Candidate:
         """`best`, with the noise that its layers have now that more of them are real than in `before`."""
-        known, own = before.follower, best.follower
-        is_known = own is not None and own.quantization is best.quantization
-        if best is before or known is None or is_known:
+        known = before.follower
+        if best is before or known is None or best.is_followed:
             return best
         self.timed("analyse", self._analysed, best)
         if best.follower is not None:

@@ -101,7 +101,7 @@ def optimised(
     first = len(candidates)
     candidates += [each.candidate for each in presets]
     points = _measured(session, base, candidates, metric, table)
-    if presets and _may_be_chosen(goals, points, first):
+    if presets and (presets[0].has_own or _may_be_chosen(goals, points, first)):
         candidates[first] = session.timed("preset", presets[0].adjusted)
         points[first : first + 1] = _measured(session, base, [candidates[first]], metric, table)
     storing = Storing(session, base, _timed_run(session, base, goals))

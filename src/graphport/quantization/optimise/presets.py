@@ -25,6 +25,8 @@ class PresetPlan:
     session: QuantizationSession
     found: Candidate
     candidate: Candidate
+    has_own: bool
+    """Whether there are no codes for it but of its own, as channels are balanced otherwise."""
 
     def adjusted(self) -> Candidate:
         """With codes of its own, which lose less."""
@@ -34,7 +36,8 @@ class PresetPlan:
 def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> list[PresetPlan]:
     """What is made without a front, and what it was before layers were left real for their noise, as `fast` leaves it.
 
-    Ranges are those of `base`; none where it is the plan of `base`.
+    Ranges are those of `base`, or those before channels were balanced if these are better for the plan; none where it
+    is `base`.
 
     Args:
         session: made `base`, and measures others.
@@ -45,15 +48,27 @@ def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> 
         return []
     other = copy.copy(session)
     other.choices, other.slow, other.steps, other.on_progress = asked, (), [], None
-    slow = quickest(asked, base.graph, other.decide_placement(base.graph), session.sizes)
-    start = other.candidate(base.graph, {value.name: state for value, state in base.states.items()}, slow)
-    floating = start.quantization.placement.floating
-    floating.update(dict.fromkeys([node for node in floating if node.output.name in slow], SLOWER))
+    known = session.unbalanced
+    start = _start(other, base)
+    if known is not None and known.graph is not base.graph:
+        start = max(start, _start(other, known), key=other.snr)
     found = other.cheaper(start)
     # No others are left real any more.
     other.choices = replace(asked, settings=replace(asked.settings, cheap_layers=False))
     every = [found, *([] if found is start else [start])]
-    return [PresetPlan(other, each, _as_in(base, each)) for each in every if _plan(each) != _plan(base)]
+    has_own = start.graph is not base.graph
+    return [
+        PresetPlan(other, each, _as_in(base, each), has_own) for each in every if has_own or _plan(each) != _plan(base)
+    ]
+
+
+def _start(other: QuantizationSession, of: Candidate) -> Candidate:
+    """The ranges of `of`, where only what is quicker so stays real."""
+    slow = quickest(other.choices, of.graph, other.decide_placement(of.graph), other.sizes)
+    start = other.candidate(of.graph, {value.name: state for value, state in of.states.items()}, slow)
+    floating = start.quantization.placement.floating
+    floating.update(dict.fromkeys([node for node in floating if node.output.name in slow], SLOWER))
+    return start
 
 
 def _as_in(base: Candidate, of: Candidate) -> Candidate:
