@@ -28,14 +28,24 @@ def marked(rendered: str) -> str:
     """What stands over the carets of the first excerpt, in the columns of a terminal."""
     lines = rendered.splitlines()
     index = next(number for number, line in enumerate(lines) if "^" in line)
-    above, below = lines[index - 1], lines[index]
+    below = lines[index]
+    return "".join(cells_of(lines[index - 1])[below.index("^") : below.rindex("^") + 1])
+
+
+def cells_of(line: str) -> list[str]:
+    """What stands in each cell of a terminal; a wide character is in the first of its two."""
     cells: list[str] = []
-    for character in above:
-        if unicodedata.category(character) == "Mn" or "\u1160" <= character <= "\u11ff":
+    for character in line:
+        if unicodedata.category(character) in {"Mn", "Me"} or character in "\u200c\u200d" or is_drawn_before(character):
             cells[-1] += character
         else:
             cells += [character, ""] if unicodedata.east_asian_width(character) in {"W", "F"} else [character]
-    return "".join(cells[below.index("^") : below.rindex("^") + 1])
+    return cells
+
+
+def is_drawn_before(letter: str) -> bool:
+    """Whether it is a vowel or a final of a syllable of Hangul, all of which stands in the cells of the first letter."""
+    return "\u1160" <= letter <= "\u11ff"
 
 
 def test_a_finding_shows_sentence_place_excerpt_and_remedy():
@@ -139,6 +149,7 @@ def test_a_remedy_of_several_lines_is_aligned():
         pytest.param('s = "漢字";', "漢字", id="characters two cells wide in it"),
         pytest.param('s = "e\u0301e\u0301"; bad;', "bad", id="marks without a width"),
         pytest.param('s = "\u1112\u1161\u11ab"; bad;', "bad", id="syllables of several letters"),
+        pytest.param("e\u094d\u094d bad", "e\u094d\u094d", id="marks without a width in it"),
         pytest.param("x" * 500 + " bad " + "y" * 500, "bad", id="the middle of a long line"),
         pytest.param("bad" + "y" * 500, "bad", id="the start of a long line"),
         pytest.param("x" * 500 + "bad", "bad", id="the end of a long line"),
@@ -150,6 +161,13 @@ def test_carets_stand_under_the_span(text, part):
     rendered = as_text([Diagnostic("NNEF0001", "m", span_of(part, text))], width=60)
     assert marked(rendered) == part
     assert all(len(line) <= 60 * 4 for line in rendered.splitlines())
+
+
+def test_a_mark_is_pointed_at_where_it_is_drawn():
+    assert (
+        marked(as_text([Diagnostic("NNEF0001", "m", span_of("\u0301\u0301x", "ae\u0301\u0301x"))])) == "e\u0301\u0301x"
+    )
+    assert marked(as_text([Diagnostic("NNEF0001", "m", span_of("\u0301", "ae\u0301"))])) == "e\u0301"
 
 
 def test_a_tab_takes_four_cells():
@@ -280,11 +298,14 @@ def test_a_sentence_cannot_pass_for_another_finding():
     width=st.integers(1, 60),
 )
 @example(text="a\r\nb", start=2, length=0, width=40)
+@example(text="0" * 20 + "\u094d", start=20, length=0, width=1)
+@example(text="0" * 20 + "\u094d\u094d", start=0, length=0, width=1)
 def test_every_span_of_every_text_is_drawn_within_the_width(text, start, length, width):
     rendered = as_text([Diagnostic("NNEF0001", "m", Span(Source("m", text), start, start + length))], width=width)
     below = rendered.splitlines()[2:]
     assert any("^" in line for line in below)
-    assert all(len(line.replace("\u0301", "")) <= max(width, 20 + 6) for line in below)
+    gutter = below[0].index("|") + 2
+    assert all(len(cells_of(line)) <= max(width, gutter + 20) for line in below)
     assert rendered.isprintable() or set(rendered) & set("\n\u200c\u200d\u3000")
 
 

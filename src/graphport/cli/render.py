@@ -165,6 +165,8 @@ def _abridged(rows: Sequence[_Row]) -> Iterator[_Row | None]:
 def _cut(row: _Row, room: int) -> _Window:
     """The part of the line around the span that fits into `room` cells; an ellipsis stands where something is cut."""
     text, start = row.text, min(row.start, len(row.text))
+    while 0 < start < len(text) and not _cells(text[start]):
+        start -= 1  # a mark stands in the cell of the character before it
     caret_after = 1 if start == len(text) else 0
     left, right = 0, _fitting(text, room - caret_after)
     if right < len(text):
