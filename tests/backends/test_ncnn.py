@@ -7,10 +7,12 @@ import pytest
 from onnx import TensorProto
 
 import graphport as gp
+from graphport.api.run import session, timed_session
+from graphport.backends import ncnn
 from graphport.core.diagnostics import DiagnosticError
 from tests.models import model, node, typed, write_onnx
 
-pytest.importorskip("ncnn")
+runtime = pytest.importorskip("ncnn")
 
 RANDOM = np.random.default_rng(0)
 
@@ -390,3 +392,24 @@ def test_shape_arithmetic_and_constants_of_an_export_are_settled(tmp_path):
     x = numbers(2, 3, 4)
     found = gp.run(loaded, {"x": x}, backend="ncnn")["y"]
     np.testing.assert_allclose(found, (x * 0.5).reshape(2, 6, 2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("outputs", [["y", "z"], ["z", "y"]])
+def test_told_to_be_quick_it_computes_as_by_itself(tmp_path, outputs):
+    nodes = [node("Sigmoid", ["x"], ["y"]), node("Sub", ["y", "c"], ["z"])]
+    shape, constants = (1, 3, 8, 8), {"c": np.float32(0.5)}
+    loaded = gp.from_onnx(model(nodes, [("x", shape)], [(name, shape) for name in outputs], constants))
+    x = numbers(*shape)
+    found, expected = (make(loaded, "ncnn").run({"x": x}) for make in (timed_session, session))
+    assert list(found) == outputs
+    for name in outputs:
+        np.testing.assert_allclose(found[name], expected[name], atol=2e-3)
+
+
+@pytest.mark.parametrize(("way", "is_default"), [("quick", True), ("careful", False)])
+def test_only_what_is_quick_has_options_as_they_are(tmp_path, way, is_default):
+    gp.save(gp.load(write_onnx(tmp_path / "net.onnx", residual())), tmp_path / "net.param")
+    options, default = ncnn._load(str(tmp_path / "net.param"), "1", way, "--").args[1].opt, runtime.Net().opt
+    named = [name for name in dir(default) if name.startswith("use_") or name == "lightmode"]
+    assert all(getattr(options, name) == getattr(default, name) for name in named) == is_default
+    assert options.num_threads == 1

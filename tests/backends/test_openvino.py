@@ -7,6 +7,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import openvino
 import pytest
 from onnx import TensorProto, helper
 
@@ -45,6 +46,17 @@ def test_every_value_is_there_on_demand(tmp_path):
 def test_numbers_are_computed_in_float32(tmp_path):
     x = np.array([[1 + 2**-20, 1, 1]], np.float32)
     np.testing.assert_array_equal(gp.run(model(tmp_path), {"x": x}, backend="openvino")["y"], x * [1, 2, 3])
+
+
+def test_told_to_be_quick_it_computes_as_by_itself(tmp_path):
+    core, graph = openvino.Core(), model(tmp_path).graph
+    told = ("INFERENCE_PRECISION_HINT", "DYNAMIC_QUANTIZATION_GROUP_SIZE")
+    quick = prepare(graph, quick=True, threads=1)
+    assert [quick._compiled.get_property(name) for name in told] == [core.get_property("CPU", name) for name in told]
+    assert quick._compiled.get_property("INFERENCE_NUM_THREADS") == 1
+    # By itself it rounds activations for weights that are compressed, in groups of some size.
+    careful = prepare(graph, threads=1)
+    assert [careful._compiled.get_property(name) for name in told] == [openvino.Type.f32, 0]
 
 
 def one_node(op, *types, **attributes):

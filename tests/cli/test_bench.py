@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from importlib import import_module
 
 import onnx
 import pytest
@@ -37,13 +38,15 @@ def test_models_are_timed_in_turns(nets):
         assert each["per_second"] == pytest.approx(1e3 / each["median_ms"])
 
 
-def test_what_is_timed_computes_as_it_does_for_users(nets, monkeypatch):
+@pytest.mark.parametrize("backend", ["onnxruntime", "openvino", "ncnn", "litert"])
+def test_what_is_timed_computes_as_it_does_for_users(nets, monkeypatch, backend):
     """What is computed to compare is more exact, and takes twice the time where weights are bytes."""
-    from graphport.backends import onnxruntime
-
-    told, real = [], onnxruntime._session
-    monkeypatch.setattr(onnxruntime, "_session", lambda *given: told.append(given[2].quick) or real(*given))
-    assert bench(*nets, "--backend", "onnxruntime")[0] == 0
+    module = import_module(f"graphport.backends.{backend}")
+    told, real = [], module.prepare
+    monkeypatch.setattr(
+        module, "prepare", lambda *given, **rest: told.append(rest.get("quick")) or real(*given, **rest)
+    )
+    assert bench(*nets, "--backend", backend)[0] == 0
     assert told == [True, True]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -306,14 +307,18 @@ def test_a_run_of_the_first_sample_is_timed(tmp_path, monkeypatch):
     assert {each["x"].shape for each in given} == {(1, 3, 40, 72)}
 
 
-def test_times_are_those_that_users_have(monkeypatch):
-    from graphport.backends import onnxruntime
+@pytest.mark.parametrize("backend", ["onnxruntime", "openvino", "ncnn", "litert"])
+def test_times_are_those_that_users_have(monkeypatch, backend):
     from graphport.cli.quantize import _times_on
 
-    told, real = [], onnxruntime._session
-    monkeypatch.setattr(onnxruntime, "_session", lambda *given: told.append(given[2].quick) or real(*given))
+    module = import_module(f"graphport.backends.{backend}")
+    told, real = [], module.prepare
+    monkeypatch.setattr(
+        module, "prepare", lambda *given, **rest: told.append(rest.get("quick")) or real(*given, **rest)
+    )
     net = nets.residual()
-    assert _times_on("onnxruntime", net, net, nets.samples(net)) is not None
+    inputs = {name: x[:1] for name, x in nets.samples(net).items()}
+    assert _times_on(backend, net, net, inputs) is not None
     assert told == [True, True]
 
 

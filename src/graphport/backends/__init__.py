@@ -54,10 +54,17 @@ BACKENDS: dict[str, Backend] = {
     "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime", "1.20", keeps_memory=True, is_careful=True),
     "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True, most_threads=0),
     "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
-    "openvino": Backend("openvino", "graphport.backends.openvino", is_automatic=False, dialect="openvino"),
-    "ncnn": Backend("ncnn", "graphport.backends.ncnn", is_automatic=False, dialect="ncnn"),
+    "openvino": Backend(
+        "openvino", "graphport.backends.openvino", is_automatic=False, dialect="openvino", is_careful=True
+    ),
+    "ncnn": Backend("ncnn", "graphport.backends.ncnn", is_automatic=False, dialect="ncnn", is_careful=True),
     "litert": Backend(
-        "ai_edge_litert", "graphport.backends.litert", is_automatic=False, dialect="tflite", most_threads=1
+        "ai_edge_litert",
+        "graphport.backends.litert",
+        is_automatic=False,
+        dialect="tflite",
+        is_careful=True,
+        most_threads=1,
     ),
     "tract": Backend("tract", "graphport.backends.tract", is_automatic=False, dialect="nnef", most_threads=1),
 }

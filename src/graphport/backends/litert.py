@@ -25,31 +25,37 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-def prepare(graph: Graph) -> LiteRTSession:
+_QUICK = "quick"
+
+
+def prepare(graph: Graph, *, quick: bool = False) -> LiteRTSession:
     """A session on `graph`, which is loaded at once.
+
+    It computes by LiteRT's own kernels, unless it has to be `quick`: by XNNPACK's, which are the default.
 
     Raises:
         DiagnosticError: RUN0003 with what TFLite cannot say, or with LiteRT's words where it does not load the model.
     """
-    return LiteRTSession(graph)
+    return LiteRTSession(graph, quick=quick)
 
 
 class LiteRTSession:
     """The models that LiteRT has made of a graph: with its outputs, and with all values."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, quick: bool = False) -> None:
         self._graph = graph
-        self._loaded = {False: _loaded(graph, every_value=False)}
+        self._quick = quick
+        self._loaded = {False: _loaded(graph, every_value=False, quick=quick)}
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         if every_value not in self._loaded:
-            self._loaded[every_value] = _loaded(self._graph, every_value=every_value)
+            self._loaded[every_value] = _loaded(self._graph, every_value=every_value, quick=self._quick)
         given = [np.asarray(inputs[value.name]) for value in self._graph.inputs]
         values = returned(self._graph, every_value=every_value)
         return {value.name: array for value, array in zip(values, self._loaded[every_value].run(given), strict=True)}
 
 
-def _loaded(graph: Graph, *, every_value: bool) -> Worker:
+def _loaded(graph: Graph, *, every_value: bool, quick: bool) -> Worker:
     """LiteRT with `graph` in it."""
     twin = rewrite.copy(graph)
     twin.set_outputs(returned(twin, every_value=every_value))
@@ -67,7 +73,7 @@ def _loaded(graph: Graph, *, every_value: bool) -> Worker:
             write(stated, path)
         except DiagnosticError as error:
             raise _unsupported(error.diagnostics) from error
-        return Worker("LiteRT", __name__, [str(path)])
+        return Worker("LiteRT", __name__, [str(path), *([_QUICK] if quick else [])])
 
 
 def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
@@ -78,13 +84,14 @@ def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
 # ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _load(path: str) -> Callable[[list[Any]], Sequence[Any]]:
-    """What computes the outputs of the model at `path`."""
+def _load(path: str, *told: str) -> Callable[[list[Any]], Sequence[Any]]:
+    """What computes the outputs of the model at `path`; by the kernels that LiteRT likes where it is `told` so."""
     from ai_edge_litert import interpreter
 
     runtime: Any = interpreter  # it has no types
     try:
-        kernels = runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        kinds = runtime.OpResolverType
+        kernels = kinds.AUTO if _QUICK in told else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         model = runtime.Interpreter(model_content=Path(path).read_bytes(), experimental_op_resolver_type=kernels)
     except Exception as error:
         raise RefusedError(_words(error)) from error

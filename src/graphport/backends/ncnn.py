@@ -31,25 +31,28 @@ if TYPE_CHECKING:
 
 _NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage")
 """What ncnn computes with fewer bits by default; integers are where the model says so."""
+_QUICK, _CAREFUL = "quick", "careful"
 
 
-def prepare(graph: Graph, *, threads: int = 0) -> NcnnSession:
+def prepare(graph: Graph, *, threads: int = 0, quick: bool = False) -> NcnnSession:
     """A session on `graph`, which is loaded at once if every input has a shape, else when it is given arrays.
 
-    It computes on `threads` threads, by default on one.
+    It computes on `threads` threads, by default on one, and in float32 unless it has to be `quick`, as it is by
+    default and when time is measured.
 
     Raises:
         DiagnosticError: RUN0003 with what ncnn cannot say, or that it does not load the model.
     """
-    return NcnnSession(graph, threads=threads)
+    return NcnnSession(graph, threads=threads, quick=quick)
 
 
 class NcnnSession:
     """The models that ncnn has made of a graph: one for each choice of lengths."""
 
-    def __init__(self, graph: Graph, *, threads: int = 0) -> None:
+    def __init__(self, graph: Graph, *, threads: int = 0, quick: bool = False) -> None:
         self._graph = graph
         self._threads = threads
+        self._quick = quick
         self._loaded: dict[tuple[tuple[tuple[int, ...], ...], bool], _Loaded] = {}
         self._parted: set[tuple[tuple[int, ...], ...]] = set()
         shapes = fixed(graph)
@@ -92,7 +95,7 @@ class NcnnSession:
         key = tuple(shapes.values()), every_value
         found = self._loaded.get(key)
         if found is None:
-            found = self._loaded[key] = _Loaded(made(), self._threads, every_value=every_value)
+            found = self._loaded[key] = _Loaded(made(), self._threads, every_value=every_value, quick=self._quick)
         return found
 
 
@@ -179,7 +182,7 @@ def _joined(blobs: Sequence[Any], value: Value, declared: Mapping[str, Any]) -> 
 class _Loaded:
     """A process with one model in ncnn, and the values that it returns. It ends when nobody has it any more."""
 
-    def __init__(self, graph: Graph, threads: int, *, every_value: bool) -> None:
+    def __init__(self, graph: Graph, threads: int, *, every_value: bool, quick: bool) -> None:
         self.values = returned(graph, every_value=every_value)
         lifted, findings = lift(graph, "ncnn")
         if findings:
@@ -193,7 +196,9 @@ class _Loaded:
             except DiagnosticError as error:
                 raise _unsupported(error.diagnostics) from error
             names = [*(value.name for value in graph.inputs), "--", *(value.name for value in self.values)]
-            self._worker = Worker("ncnn", __name__, [str(path), str(threads or 1), *names])
+            self._worker = Worker(
+                "ncnn", __name__, [str(path), str(threads or 1), _QUICK if quick else _CAREFUL, *names]
+            )
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The blobs of one item.
@@ -225,15 +230,15 @@ def _supported(array: Any) -> Any:
 # ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _load(path: str, threads: str, *names: str) -> Callable[[list[Any]], Sequence[Any]]:
+def _load(path: str, threads: str, way: str, *names: str) -> Callable[[list[Any]], Sequence[Any]]:
     """What computes the outputs of the model at `path`, whose names stand behind `--`, of its inputs, before it."""
     import ncnn
 
     runtime: Any = ncnn  # it has no types
     net = runtime.Net()
     net.opt.num_threads = int(threads)
-    net.opt.lightmode = False
-    for option in _NARROW:
+    net.opt.lightmode = way == _QUICK
+    for option in _NARROW if way == _CAREFUL else ():
         setattr(net.opt, option, False)
     if net.load_param(path) or net.load_model(path.removesuffix("param") + "bin"):
         message = "there is a layer that it does not know, or a weight is missing"

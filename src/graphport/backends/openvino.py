@@ -1,4 +1,7 @@
-"""OpenVINO on the processor, which is handed the model as an IR file; it computes as the model says, in float32."""
+"""OpenVINO on the processor, which is handed the model as an IR file.
+
+It computes as the model says, in float32, unless it has to be quick.
+"""
 
 from __future__ import annotations
 
@@ -39,23 +42,27 @@ _NARROW = 8
 """Bits below which OpenVINO packs elements of inputs and outputs."""
 
 
-def prepare(graph: Graph, *, threads: int = 0) -> OpenvinoSession:
+def prepare(graph: Graph, *, threads: int = 0, quick: bool = False) -> OpenvinoSession:
     """A session on `graph`, on `threads` threads, by default on as many as OpenVINO likes.
+
+    Unless it has to be `quick`, as it is by default and when time is measured, nothing is rounded that the model does
+    not round.
 
     Raises:
         DiagnosticError: RUN0003 with what IR files cannot say, or with OpenVINO's words where it refuses the model.
     """
-    return OpenvinoSession(graph, threads=threads)
+    settings = {} if quick else _AS_IT_STANDS
+    return OpenvinoSession(graph, settings | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {}))
 
 
 class OpenvinoSession:
     """One compiled model, and a second one that returns every value once that is asked for."""
 
-    def __init__(self, graph: Graph, *, threads: int = 0) -> None:
+    def __init__(self, graph: Graph, settings: Mapping[str, str]) -> None:
         _check_types(graph.inputs)
         self._graph = graph
-        self._threads = threads
-        self._compiled = _compiled(graph, (), threads)
+        self._settings = settings
+        self._compiled = _compiled(graph, (), settings)
         self._observed: Any = None
         self._requests: dict[int, Any] = {}
 
@@ -65,7 +72,7 @@ class OpenvinoSession:
         if every_value:
             computed = [value for node in self._graph for value in node.results]
             if self._observed is None:
-                self._observed = _compiled(self._graph, computed, self._threads)
+                self._observed = _compiled(self._graph, computed, self._settings)
             compiled = self._observed
             values = [*computed, *(value for value in values if value not in computed)]
         try:
@@ -93,7 +100,7 @@ def _check_types(values: Sequence[Value]) -> None:
             raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
 
 
-def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
+def _compiled(graph: Graph, extra: Sequence[Value], settings: Mapping[str, str]) -> Any:
     with without("openvino_telemetry"):  # its import tells its makers of every use
         import openvino
 
@@ -108,7 +115,6 @@ def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
     lifted, findings = lift(stated, "openvino")
     if findings:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, "choose another backend") for f in findings))
-    settings = _AS_IT_STANDS | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
     try:
         with TemporaryDirectory(prefix="graphport-") as folder, _own_signal_stack():
             path = Path(folder) / "model.xml"
@@ -116,7 +122,7 @@ def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
             core = runtime.Core()
             # The file goes away with the folder: nothing of it may stay mapped.
             core.set_property({"ENABLE_MMAP": False})
-            return core.compile_model(core.read_model(str(path)), "CPU", settings)
+            return core.compile_model(core.read_model(str(path)), "CPU", dict(settings))
     except DiagnosticError as error:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, f.help) for f in error.diagnostics)) from error
     except Exception as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import weakref
 
+import openvino
 import pytest
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.ir.graph import Graph
 from graphport.quantization.optimise import costs
+from tests.quantization import nets
 
 
 def test_small_models_are_timed_by_a_number_of_runs(monkeypatch):
@@ -95,3 +97,10 @@ def test_products_are_exact_where_that_costs_little(monkeypatch, all_exact, expe
     monkeypatch.setattr(costs, "exact_products", lambda graph, _names: graph)
     monkeypatch.setattr(costs, "with_rotations", lambda graph: graph)
     assert len(costs.exact_layers(Graph("none"), [{}, {}])) == expected
+
+
+def test_runtimes_are_timed_as_they_compute_by_themselves():
+    core = openvino.Core()
+    made = costs.preparer("openvino")(nets.residual().graph)
+    for name in ("INFERENCE_PRECISION_HINT", "DYNAMIC_QUANTIZATION_GROUP_SIZE"):
+        assert made._compiled.get_property(name) == core.get_property("CPU", name)

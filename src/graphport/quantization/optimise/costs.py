@@ -41,7 +41,7 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
         case "onnxruntime" if is_installed("onnxruntime"):
             return lambda graph: onnxruntime.prepare(graph, threads=1, quick=True)
         case "openvino" if is_installed("openvino"):
-            return lambda graph: openvino.prepare(graph, threads=1)
+            return lambda graph: openvino.prepare(graph, threads=1, quick=True)
         case _:
             return None
 
