@@ -75,5 +75,5 @@ def fake_quant(op: Operator) -> Value:
     zero = int(np.clip(np.round(low - least / scale), low, high)) if scale else 0
     nudged_low, nudged_high = np.float32((low - zero) * scale), np.float32((high - zero) * scale)
     x = b(Clip, cast(b, op[0], dtype_of(op[0])), b.like(op[0], nudged_low), b.like(op[0], nudged_high))
-    told = b.constant(np.float32(scale)), b.constant(np.array(zero), dtype)
-    return b(DequantizeLinear, b(QuantizeLinear, x, *told), *told)
+    parameters = b.constant(np.float32(scale)), b.constant(np.array(zero), dtype)
+    return b(DequantizeLinear, b(QuantizeLinear, x, *parameters), *parameters)

@@ -199,8 +199,8 @@ def _saturated(b: Builder, x: Value, dtype: DType) -> Value:
         kept = b(Min, b(Max, x, b.like(x, float(limits.min))), b.like(x, float(limits.max)))
         return b(Cast, b(Where, b(IsNaN, x), b.like(x, float(limits.max)), kept), to=dtype)
     inside = b(Cast, b(Max, x, b.like(x, float(limits.min))), to=dtype)
-    is_beyond = b(Or, b(GreaterOrEqual, x, b.like(x, float(int(limits.max) + 1))), b(IsNaN, x))
-    return b(Where, is_beyond, b.constant(np.array(limits.max, dtype.numpy)), inside)
+    overflows = b(Or, b(GreaterOrEqual, x, b.like(x, float(int(limits.max) + 1))), b(IsNaN, x))
+    return b(Where, overflows, b.constant(np.array(limits.max, dtype.numpy)), inside)
 
 
 @word("BITCAST", is_raw=True)
@@ -216,8 +216,8 @@ def bitcast(op: Operator) -> Value:
         # ONNX Runtime moves no bits of 16.
         lane = DType.UINT64 if wide is DType.UINT64 else DType.UINT32
         whole = cast(b, x if own is wide else b(BitCast, x, to=wide), lane)
-        places = b.constant(shifts.astype(lane.numpy), lane)
-        moved = b(BitShift, b(Unsqueeze, whole, vector(b, [-1])), places, direction="RIGHT")
+        bit_offsets = b.constant(shifts.astype(lane.numpy), lane)
+        moved = b(BitShift, b(Unsqueeze, whole, vector(b, [-1])), bit_offsets, direction="RIGHT")
         parts = b(Cast, b(BitwiseAnd, moved, scalar(b, (1 << narrow.bits) - 1, lane)), to=narrow)
         return parts if dtype is narrow else b(BitCast, parts, to=dtype)
     parts = b(Cast, x if own is narrow else b(BitCast, x, to=narrow), to=DType.UINT64)

@@ -74,5 +74,5 @@ def div(given: Given) -> Numbers:
     factor, exponent = factors(float(given.scale(0) / (given.scale(1) * given.step)))
     quotient = times(times(x << room, inverse), factor)
     shift = -(exponent - (31 - free) - room)
-    beyond = (quotient >> (shift & 31)) + (quotient > np.where(quotient < 0, 0, -1))
-    return given.clamped(np.where(shift > 31, beyond, shifted(quotient, np.clip(shift, 0, 31))))
+    long_shift = (quotient >> (shift & 31)) + (quotient > np.where(quotient < 0, 0, -1))
+    return given.clamped(np.where(shift > 31, long_shift, shifted(quotient, np.clip(shift, 0, 31))))

@@ -327,8 +327,8 @@ def lift_gemm(b: Builder, op: GemmView) -> Lifted:
     w = op.b if op.transB else transposed_constant(b, op.b, (1, 0))
     bias = op.c if op.c is not None and op.alpha == op.beta == 1 and b.dims(op.c) == b.dims(w)[:1] else None
     (maps,) = [n for n in b.dims(w)[:1] if isinstance(n, int)] or [0]
-    told = bias if bias is not None else zeros(b, maps)
-    y = emit(b, "FULLY_CONNECTED", a, w, told)
+    bias_or_zeros = bias if bias is not None else zeros(b, maps)
+    y = emit(b, "FULLY_CONNECTED", a, w, bias_or_zeros)
     y = y if op.alpha == 1 else emit(b, "MUL", y, op.alpha)
     if op.c is None or bias is not None:
         return (y,)

@@ -82,15 +82,15 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
         count = op.num_heads or 1
         heads = transposed(b, reshaped(b, op.x, (batch, length, count, width // count)), (0, 2, 1, 3))
     (size,) = sizes(b.dims(heads)[3:], "the size of a head")
-    turned = op.rotary_embedding_dim or size
+    rotated = op.rotary_embedding_dim or size
     # [batch, 1, length, pairs]
     caches = [
         b(Unsqueeze, cache if op.position_ids is None else b(Gather, cache, op.position_ids, axis=0), vector(b, [1]))
         for cache in (op.cos_cache, op.sin_cache)
     ]
-    y = _rotated(b, _columns(b, heads, 0, turned), caches, turned, interleaved=bool(op.interleaved))
-    if turned < size:
-        y = b(Concat, y, _columns(b, heads, turned, size), axis=3)
+    y = _rotated(b, _columns(b, heads, 0, rotated), caches, rotated, interleaved=bool(op.interleaved))
+    if rotated < size:
+        y = b(Concat, y, _columns(b, heads, rotated, size), axis=3)
     return (y if len(dims) == _HEADS else reshaped(b, transposed(b, y, (0, 2, 1, 3)), dims),)
 
 
@@ -121,10 +121,10 @@ def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
         raise UnsupportedError(message)
     reserve(*given)
     behind = [1] * (len(dims) - at - 1)
-    places = b.constant(np.arange(given[at], dtype=np.int64).reshape(-1, *behind))
+    indices = b.constant(np.arange(given[at], dtype=np.int64).reshape(-1, *behind))
     if op.write_indices is not None:
         start = reshaped(b, cast(b, op.write_indices, DType.INT64), (-1, *[1] * (len(dims) - 1)))
-        places = b(Add, places, start)
+        indices = b(Add, indices, start)
     if op.mode == "circular":
-        places = b(Mod, places, b.constant(np.asarray(dims[at], np.int64)))
-    return (b(ScatterElements, op.past_cache, b(Expand, places, vector(b, given)), op.update, axis=at),)
+        indices = b(Mod, indices, b.constant(np.asarray(dims[at], np.int64)))
+    return (b(ScatterElements, op.past_cache, b(Expand, indices, vector(b, given)), op.update, axis=at),)

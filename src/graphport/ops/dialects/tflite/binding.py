@@ -60,8 +60,8 @@ class Stated(Generic[T]):
 
     def option(self, name: str, default: Any = 0) -> Any:
         """An option; `default` where the file does not say it."""
-        told = self.options.get(name)
-        return default if told is None else told
+        value = self.options.get(name)
+        return default if value is None else value
 
 
 @dataclass(slots=True)
@@ -105,8 +105,8 @@ class Operator(Stated["Value"]):
         """Operand `index` as real numbers; as it is stored for rules that only move elements."""
         if self.is_raw:
             return self.raw(index)
-        value, told = self._wide(index)
-        return value if told is None else dequantized(self.b, value, told)
+        value, quantization = self._wide(index)
+        return value if quantization is None else dequantized(self.b, value, quantization)
 
     def bias(self, index: int, x: int = 0) -> Value | None:
         """Operand `index`, which is added to products of operands `x` and 1, if it is there.
@@ -115,24 +115,24 @@ class Operator(Stated["Value"]):
         """
         if not self.has(index):
             return None
-        told, left, right = self.quantization(index), self.quantization(x), self.quantization(1)
-        if told is None or left is None or right is None or told[0] not in (DType.INT32, DType.INT64):
+        quantization, left, right = self.quantization(index), self.quantization(x), self.quantization(1)
+        if quantization is None or left is None or right is None or quantization[0] not in (DType.INT32, DType.INT64):
             return self[index]
         steps = tuple(left[2][0] * step for step in self._multiplied(right[2]))
         zeros = (0,) * len(steps)
-        return dequantized(self.b, self.raw(index), (told[0], 0 if len(steps) > 1 else -1, steps, zeros))
+        return dequantized(self.b, self.raw(index), (quantization[0], 0 if len(steps) > 1 else -1, steps, zeros))
 
     def _wide(self, index: int) -> tuple[Value, Quantization | None]:
         """Operand `index` as it is stored: weights in int8 that runtimes of ONNX do not take in fewer bits.
 
         They take int4 beside real numbers only, and int2 not at all.
         """
-        value, told = self.raw(index), self.quantization(index)
-        if told is None or value.storage is None or told[0] not in (DType.INT4, DType.INT2):
-            return value, told
-        if told[0] is DType.INT4 and self.quantization(0) is None:
-            return value, told
-        return self.wide(index), (DType.INT8, *told[1:])
+        value, quantization = self.raw(index), self.quantization(index)
+        if quantization is None or value.storage is None or quantization[0] not in (DType.INT4, DType.INT2):
+            return value, quantization
+        if quantization[0] is DType.INT4 and self.quantization(0) is None:
+            return value, quantization
+        return self.wide(index), (DType.INT8, *quantization[1:])
 
     def wide(self, index: int) -> Value:
         """Operand `index` as it is stored, in int8 if it is a constant of fewer bits."""
@@ -155,12 +155,12 @@ class Operator(Stated["Value"]):
 
         Zero points of `is_symmetric` ones are left out, as kernels do that multiply real numbers by bytes.
         """
-        value, told = self._wide(index)
+        value, quantization = self._wide(index)
         moved = transposed(self.b, value, perm)
-        if told is None:
+        if quantization is None:
             dtype = dtype_of(moved)
             return moved if dtype is not DType.FLOAT16 else cast(self.b, moved, DType.FLOAT32)
-        dtype, axis, scales, zeros = told
+        dtype, axis, scales, zeros = quantization
         zeros = (0,) * len(zeros) if is_symmetric else zeros
         scales = self._multiplied(scales)
         return dequantized(self.b, moved, (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros))
@@ -174,11 +174,11 @@ class Operator(Stated["Value"]):
 
     def _short(self) -> float | None:
         """The scale of what weights of int8 are multiplied with, if that is of int16."""
-        told = self.quantization(0) or self.quantization(2)
-        return told[2][0] if told is not None and told[0] is DType.INT16 else None
+        quantization = self.quantization(0) or self.quantization(2)
+        return quantization[2][0] if quantization is not None and quantization[0] is DType.INT16 else None
 
     def _has_short_bias(self) -> bool:
-        return any(told is not None and told[0] is DType.INT32 for told in self.quantized[2:])
+        return any(each is not None and each[0] is DType.INT32 for each in self.quantized[2:])
 
     def dims(self, index: int) -> tuple[Dim, ...]:
         """The shape of operand `index`."""
@@ -238,9 +238,12 @@ def word(
             states: Sequence[int] = (),
             **options: Any,
         ) -> Any:
-            told = quantized_results[0] if is_even and quantized_results else None
-            if told is not None:
-                quantized = [told if each is not None and each[0] is told[0] else each for each in quantized]
+            result_quantization = quantized_results[0] if is_even and quantized_results else None
+            if result_quantization is not None:
+                quantized = [
+                    result_quantization if each is not None and each[0] is result_quantization[0] else each
+                    for each in quantized
+                ]
             op = Operator(operands, options, quantized, b, quantized_results, types)
             _check_numbers(op)
             is_stored = dtype_of(op.raw(0)) is is_raw if isinstance(is_raw, DType) else is_raw
@@ -269,8 +272,8 @@ def _check_numbers(op: Operator) -> None:
     Raises:
         UnsupportedError: an operand or a result is complex, or no element type is told.
     """
-    told: Sequence[Any] = op.types
-    if any(each is not None and not isinstance(each, DType) for each in told):
+    dtypes: Sequence[Any] = op.types
+    if any(each is not None and not isinstance(each, DType) for each in dtypes):
         message = "its types are numbers, as an ONNX file that holds the operator as it is says them"
         raise UnsupportedError(message)
     facts = [value.fact for value in op.operands if value is not None]
@@ -290,10 +293,12 @@ def stands_the_same(op: Operator, indices: Sequence[int]) -> bool:
     """Whether what is moved stands for the same numbers before and behind; integers of which nothing is said do."""
     sides = [(op.quantization(place), dtype_of(op.raw(place))) for place in indices if op.has(place)]
     sides += list(zip(op.results, op.types, strict=False))
-    known = {told for told, _ in sides if told is not None}
+    known = {quantization for quantization, _ in sides if quantization is not None}
     if len(known) > 1 or not sides:
         return False
-    return all(told in known or not known or any(dtype is each[0] for each in known) for told, dtype in sides)
+    return all(
+        quantization in known or not known or any(dtype is each[0] for each in known) for quantization, dtype in sides
+    )
 
 
 def _moved(moves: bool | Sequence[int], count: int) -> Sequence[int]:
@@ -380,10 +385,10 @@ def pads_of(
                 raise ShapeError(message)
         return {}
     pads = [same_pads(*each, "SAME_UPPER") for each in zip(dims, kernel, strides, dilations, strict=True)]
-    told = [side for pair in zip(*pads, strict=True) for side in pair]
-    if not all(isinstance(side, int) for side in told):
+    flat_pads = [side for pair in zip(*pads, strict=True) for side in pair]
+    if not all(isinstance(side, int) for side in flat_pads):
         return {"auto_pad": "SAME_UPPER"}
-    return {"pads": tuple(told)} if any(told) else {}
+    return {"pads": tuple(flat_pads)} if any(flat_pads) else {}
 
 
 def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:

@@ -78,8 +78,8 @@ def stablehlo_case(op: Operator) -> tuple[Value, ...]:
     if not bodies:
         message = "branch_subgraph is missing"
         raise UnsupportedError(message)
-    told = [_checked(body, "branch_subgraph", len(operands), op.b.count) for body in bodies]
-    return _case(op.b, _scalar(OpBuilder(op.b), op.raw(0)), told, operands, 0)
+    branches = [_checked(body, "branch_subgraph", len(operands), op.b.count) for body in bodies]
+    return _case(op.b, _scalar(OpBuilder(op.b), op.raw(0)), branches, operands, 0)
 
 
 def _case(

@@ -68,8 +68,8 @@ def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) 
 
 def _take_in(body: Graph, given: Sequence[Value]) -> list[Value]:
     """An input for each of `given`, whether the body reads it or not."""
-    places = close(body, list(given))
-    made = dict(zip(places, body.inputs[len(body.inputs) - len(places) :], strict=True))
+    positions = close(body, list(given))
+    made = dict(zip(positions, body.inputs[len(body.inputs) - len(positions) :], strict=True))
     for value in made.values():
         body.remove_input(value) if not value.uses else None
     found: list[Value] = []
@@ -225,8 +225,8 @@ def lift_scan(
     twin = _body(b, body, states, steps, rounds)
     results = b.results(Loop, b.count, rounds, None, *operands[:states], body=twin)
     count = len(results) - states
-    directions, places = scan_output_directions or (0,) * count, scan_output_axes or (0,) * count
-    stacked = [_stacked(b, *each) for each in zip(results[states:], directions, places, strict=True)]
+    directions, output_axes = scan_output_directions or (0,) * count, scan_output_axes or (0,) * count
+    stacked = [_stacked(b, *each) for each in zip(results[states:], directions, output_axes, strict=True)]
     return (*results[:states], *stacked)
 
 

@@ -197,8 +197,8 @@ def _behind_batch(b: Builder, x: Value, extents: Sequence[int]) -> Value:
     batch = b.dims(x)[0]
     ports = [] if b.graph is None else [each for each in b.graph.inputs if _begins_with(each, batch)]
     b.looks_around = True
-    told = emit(b, "GATHER", lengths_of(b, (ports or [x])[0]), ints(b, [0]), axis=0)
-    return emit(b, "CONCATENATION", told, ints(b, extents), axis=0)
+    batch_length = emit(b, "GATHER", lengths_of(b, (ports or [x])[0]), ints(b, [0]), axis=0)
+    return emit(b, "CONCATENATION", batch_length, ints(b, extents), axis=0)
 
 
 def _begins_with(value: Value, extent: Dim) -> bool:
@@ -281,8 +281,8 @@ def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
         begin = sizes(slid.pads[axis], "padding")[0]
         along = np.arange(out[axis]) * slid.strides[axis] - begin
         first = along[None] + (np.indices(kernel)[axis].reshape(-1) * slid.dilations[axis])[:, None]
-        places = b.constant(first.astype(np.float32)[:, :, None] if axis == 0 else first.astype(np.float32)[:, None])
-        at = b(Add, b(Gather, moved, b.constant(np.int64(axis)), axis=2), places)
+        positions = b.constant(first.astype(np.float32)[:, :, None] if axis == 0 else first.astype(np.float32)[:, None])
+        at = b(Add, b(Gather, moved, b.constant(np.int64(axis)), axis=2), positions)
         # Pixels in the units of the grid, in which the image reaches from -1 to 1.
         n = (height, width)[axis]
         unit = b(Add, b(Mul, at, b.like(at, 2 / n)), b.like(at, 1 / n - 1))

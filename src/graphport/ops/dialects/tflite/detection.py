@@ -37,8 +37,8 @@ def _chosen(op: Operator) -> tuple[Value, Value, Value]:
     most = as_vector(b, op.raw(2))
     # What overlaps just so much is kept in ONNX, and suppressed here: the next number below.
     overlap = b(Mul, as_scalar(b, op.raw(3)), b.like(op.raw(3), 1 - 2.0**-24))
-    told = b(NonMaxSuppression, boxes, scores, most, overlap, as_scalar(b, op.raw(4)))
-    numbers = reshaped(b, b(Slice, told, vector(b, [2]), vector(b, [3]), vector(b, [1])), (-1,))
+    selected = b(NonMaxSuppression, boxes, scores, most, overlap, as_scalar(b, op.raw(4)))
+    numbers = reshaped(b, b(Slice, selected, vector(b, [2]), vector(b, [3]), vector(b, [1])), (-1,))
     return numbers, most, b(Shape, numbers)
 
 
@@ -90,8 +90,8 @@ def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
     rounds = as_scalar(b, b(Min, there, most))
     corners = reshaped(b, op[0], (-1, 2, 2))  # in any order
     first, far = (b(page, corners, vector(b, [1]), keepdims=0) for page in (ReduceMin, ReduceMax))
-    kept, told = b(Expand, none, most), b(Expand, scalar(b, 0, DType.FLOAT32), most)
-    places = b(Range, none, as_scalar(b, most), scalar(b, 1, DType.INT64))
+    kept, kept_scores = b(Expand, none, most), b(Expand, scalar(b, 0, DType.FLOAT32), most)
+    indices = b(Range, none, as_scalar(b, most), scalar(b, 1, DType.INT64))
     body = Graph(f"{b.stem}.round")
     if b.graph is not None:
         b.graph.share_names(body)
@@ -102,14 +102,14 @@ def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
             ("goes_on", TensorFact(DType.BOOL, ())),
             ("scores", scores.fact),
             ("kept", kept.fact),
-            ("told", told.fact),
+            ("told", kept_scores.fact),
             ("count", none.fact),
         )
     )
     inside = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.round")
     lowers = (first, far, factor, *limits)
-    body.set_outputs(_round(inside, inside(Equal, places, number), lowers, *states))
-    results = b.results(Loop, 4, rounds, b(Greater, rounds, none), scores, kept, told, none, body=body)
+    body.set_outputs(_round(inside, inside(Equal, indices, number), lowers, *states))
+    results = b.results(Loop, 4, rounds, b(Greater, rounds, none), scores, kept, kept_scores, none, body=body)
     return cast(b, results[1], DType.INT32), results[2], cast(b, results[3], DType.INT32)
 
 

@@ -36,8 +36,8 @@ def lift_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
     if op.max_output_boxes_per_class is None or not images * kinds or images * kinds > _MOST_CLASSES:
         message = f"{images * kinds} classes, or no number of boxes"
         raise UnsupportedError(message)
-    told = emit(b, "MINIMUM", op.max_output_boxes_per_class, b.like(op.max_output_boxes_per_class, count))
-    most = cast_to(b, shaped(b, told, ()), DType.INT32)
+    most_boxes = emit(b, "MINIMUM", op.max_output_boxes_per_class, b.like(op.max_output_boxes_per_class, count))
+    most = cast_to(b, shaped(b, most_boxes, ()), DType.INT32)
     share = b.constant(np.float32(0)) if op.iou_threshold is None else shaped(b, op.iou_threshold, ())
     # What overlaps just so much is suppressed there, and kept in ONNX: the next number above.
     overlap = emit(b, "MAXIMUM", emit(b, "MUL", share, 1 + 2.0**-23), float(np.finfo(np.float32).tiny))
@@ -122,8 +122,8 @@ def _points(b: Builder, start: Value, side: Value, count: int, n: int) -> tuple[
 def _averaging_weights(b: Builder, points: tuple[Value, Value], cells: int, n: int) -> Value:
     """What each of `n` pixels weighs in each cell: [R, cells, n]."""
     place, is_inside = points
-    apart = b(Sub, place, b.constant(np.arange(n, dtype=np.float32)))
-    weights = b(Mul, b(Relu, b(Sub, b.like(apart, 1), b(Abs, apart))), is_inside)
+    offsets = b(Sub, place, b.constant(np.arange(n, dtype=np.float32)))
+    weights = b(Mul, b(Relu, b(Sub, b.like(offsets, 1), b(Abs, offsets))), is_inside)
     (count,) = sizes(b.dims(place)[1:2], "the points")
     return b(ReduceMean, reshaped(b, weights, (-1, cells, count // cells, n)), vector(b, [2]), keepdims=0)
 

@@ -63,23 +63,23 @@ def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
 
 def _options(op: Operator) -> _Options:
     try:
-        told: dict[str, Any] = numbers(bytes(op.option("custom_options", b"")))
-        most, classes = int(told["max_detections"]), int(told["num_classes"])
+        options: dict[str, Any] = numbers(bytes(op.option("custom_options", b"")))
+        most, classes = int(options["max_detections"]), int(options["num_classes"])
         # Kernels keep them in 32 bits, in which large ones are infinite.
         with np.errstate(over="ignore"):
-            scales = tuple(float(np.float32(float(told[f"{name}_scale"]))) for name in "yxhw")
-            limits = [float(np.float32(float(told[f"nms_{name}_threshold"]))) for name in ("iou", "score")]
-        kinds = int(told.get("max_classes_per_detection", 1))
+            scales = tuple(float(np.float32(float(options[f"{name}_scale"]))) for name in "yxhw")
+            limits = [float(np.float32(float(options[f"nms_{name}_threshold"]))) for name in ("iou", "score")]
+        kinds = int(options.get("max_classes_per_detection", 1))
     except (FlexBufferError, KeyError, TypeError) as error:
         message = f"its options: {error}"
         raise UnsupportedError(message) from error
-    is_regular = bool(told.get("use_regular_nms", False))
-    per_class = int(told.get("detections_per_class", _PER_CLASS))
+    is_regular = bool(options.get("use_regular_nms", False))
+    per_class = int(options.get("detections_per_class", _PER_CLASS))
     if not is_regular and kinds != 1:
         message = f"{kinds} classes of each box"
         raise UnsupportedError(message)
     if min(most, classes, per_class) < 1 or not 0 < limits[0] <= 1 or 0 in scales:
-        message = f"its options {told}"
+        message = f"its options {options}"
         raise ShapeError(message)
     return _Options(most, classes, per_class, *limits, scales, is_regular)  # type: ignore[arg-type]
 
@@ -133,10 +133,10 @@ def _regular(b: Builder, corners: Value, scores: Value, options: _Options) -> tu
 def _zero_padded(b: Builder, boxes: Value, kinds: Value, scores: Value, most: int) -> tuple[Value, Value, Value, Value]:
     count = b(Shape, scores)
     zeros = [b.constant(np.zeros(shape, np.float32)) for shape in ((most, 4), (most,), (most,))]
-    told = (boxes, cast(b, kinds, DType.FLOAT32), scores)
+    kept = (boxes, cast(b, kinds, DType.FLOAT32), scores)
     first = [
         b(Slice, b(Concat, x, zero, axis=0), vector(b, [0]), vector(b, [most]), vector(b, [0]))
-        for x, zero in zip(told, zeros, strict=True)
+        for x, zero in zip(kept, zeros, strict=True)
     ]
     results = [b(Unsqueeze, x, vector(b, [0])) for x in first]
     return results[0], results[1], results[2], cast(b, count, DType.FLOAT32)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 """Types that most kernels compute."""
 _LARGEST = (1 << 31) - 1
-_MOST_TURNED = 1 << 20
+_MOST_TRANSPOSED = 1 << 20
 """Bytes of a constant whose axes are put into another order at once; of a larger one when it is read."""
 
 
@@ -56,10 +56,10 @@ def in_int32(b: Builder, value: Value) -> Value:
     """Indices or extents in int32; of a constant, a constant."""
     if dtype_of(value) is DType.INT32:
         return value
-    told = integers(value)
-    if told is not None:
+    numbers = integers(value)
+    if numbers is not None:
         shape = [n for n in b.dims(value) if isinstance(n, int)]
-        return ints(b, np.array(told, np.int64).reshape(shape).tolist())
+        return ints(b, np.array(numbers, np.int64).reshape(shape).tolist())
     return cast_to(b, value, DType.INT32)
 
 
@@ -237,7 +237,7 @@ def transposed_constant(b: Builder, value: Value, perm: Sequence[int]) -> Value:
     storage = _constant_of(value)
     if storage is None:
         return emit(b, "TRANSPOSE", value, ints(b, list(perm)))
-    if storage is value.storage and storage.nbytes > _MOST_TURNED:
+    if storage is value.storage and storage.nbytes > _MOST_TRANSPOSED:
         # Who asks whether a network can be written does not want its weights in memory, and a writer one by one.
         shape = tuple(storage.shape[axis] for axis in perm)
         turn = partial(np.transpose, axes=tuple(perm))
@@ -273,15 +273,21 @@ def extent(b: Builder, value: Value, axis: int) -> int | Value:
 
 def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
     """Indices counted from the front, along an axis as long as `n`."""
-    told = integers(indices)
-    if told is not None and min(told, default=0) >= 0:
+    numbers = integers(indices)
+    if numbers is not None and min(numbers, default=0) >= 0:
         return in_int32(b, indices)
-    if told is not None and isinstance(n, int):
-        array = np.array(told).reshape([d for d in b.dims(indices) if isinstance(d, int)])
+    if numbers is not None and isinstance(n, int):
+        array = np.array(numbers).reshape([d for d in b.dims(indices) if isinstance(d, int)])
         return ints(b, np.where(array < 0, array + n, array).tolist())
-    places_ = in_int32(b, indices)
-    is_negative = emit(b, "LESS", places_, ints(b, 0))
-    return emit(b, "SELECT_V2", is_negative, emit(b, "ADD", places_, ints(b, n) if isinstance(n, int) else n), places_)
+    int32_indices = in_int32(b, indices)
+    is_negative = emit(b, "LESS", int32_indices, ints(b, 0))
+    return emit(
+        b,
+        "SELECT_V2",
+        is_negative,
+        emit(b, "ADD", int32_indices, ints(b, n) if isinstance(n, int) else n),
+        int32_indices,
+    )
 
 
 def lift_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

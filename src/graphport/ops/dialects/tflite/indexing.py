@@ -49,7 +49,7 @@ _SUMMED = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64))
 def gather(op: Operator) -> Value:
     """Slices at places along an axis, for each element of the leading `batch_dims` axes its own."""
     b, x = op.b, op[0]
-    places = as_index(b, op.raw(1))
+    indices = as_index(b, op.raw(1))
     rank, depth = len(b.dims(x)), len(op.dims(1))
     axis, batch = int(op.option("axis")), int(op.option("batch_dims"))
     axis, batch = axis + rank * (axis < 0), batch + depth * (batch < 0)
@@ -57,15 +57,15 @@ def gather(op: Operator) -> Value:
         message = f"axis {axis} and {batch} batch dims of operands of rank {rank} and {depth}"
         raise ShapeError(message)
     if not batch:
-        return b(Gather, x, places, axis=axis)
-    turned = transposed(b, x, (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)))
-    found = b(GatherND, turned, b(Unsqueeze, as_int64(b, places), vector(b, [-1])), batch_dims=batch)
-    moved, between = depth - batch, axis - batch
+        return b(Gather, x, indices, axis=axis)
+    permuted = transposed(b, x, (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)))
+    found = b(GatherND, permuted, b(Unsqueeze, as_int64(b, indices), vector(b, [-1])), batch_dims=batch)
+    moved, middle = depth - batch, axis - batch
     order = [
         *range(batch),
-        *range(depth, depth + between),
+        *range(depth, depth + middle),
         *range(batch, batch + moved),
-        *range(depth + between, rank + depth - batch - 1),
+        *range(depth + middle, rank + depth - batch - 1),
     ]
     return transposed(b, found, order)
 
@@ -80,22 +80,22 @@ def scatter_nd(op: Operator) -> Value:
     own = dtype_of(updates)
     wide = own if own in _SUMMED else DType.INT32
     zeros = b(Expand, scalar(b, 0, wide), as_vector(b, op.raw(2)))
-    places = as_int64(b, op.raw(0))
-    return cast(b, b(ScatterND, zeros, places, cast(b, updates, wide), reduction="add"), own)
+    indices = as_int64(b, op.raw(0))
+    return cast(b, b(ScatterND, zeros, indices, cast(b, updates, wide), reduction="add"), own)
 
 
 @word("ONE_HOT", is_raw=True)
 def one_hot(op: Operator) -> Value:
     """`on` where the index along a new axis is that of the element, `off` elsewhere; negative ones are nowhere."""
     b = op.b
-    places, depth = as_int64(b, op.raw(0)), as_scalar(b, as_int64(b, op.raw(1)))
-    places = b(Where, b(Less, places, scalar(b, 0, DType.INT64)), depth, places)
+    indices, depth = as_int64(b, op.raw(0)), as_scalar(b, as_int64(b, op.raw(1)))
+    indices = b(Where, b(Less, indices, scalar(b, 0, DType.INT64)), depth, indices)
     on, off = (reshaped(b, op.raw(index), (1,)) for index in (2, 3))
     own = dtype_of(on)
     # What ONNX Runtime has this operator for.
     wide = DType.FLOAT32 if own is DType.FLOAT32 else DType.INT64
     values = b(Concat, cast(b, off, wide), cast(b, on, wide), axis=0)
-    return cast(b, b(OneHot, places, depth, values, axis=int(op.option("axis", -1))), own)
+    return cast(b, b(OneHot, indices, depth, values, axis=int(op.option("axis", -1))), own)
 
 
 # Where elements are not zero, a place a row.
@@ -141,8 +141,8 @@ def dynamic_update_slice(op: Operator) -> Value:
     strides = [int(np.prod(dims[axis + 1 :], dtype=np.int64)) for axis in range(len(dims))]
     grid = np.ravel_multi_index(np.indices(bounded(own)), dims) if dims else np.zeros(1, np.int64)
     at = b(ReduceSum, b(Mul, starts, vector(b, strides)), keepdims=1)
-    places = b(Add, vector(b, grid.reshape(-1).tolist()), at)
-    flat = b(ScatterElements, b(Reshape, x, vector(b, [-1])), places, b(Reshape, update, vector(b, [-1])))
+    indices = b(Add, vector(b, grid.reshape(-1).tolist()), at)
+    flat = b(ScatterElements, b(Reshape, x, vector(b, [-1])), indices, b(Reshape, update, vector(b, [-1])))
     return b(Reshape, flat, vector(b, dims))
 
 
@@ -179,13 +179,13 @@ def sparse_to_dense(op: Operator) -> Value:
     """One number everywhere but at places; operands are places, shape, numbers, the one number."""
     b, shape = op.b, as_vector(op.b, op.raw(1))
     values, default = op[2], as_scalar(op.b, op[3])
-    places, rank = as_int64(b, op.raw(0)), len(op.dims(0))
+    indices, rank = as_int64(b, op.raw(0)), len(op.dims(0))
     if rank < 2:
-        places = reshaped(b, places, (1, 1) if not rank else (-1, 1))
-    count = b.dims(places)[0]
+        indices = reshaped(b, indices, (1, 1) if not rank else (-1, 1))
+    count = b.dims(indices)[0]
     if not b.dims(values):
-        values = b(Expand, values, vector(b, [count]) if isinstance(count, int) else b(Shape, places, end=1))
-    return b(ScatterND, b(Expand, default, shape), places, values)
+        values = b(Expand, values, vector(b, [count]) if isinstance(count, int) else b(Shape, indices, end=1))
+    return b(ScatterND, b(Expand, default, shape), indices, values)
 
 
 def _start(dtype: DType, reduction: str) -> object:
@@ -224,20 +224,20 @@ SEGMENT_SUM(x, numbers) -> gathered_up(x, int64(numbers), Add(ReduceMax(int64(nu
 @word("EMBEDDING_LOOKUP")
 def embedding_lookup(op: Operator) -> Value:
     """Rows of a table; operands are their numbers and the table."""
-    b, told = op.b, op.quantization(1)
-    places = as_index(b, op.raw(0))
-    if dtype_of(op.raw(1)) is DType.UINT8 and op.types[0] is DType.FLOAT32 and told is not None:
+    b, quantization = op.b, op.quantization(1)
+    indices = as_index(b, op.raw(0))
+    if dtype_of(op.raw(1)) is DType.UINT8 and op.types[0] is DType.FLOAT32 and quantization is not None:
         # This kernel reads bytes as signed ones.
-        rows = b(Gather, b(BitCast, op.raw(1), to=DType.INT8), places, axis=0)
-        return b(Mul, cast(b, rows, DType.FLOAT32), b.constant(np.float32(told[2][0])))
-    if told is None or told[1] > 0:
-        return b(Gather, op[1], places, axis=0)
-    if told[1] < 0:
-        return dequantized(b, b(Gather, op.wide(1), places, axis=0), (dtype_of(op.wide(1)), *told[1:]))
-    rows = b(Gather, op.wide(1), places, axis=0)
+        rows = b(Gather, b(BitCast, op.raw(1), to=DType.INT8), indices, axis=0)
+        return b(Mul, cast(b, rows, DType.FLOAT32), b.constant(np.float32(quantization[2][0])))
+    if quantization is None or quantization[1] > 0:
+        return b(Gather, op[1], indices, axis=0)
+    if quantization[1] < 0:
+        return dequantized(b, b(Gather, op.wide(1), indices, axis=0), (dtype_of(op.wide(1)), *quantization[1:]))
+    rows = b(Gather, op.wide(1), indices, axis=0)
     rank = len(op.dims(1))
-    scale = b.constant(np.array(told[2], np.float32).reshape(-1, *[1] * (rank - 1)))
-    return b(Mul, cast(b, rows, DType.FLOAT32), b(Gather, scale, places, axis=0))
+    scale = b.constant(np.array(quantization[2], np.float32).reshape(-1, *[1] * (rank - 1)))
+    return b(Mul, cast(b, rows, DType.FLOAT32), b(Gather, scale, indices, axis=0))
 
 
 _MEAN, _ROOT = 1, 2
@@ -250,14 +250,14 @@ def embedding_lookup_sparse(op: Operator) -> Value:
     Operands are the numbers of the rows, the places, the extents of the result, the weights and the table.
     """
     b, combiner = op.b, int(op.option("combiner"))
-    rows, places, extents, weights, table = (op.raw(index) for index in range(5))
-    depth = sizes(b.dims(places)[1:], "a place")[0]
+    rows, indices, extents, weights, table = (op.raw(index) for index in range(5))
+    depth = sizes(b.dims(indices)[1:], "a place")[0]
     width = sizes(b.dims(table)[1:], "a row")
     lengths = b(Slice, as_int64(b, extents), vector(b, [0]), vector(b, [depth - 1]))
     shape = b(Concat, lengths, vector(b, width), axis=0) if width else lengths
     spread = b(Unsqueeze, weights, vector(b, list(range(1, 1 + len(width)))))
     products = b(Mul, b(Gather, table, as_index(b, rows), axis=0), spread)
-    own = b(Slice, as_int64(b, places), vector(b, [0]), vector(b, [depth - 1]), vector(b, [1]))
+    own = b(Slice, as_int64(b, indices), vector(b, [0]), vector(b, [depth - 1]), vector(b, [1]))
     zero = scalar(b, 0, DType.FLOAT32)
     total = b(ScatterND, b(Expand, zero, shape), own, products, reduction="add")
     if combiner in (_MEAN, _ROOT):

@@ -47,13 +47,13 @@ _REDUCED = {"add": "ADD", "mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
 @gathering.Gather.lift("tflite")
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
     axis %= len(b.dims(data))
-    places_ = wrapped(b, indices, extent(b, data, axis))
+    wrapped_indices = wrapped(b, indices, extent(b, data, axis))
     if dtype_of(data) is DType.STRING and len(b.dims(data)) == 1:
-        return (emit(b, "GATHER", data, places_, axis=axis),)
+        return (emit(b, "GATHER", data, wrapped_indices, axis=axis),)
     if dtype_of(data) is DType.UINT64:
-        found = emit(b, "GATHER", cast_to(b, data, DType.INT64), places_, axis=axis)
+        found = emit(b, "GATHER", cast_to(b, data, DType.INT64), wrapped_indices, axis=axis)
         return (cast_to(b, found, DType.UINT64),)
-    return (computed_in(b, _GATHERED, "GATHER", data, beside=(places_,), axis=axis),)
+    return (computed_in(b, _GATHERED, "GATHER", data, beside=(wrapped_indices,), axis=axis),)
 
 
 _GATHERED = frozenset(
@@ -67,10 +67,10 @@ _GATHERED = frozenset(
 def _grid(b: Builder, indices: Value, dims: Sequence[Dim], axis: int) -> Value:
     """The place along an axis of each element of a tensor [*dims], the first axes of `indices`, as [*dims, 1]."""
     if all(isinstance(n, int) for n in dims):
-        told = sizes(dims, "the indices")
-        reserve(*told)
-        column = np.arange(told[axis]).reshape(-1, *[1] * (len(told) - axis))
-        return ints(b, np.broadcast_to(column, (*told, 1)).tolist())
+        extents = sizes(dims, "the indices")
+        reserve(*extents)
+        column = np.arange(extents[axis]).reshape(-1, *[1] * (len(extents) - axis))
+        return ints(b, np.broadcast_to(column, (*extents, 1)).tolist())
     lengths = lengths_of(b, indices)
     count = emit(b, "GATHER", lengths, ints(b, axis), axis=0)
     column = shaped(b, emit(b, "RANGE", ints(b, 0), count, ints(b, 1)), (-1, *[1] * (len(dims) - axis)))
@@ -150,12 +150,12 @@ _MOST_TURNS = 64
 
 def _are_distinct(at: Value) -> bool:
     """Whether places are known, and none of them comes up twice."""
-    told, shape = integers(at), getattr(at.fact, "shape", None)
-    if told is None and at.storage is not None and at.is_constant:
-        told = tuple(at.storage.numpy().reshape(-1).tolist())
-    if told is None or shape is None:
+    numbers, shape = integers(at), getattr(at.fact, "shape", None)
+    if numbers is None and at.storage is not None and at.is_constant:
+        numbers = tuple(at.storage.numpy().reshape(-1).tolist())
+    if numbers is None or shape is None:
         return False
-    rows = np.array(told).reshape(-1, int(shape[-1]))
+    rows = np.array(numbers).reshape(-1, int(shape[-1]))
     return len(np.unique(rows, axis=0)) == len(rows)
 
 
@@ -211,8 +211,8 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     wide = emit(b, "SELECT_V2", emit(b, "LESS", wide, 0), emit(b, "ADD", wide, n), wide)
     if dtype_of(values) in _ON_OFF:
         return (emit(b, "ONE_HOT", wide, n, on, off, axis=axis),)
-    told = [cast_to(b, each, DType.FLOAT32) for each in (on, off)]
-    return (cast_to(b, emit(b, "ONE_HOT", wide, n, *told, axis=axis), dtype_of(values)),)
+    on_off = [cast_to(b, each, DType.FLOAT32) for each in (on, off)]
+    return (cast_to(b, emit(b, "ONE_HOT", wide, n, *on_off, axis=axis), dtype_of(values)),)
 
 
 _ON_OFF = frozenset((DType.FLOAT32, DType.INT16, DType.INT32, DType.INT64, DType.INT8, DType.UINT8, DType.BOOL))
@@ -229,12 +229,12 @@ def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int =
     rows, columns = sizes(b.dims(input)[-2:], "the matrices")
     reserve(rows, columns)
     ahead = np.arange(columns) - np.arange(rows)[:, None]
-    told = 0 if k is None else real(k)
-    if told is None and k is not None:
-        places_ = b.like(k, ahead)
-        kept = emit(b, "GREATER_EQUAL" if upper else "LESS_EQUAL", places_, shaped(b, k, ()))
+    offset = 0 if k is None else real(k)
+    if offset is None and k is not None:
+        distances = b.like(k, ahead)
+        kept = emit(b, "GREATER_EQUAL" if upper else "LESS_EQUAL", distances, shaped(b, k, ()))
     else:
-        kept = b.constant(ahead >= (told or 0) if upper else ahead <= (told or 0))
+        kept = b.constant(ahead >= (offset or 0) if upper else ahead <= (offset or 0))
     return (emit(b, "SELECT_V2", kept, input, b.like(input, np.zeros(()))),)
 
 

@@ -37,8 +37,8 @@ def lift_top_k(b: Builder, op: TopKView) -> Lifted:
     rank, own = len(b.dims(op.x)), dtype_of(op.x)
     order = [*(each for each in range(rank) if each != op.axis % rank), op.axis % rank]
     back = [order.index(each) for each in range(rank)]
-    told = integers(op.k)
-    count = ints(b, told[0]) if told else in_int32(b, shaped(b, op.k, ()))
+    known = integers(op.k)
+    count = ints(b, known[0]) if known else in_int32(b, shaped(b, op.k, ()))
     given = transposed_constant(b, _ordered(b, op.x), order)
     wide = dtype_of(given)
     given = given if op.largest else _opposite(b, given)
@@ -116,8 +116,8 @@ def _distinct_rows(b: Builder, x: Value, axis: int, *, is_sorted: bool) -> Lifte
     if is_sorted:
         ranks = emit(b, "SUB", b.like(which, -1), emit(b, "GATHER", which, begins, axis=0))
         count = emit(b, "SUM", ones, ints(b, [0]), keep_dims=False)
-        _, places = emits(b, "TOPK_V2", 2, ranks, count, types=(DType.INT32, DType.INT32))
-        begins = emit(b, "GATHER", begins, places, axis=0)
+        _, sorted_rows = emits(b, "TOPK_V2", 2, ranks, count, types=(DType.INT32, DType.INT32))
+        begins = emit(b, "GATHER", begins, sorted_rows, axis=0)
     counts = emit(b, "GATHER", emit(b, "SUM", same, ints(b, [1]), keep_dims=False), begins, axis=0)
     found = b(Gather, x, begins, axis=axis)
     return found, *(cast_to(b, each, DType.INT64) for each in (begins, which, counts))

@@ -65,23 +65,23 @@ def _windows(
     op: Operator, extents: Sequence[int], placed: Sequence[int], left_out: Sequence[int], axes_of: str
 ) -> _Windows:
     b = op.b
-    dims, places = sizes(op.dims(0), "what is sliced"), sizes(op.dims(1), "the places")
+    dims, index_dims = sizes(op.dims(0), "what is sliced"), sizes(op.dims(1), "the places")
     axes, last = tuple(op.option(axes_of, ())), int(op.option("index_vector_dim"))
     starts = as_int64(b, op.raw(1))
-    if last == len(places):
-        starts, places = b(Unsqueeze, starts, vector(b, [-1])), (*places, 1)
+    if last == len(index_dims):
+        starts, index_dims = b(Unsqueeze, starts, vector(b, [-1])), (*index_dims, 1)
     kept = tuple(axis for axis in range(len(dims)) if axis not in left_out)
-    is_whole = 0 <= last < len(places) and places[last] == len(axes) and len(placed) == len(kept)
-    rank = len(places) - 1 + len(kept)
+    is_whole = 0 <= last < len(index_dims) and index_dims[last] == len(axes) and len(placed) == len(kept)
+    rank = len(index_dims) - 1 + len(kept)
     inside = all(0 <= axis < len(dims) for axis in (*axes, *left_out)) and all(0 <= axis < rank for axis in placed)
     if not is_whole or not inside or len(set(axes)) != len(axes) or len(set(placed)) != len(placed):
-        message = f"places {list(places)} in {list(dims)}, of axes {list(axes)} along axis {last}"
+        message = f"places {list(index_dims)} in {list(dims)}, of axes {list(axes)} along axis {last}"
         raise ShapeError(message)
     if len(extents) != len(dims) or any(not 0 <= k <= n for k, n in zip(extents, dims, strict=True)):
         message = f"slices {list(extents)} of {list(dims)}"
         raise ShapeError(message)
-    starts = transposed(b, starts, [*(axis for axis in range(len(places)) if axis != last), last])
-    batch = tuple(n for axis, n in enumerate(places) if axis != last)
+    starts = transposed(b, starts, [*(axis for axis in range(len(index_dims)) if axis != last), last])
+    batch = tuple(n for axis, n in enumerate(index_dims) if axis != last)
     return _Windows(dims, starts, batch, axes, tuple(extents), kept, tuple(placed))
 
 

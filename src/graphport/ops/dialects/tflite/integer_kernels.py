@@ -85,10 +85,10 @@ class Given(Stated["Numbers"]):
 
     def clamped(self, steps: Numbers, activation: int | None = None) -> Numbers:
         """Steps from zero as the result holds them, behind an activation, which is the fused one if none is told."""
-        told = self.option("fused_activation_function") if activation is None else activation
+        activation_name = self.option("fused_activation_function") if activation is None else activation
         limits = np.iinfo(self.result[0].numpy)
         low, high = limits.min, limits.max
-        for end, bound in zip(_ENDS.get(told, ()), (max, min), strict=False):
+        for end, bound in zip(_ENDS.get(activation_name, ()), (max, min), strict=False):
             if np.isfinite(end):
                 place = self.zero + int(np.floor(np.float32(end) / self.step + np.float32(0.5)))
                 low, high = (bound(low, place), high) if bound is max else (low, bound(high, place))
@@ -125,9 +125,9 @@ def integer_kernel(word: str, types: frozenset[DType] = ALL, numbers: Sequence[i
 
 
 def _is_taken(node: Node, types: frozenset[DType], numbers: Sequence[int]) -> bool:
-    told = cast("Sequence[Quantization | None]", node.attributes.get("quantized") or ())
+    quantized = cast("Sequence[Quantization | None]", node.attributes.get("quantized") or ())
     results = cast("Sequence[Quantization | None]", node.attributes.get("quantized_results") or ())
     if len(results) != 1 or len(node.outputs) != 1:
         return False
-    wanted = [results[0], *(told[index] if index < len(told) else None for index in numbers)]
+    wanted = [results[0], *(quantized[index] if index < len(quantized) else None for index in numbers)]
     return all(each is not None and each[1] < 0 and each[0] in types for each in wanted)

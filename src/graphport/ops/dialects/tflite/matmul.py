@@ -50,8 +50,8 @@ def batch_matmul(op: Operator) -> Value:
     operands: list[Value] = []
     for index, name in enumerate(("adj_x", "adj_y")):
         rank = len(op.dims(index))
-        is_turned = bool(op.option(name, default=False))
-        order = (*range(rank - 2), rank - 1, rank - 2) if is_turned else tuple(range(rank))
+        is_transposed = bool(op.option(name, default=False))
+        order = (*range(rank - 2), rank - 1, rank - 2) if is_transposed else tuple(range(rank))
         if op.quantization(index) is None and op.raw(index).storage is None:
             operands.append(transposed(op.b, op[index], order))
         else:

@@ -94,12 +94,12 @@ def _numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
     stored = None if maker is None or maker.word not in ("DEQUANTIZE", "RESHAPE") else array_of(maker.operands[0])
     if maker is None or stored is None:
         return array_of(value)
-    told: Any = maker.attributes.get("quantized")
+    quantized: Any = maker.attributes.get("quantized")
     if maker.word == "RESHAPE":
-        return None if told else stored.reshape(-1)
-    if not told or told[0] is None:
+        return None if quantized else stored.reshape(-1)
+    if not quantized or quantized[0] is None:
         return stored
-    _, _, scales, zeros = told[0]
+    _, _, scales, zeros = quantized[0]
     return (stored.astype(np.float32) - np.array(zeros, np.float32)) * np.array(scales, np.float32)
 
 

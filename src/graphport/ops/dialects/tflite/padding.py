@@ -30,13 +30,13 @@ _PADDED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.INT8, DType.
 
 def _pads(op: Operator) -> Value:
     """Begins of all axes, then ends."""
-    b, told = op.b, integers(op.raw(1))
-    if told is None:
+    b, numbers = op.b, integers(op.raw(1))
+    if numbers is None:
         return b(Reshape, b(Transpose, as_int64(b, op.raw(1)), perm=(1, 0)), vector(b, [-1]))
-    if len(told) != 2 * len(op.dims(0)) or min(told, default=0) < 0:
-        message = f"padding {list(told)} of {len(op.dims(0))} axes"
+    if len(numbers) != 2 * len(op.dims(0)) or min(numbers, default=0) < 0:
+        message = f"padding {list(numbers)} of {len(op.dims(0))} axes"
         raise ShapeError(message, "it has a begin and an end from 0 for each axis")
-    return vector(b, [*told[::2], *told[1::2]])
+    return vector(b, [*numbers[::2], *numbers[1::2]])
 
 
 def _padded(op: Operator, number: Value | None) -> Value:
@@ -51,9 +51,9 @@ def _padded(op: Operator, number: Value | None) -> Value:
 @word("PAD", moves=True, layout="rows")
 def pad(op: Operator) -> Value:
     """Zeros around; where integers are moved, those that stand for zero in the result."""
-    told = op.result or op.quantization(0)
-    if op.is_raw and told is not None and any(told[3]):
-        return _padded(op, scalar(op.b, told[3][0], told[0]))
+    quantization = op.result or op.quantization(0)
+    if op.is_raw and quantization is not None and any(quantization[3]):
+        return _padded(op, scalar(op.b, quantization[3][0], quantization[0]))
     return _padded(op, None)
 
 
@@ -67,14 +67,14 @@ def padv2(op: Operator) -> Value:
 def mirror_pad(op: Operator) -> Value:
     """What is inside around, turned around at the border, which is repeated where it is symmetric."""
     b, x = op.b, op[0]
-    told = integers(op.raw(1))
-    if told is None:
+    numbers = integers(op.raw(1))
+    if numbers is None:
         message = "the padding of a mirror must be constant"
         raise UnsupportedError(message)
     is_symmetric = int(op.option("mode")) == _SYMMETRIC
     if not is_symmetric and dtype_of(x) is DType.FLOAT32:
         return b(Pad, x, _pads(op), mode="reflect")
-    for axis, (begin, end) in enumerate(zip(told[::2], told[1::2], strict=True)):
+    for axis, (begin, end) in enumerate(zip(numbers[::2], numbers[1::2], strict=True)):
         if not begin and not end:
             continue
         n = b.dims(x)[axis]
@@ -85,22 +85,22 @@ def mirror_pad(op: Operator) -> Value:
         if min(begin, end) < 0 or max(begin, end) > most:
             message = f"padding {begin}, {end} of an axis of {n}"
             raise ShapeError(message)
-        places = np.pad(np.arange(reserve(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
-        x = b(Gather, x, vector(b, places.tolist()), axis=axis)
+        indices = np.pad(np.arange(reserve(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
+        x = b(Gather, x, vector(b, indices.tolist()), axis=axis)
     return x
 
 
 @word("STABLEHLO_PAD", is_raw=True)
 def stablehlo_pad(op: Operator) -> Value:
     """A number around and between elements; edges below zero cut elements off."""
-    low, high, between = (
+    low, high, interior = (
         tuple(op.option(name, ())) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
     rank = len(op.dims(0))
-    if {len(low), len(high), len(between)} != {rank} or min(between, default=0) < 0:
-        message = f"padding {low}, {high}, {between} of {rank} axes"
+    if {len(low), len(high), len(interior)} != {rank} or min(interior, default=0) < 0:
+        message = f"padding {low}, {high}, {interior} of {rank} axes"
         raise ShapeError(message)
-    x = spread(op.b, op.raw(0), between, op.raw(1))
+    x = spread(op.b, op.raw(0), interior, op.raw(1))
     return around(op.b, x, low, high, op.raw(1))
 
 
@@ -153,8 +153,8 @@ def lift_center_crop_pad(
     if integers(shape) is None:
         return (_fitted_later(b, input_data, vector(b, own), as_int64(b, shape), vector(b, list(chosen))),)
     starts, ends, before, behind = [], [], [0] * rank, [0] * rank
-    for axis, n, told in zip(chosen, own, needed(shape, "the shape that is cut or filled up to"), strict=True):
-        m = int(told)
+    for axis, n, wanted in zip(chosen, own, needed(shape, "the shape that is cut or filled up to"), strict=True):
+        m = int(wanted)
         start = max(n - m, 0) // 2
         starts.append(start)
         ends.append(start + min(n, m))

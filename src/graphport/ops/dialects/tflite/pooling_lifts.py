@@ -64,8 +64,8 @@ def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[
     kernel, lengths = _kernel(slid), sizes(slid.lengths, "the result")
     dims = sizes(b.dims(x), "what is pooled")
     begins = sizes([before for before, _ in slid.pads], "the padding")
-    told = list(zip(dims[2:], begins, kernel, slid.strides, slid.dilations, lengths, strict=True))
-    ends = [max(0, (out - 1) * s + (k - 1) * d + 1 - n - p) for n, p, k, s, d, out in told]
+    windows = list(zip(dims[2:], begins, kernel, slid.strides, slid.dilations, lengths, strict=True))
+    ends = [max(0, (out - 1) * s + (k - 1) * d + 1 - n - p) for n, p, k, s, d, out in windows]
     pads = [[0, 0], [0, 0], *map(list, zip(begins, ends, strict=True))]
     if any(map(any, pads)):
         x = emit(b, "PADV2", x, ints(b, pads), b.like(x, filler))
@@ -79,11 +79,11 @@ def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[
 def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
     """Where the cell stands along each spatial axis, at all places of the window."""
     begins = sizes([first for first, _ in slid.pads], "the padding")
-    told = list(zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True))
-    if any(out * s + at * d + abs(p) > _FARTHEST for at, out, s, d, p in told):
+    windows = list(zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True))
+    if any(out * s + at * d + abs(p) > _FARTHEST for at, out, s, d, p in windows):
         message = "places of a window that 64 bits do not hold"
         raise UnsupportedError(message)
-    return [np.arange(reserve(out)) * s + at * d - p for at, out, s, d, p in told]
+    return [np.arange(reserve(out)) * s + at * d - p for at, out, s, d, p in windows]
 
 
 def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
@@ -212,8 +212,8 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     batch, channels, *extents = sizes(b.dims(op.x), "what is unpooled")
     count = len(extents)
     pads, steps = op.pads or (0,) * (2 * count), op.strides or (1,) * count
-    told = zip(extents, steps, op.kernel_shape, pads[:count], pads[count:], strict=True)
-    shape = [batch, channels, *((n - 1) * s + k - before - after for n, s, k, before, after in told)]
+    windows = zip(extents, steps, op.kernel_shape, pads[:count], pads[count:], strict=True)
+    shape = [batch, channels, *((n - 1) * s + k - before - after for n, s, k, before, after in windows)]
     wanted = None if op.output_shape is None else needed_array(op.output_shape, "the shape").reshape(-1).tolist()
     flat = [reshaped(b, each, (-1,)) for each in (op.i, op.x)]
     nothing = b.constant(np.zeros(bounded((prod(shape),)), dtype_of(op.x).numpy), dtype_of(op.x))

@@ -28,8 +28,8 @@ def quantize(op: Operator) -> Value:
     found = requantized(op)
     if found is not None:
         return found
-    told = op.quantization(0)
-    whole = integers_of(op) if told is not None and told[0] is DType.INT16 else None
+    quantization = op.quantization(0)
+    whole = integers_of(op) if quantization is not None and quantization[0] is DType.INT16 else None
     real = quotient_of(op)
     twice = None if whole is None else rounded_twice(op, whole, real, halvings(real))
     return op[0] if twice is None else twice
@@ -42,8 +42,8 @@ ROWS.lower("DENSIFY(x) -> Identity(x)", moves=True)
 
 
 def _is_taken(node: Node) -> bool:
-    told = cast("Sequence[Quantization | None]", node.attributes.get("quantized_results") or (None,))[0]
-    return told is not None and told[1] < 0 and told[0] in ALL
+    quantization = cast("Sequence[Quantization | None]", node.attributes.get("quantized_results") or (None,))[0]
+    return quantization is not None and quantization[1] < 0 and quantization[0] in ALL
 
 
 @exact(DIALECT, "QUANTIZE", when=_is_taken)

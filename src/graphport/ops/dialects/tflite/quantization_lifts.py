@@ -58,10 +58,10 @@ def _fitted(b: Builder, parameter: Value, x: Value, axis: int, block_size: int) 
     dims, rank = b.dims(parameter), len(b.dims(x))
     if block_size:
         axis %= rank
-        apart = shaped(b, parameter, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
+        unsqueezed = shaped(b, parameter, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
         table = [1] * (rank + 1)
         table[axis + 1] = block_size
-        whole = emit(b, "TILE", apart, ints(b, table))
+        whole = emit(b, "TILE", unsqueezed, ints(b, table))
         wide = shaped(
             b, whole, (*dims[:axis], *(n * block_size for n in sizes(dims[axis : axis + 1])), *dims[axis + 1 :])
         )
@@ -106,10 +106,10 @@ def lift_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
     is_half = dtype_of(op.x) is DType.FLOAT16 and dtype is not DType.INT32
     if _is_later(op.y_scale, op.y_zero_point) or op.block_size or dtype is DType.UINT16 or is_half:
         return (_quantized_later(b, op.x, op.y_scale, op.y_zero_point, op.axis, op.block_size, dtype),)
-    told = _quantization(op.y_scale, op.y_zero_point, dtype, op.axis, len(b.dims(op.x)))
+    quantization = _quantization(op.y_scale, op.y_zero_point, dtype, op.axis, len(b.dims(op.x)))
     if dtype is DType.INT32 or dtype_of(op.x) is not DType.FLOAT32:
         return None
-    return b.word("QUANTIZE", op.x, facts=[TensorFact(dtype, b.dims(op.x))], quantized_results=(told,))  # type: ignore[arg-type]
+    return b.word("QUANTIZE", op.x, facts=[TensorFact(dtype, b.dims(op.x))], quantized_results=(quantization,))  # type: ignore[arg-type]
 
 
 @DequantizeLinearView.lift("tflite")
@@ -123,17 +123,17 @@ def lift_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
             wide = emit(b, "SUB", wide, _fitted(b, zero, op.x, op.axis, op.block_size))
         y = emit(b, "MUL", wide, _fitted(b, cast_to(b, op.x_scale, DType.FLOAT32), op.x, op.axis, op.block_size))
         return (cast_to(b, y, dtype_of(op.x_scale)),)
-    told = _quantization(op.x_scale, op.x_zero_point, dtype, op.axis, max(len(b.dims(op.x)), 1))
+    quantization = _quantization(op.x_scale, op.x_zero_point, dtype, op.axis, max(len(b.dims(op.x)), 1))
     own = dtype_of(op.x_scale)
     if own not in (DType.FLOAT32, DType.FLOAT16) or (dtype is DType.INT32 and own is not DType.FLOAT32):
         return None
     if dtype is DType.INT32:
-        scales, zeros = told[2], told[3]  # type: ignore[index]
+        scales, zeros = quantization[2], quantization[3]  # type: ignore[index]
         numbers = needed_array(op.x, "integers of 32 bits").astype(np.float64)
         shape = (-1, *[1] * (numbers.ndim - 1 - op.axis % max(numbers.ndim, 1))) if len(scales) > 1 else ()
         reals = (numbers - np.reshape(zeros, shape)) * np.reshape(scales, shape)
         return (emit(b, "RESHAPE", b.constant(reals.astype(np.float32)), ints(b, list(sizes(b.dims(op.x))))),)
-    (y,) = b.word("DEQUANTIZE", op.x, facts=[TensorFact(DType.FLOAT32, b.dims(op.x))], quantized=(told,))  # type: ignore[arg-type]
+    (y,) = b.word("DEQUANTIZE", op.x, facts=[TensorFact(DType.FLOAT32, b.dims(op.x))], quantized=(quantization,))  # type: ignore[arg-type]
     return (cast_to(b, y, own),)
 
 

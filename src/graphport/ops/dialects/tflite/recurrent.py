@@ -102,9 +102,9 @@ def _rnn_sequence(op: Operator, x: Value, at: int, order: _Order) -> list[Value]
     (units,) = sizes(op.dims(at + 2), "the units")
     weights = [b(Unsqueeze, op[at + k], front) for k in range(2)]
     bias = b(Unsqueeze, b(Concat, op[at + 2], b.like(op[at + 2], [0.0] * units), axis=0), front)
-    told: dict[str, Any] = {"activation_alpha": (1.0,), "activation_beta": (0.0,)} if not activation else {}
+    attributes: dict[str, Any] = {"activation_alpha": (1.0,), "activation_beta": (0.0,)} if not activation else {}
     return _all_steps(
-        b, RNN, x, [*weights, bias], [h], order, activations=(_NAMES[activation],), hidden_size=units, **told
+        b, RNN, x, [*weights, bias], [h], order, activations=(_NAMES[activation],), hidden_size=units, **attributes
     )
 
 
@@ -273,12 +273,12 @@ def _lstm_sequence(op: Operator, cell: _Cell, x: Value, aux: Value | None, order
     if _has(op, cell.peepholes[0]):
         i, f, o = cell.peepholes
         peepholes = b(Unsqueeze, b(Concat, op[i], op[o], op[f], axis=0), first)
-    told: dict[str, Any] = (
+    attributes: dict[str, Any] = (
         {"activation_alpha": (0.0, 1.0, 1.0), "activation_beta": (0.0,) * 3} if activation == "Affine" else {}
     )
     weights = [_joined(op, cell.inputs), _joined(op, cell.recurrent), bias]
     names = ("Sigmoid", activation, activation)
-    return _all_steps(b, LSTM, x, weights, [h, c], order, peepholes, activations=names, hidden_size=units, **told)
+    return _all_steps(b, LSTM, x, weights, [h, c], order, peepholes, activations=names, hidden_size=units, **attributes)
 
 
 _BASIC = 1

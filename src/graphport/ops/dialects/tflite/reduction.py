@@ -27,22 +27,22 @@ _NARROW = NARROW | {DType.BOOL}
 
 def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
     """The axes, each once; `None` where there are none."""
-    told = integers(axes)
-    if told is None:
+    numbers = integers(axes)
+    if numbers is None:
         return as_vector(b, axes)
     rank = len(b.dims(x))
-    if any(not -rank <= axis < rank for axis in told):
-        message = f"axes {list(told)} of {rank}"
+    if any(not -rank <= axis < rank for axis in numbers):
+        message = f"axes {list(numbers)} of {rank}"
         raise ShapeError(message)
-    return vector(b, list(dict.fromkeys(axis % rank for axis in told))) if told else None
+    return vector(b, list(dict.fromkeys(axis % rank for axis in numbers))) if numbers else None
 
 
 def _reduced(b: Builder, operator: str, x: Value, axes: Value, keep_dims: Any) -> Value:
-    places, own = _axes(b, x, axes), dtype_of(x)
-    if places is None:
+    chosen, own = _axes(b, x, axes), dtype_of(x)
+    if chosen is None:
         return b(Identity, x)
     page, wide = registry.pages()[operator], DType.INT32 if own in _NARROW else own
-    return cast(b, b(page, cast(b, x, wide), places, keepdims=int(keep_dims), noop_with_empty_axes=1), own)
+    return cast(b, b(page, cast(b, x, wide), chosen, keepdims=int(keep_dims), noop_with_empty_axes=1), own)
 
 
 _ROWS = ROWS.having(reduced=_reduced)
@@ -75,10 +75,10 @@ def _short_mean(op: Operator) -> Value | None:
 
     LiteRT computes those of bytes by XNNPACK, which rounds once, unless it is kept from it.
     """
-    told, entry, dims = integers(op.raw(1)), op.quantization(0), op.dims(0)
-    if not told or entry is None or entry[0] is not DType.INT16:
+    axes, entry, dims = integers(op.raw(1)), op.quantization(0), op.dims(0)
+    if not axes or entry is None or entry[0] is not DType.INT16:
         return None
-    lengths = [dims[axis] for axis in dict.fromkeys(axis % len(dims) for axis in told) if axis < len(dims)]
+    lengths = [dims[axis] for axis in dict.fromkeys(axis % len(dims) for axis in axes) if axis < len(dims)]
     known = [n for n in lengths if isinstance(n, int)]
     count = prod(known) if len(known) == len(lengths) else 0
     shift = halvings(quotient_of(op), count) if count else 0

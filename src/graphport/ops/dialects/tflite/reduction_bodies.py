@@ -69,11 +69,11 @@ def reduce_window(op: Operator) -> Value:
     if page is None:
         message = f"reduce_function is {function}"
         raise UnsupportedError(message)
-    told = [needed(op.raw(place), "a window") for place in (2, 3, 4)]
-    if {len(each) for each in told} != {len(op.dims(0))}:
-        message = f"a window {list(told[0])} of {len(op.dims(0))} axes"
+    window = [needed(op.raw(place), "a window") for place in (2, 3, 4)]
+    if {len(each) for each in window} != {len(op.dims(0))}:
+        message = f"a window {list(window[0])} of {len(op.dims(0))} axes"
         raise ShapeError(message)
-    return _reduced(op.b, op.raw(0), op.raw(1), page, *told)
+    return _reduced(op.b, op.raw(0), op.raw(1), page, *window)
 
 
 def _reduced(

@@ -31,8 +31,15 @@ def product(op: Operator) -> Value | None:
 
     After each of n factors, kernels multiply by 15 bits of the n-th root of what all scales come to, and round.
     """
-    told, wanted, axes, dims = op.quantization(0), op.result, integers(op.raw(1)), op.dims(0)
-    if told is None or wanted is None or told[0] not in _SIGNED or wanted[0] is not told[0] or not axes or told[1] >= 0:
+    quantization, wanted, axes, dims = op.quantization(0), op.result, integers(op.raw(1)), op.dims(0)
+    if (
+        quantization is None
+        or wanted is None
+        or quantization[0] not in _SIGNED
+        or wanted[0] is not quantization[0]
+        or not axes
+        or quantization[1] >= 0
+    ):
         return None
     extents = [n for n in dims if isinstance(n, int)]
     reduced = sorted({axis % len(dims) for axis in axes})
@@ -42,9 +49,9 @@ def product(op: Operator) -> Value | None:
     b, kept = op.b, [axis for axis in range(len(dims)) if axis not in reduced]
     result = [extents[axis] for axis in kept]
     # In float64, which holds such products.
-    x = b(Sub, cast(b, op.raw(0), DType.FLOAT64), b.constant(np.float64(told[3][0])))
+    x = b(Sub, cast(b, op.raw(0), DType.FLOAT64), b.constant(np.float64(quantization[3][0])))
     rows = reshaped(b, transposed(b, x, (*kept, *reduced)), (*result, count))
-    step = float(np.float32(told[2][0])) ** count / float(np.float32(wanted[2][0]))
+    step = float(np.float32(quantization[2][0])) ** count / float(np.float32(wanted[2][0]))
     factor = b.constant(np.float64(in_fifteen_bits(step ** (1 / count))))
     half, last = b.constant(np.float64(0.5)), vector(b, [len(result)])
     columns = [b(Slice, rows, vector(b, [place]), vector(b, [place + 1]), last) for place in range(count)]

@@ -26,27 +26,27 @@ _OF_TRUTHS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 
 def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> Value:
     """Which axes are taken together: none given are all of them, or none."""
-    told = array_of(axes)
-    if axes is not None and told is None:
+    numbers = array_of(axes)
+    if axes is not None and numbers is None:
         count = (b.dims(axes) or (1,))[0]
         if not isinstance(count, int):
             message = "how many axes it has must be known"
             raise UnsupportedError(message)
         if count:
             return in_int32(b, axes)
-    if told is not None and told.size:
-        return ints(b, told.reshape(-1).tolist())
+    if numbers is not None and numbers.size:
+        return ints(b, numbers.reshape(-1).tolist())
     return ints(b, [] if noop_with_empty_axes else list(range(len(b.dims(data)))))
 
 
 def _of_nothing(b: Builder, total: Value, *, is_least: bool) -> Value:
     """The extreme of no numbers, which is beyond all of them, where a sum is: kernels take the largest finite one."""
     dtype = dtype_of(total)
-    beyond = float("inf") if is_least else float("-inf")
+    neutral = float("inf") if is_least else float("-inf")
     if dtype.is_integer:
         limits = np.iinfo(dtype.numpy)
-        beyond = limits.max if is_least else limits.min
-    return emit(b, "SELECT_V2", emit(b, "EQUAL", total, total), b.like(total, beyond), total)
+        neutral = limits.max if is_least else limits.min
+    return emit(b, "SELECT_V2", emit(b, "EQUAL", total, total), b.like(total, neutral), total)
 
 
 def _reduced(b: Builder, word: str, x: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:

@@ -53,18 +53,18 @@ def reshape(op: Operator) -> Value:
     """The same elements in another shape: that of operand 1, else that of the options."""
     b, x = op.b, op[0]
     if op.has(1):
-        told = integers(op.raw(1))
-        if told is None:
+        new_shape = integers(op.raw(1))
+        if new_shape is None:
             shape = as_vector(b, op.raw(1))
             fact = shape.fact
             elements = fact.elements if isinstance(fact, TensorFact) else None
             is_plain = elements is not None and not any(isinstance(n, int) and n == 0 for n in elements)
             return b(Reshape, x, shape, allowzero=None if is_plain else 1)
     else:
-        told = tuple(op.option("new_shape", ()))
-    if 0 in told and -1 not in told:
-        return b(Reshape, x, vector(b, told), allowzero=1)
-    return b(Reshape, x, vector(b, told))
+        new_shape = tuple(op.option("new_shape", ()))
+    if 0 in new_shape and -1 not in new_shape:
+        return b(Reshape, x, vector(b, new_shape), allowzero=1)
+    return b(Reshape, x, vector(b, new_shape))
 
 
 ROWS.having(places=lambda b, axes: vector(b, needed(axes, "the axis"))).lower(
@@ -95,12 +95,12 @@ def _transposed_at_run_time(op: Operator) -> Value:
     lengths = b(Gather, vector(b, dims), order, axis=0)
     strides = b(Gather, vector(b, [prod(dims[axis + 1 :]) for axis in range(len(dims))]), order, axis=0)
     zero, one = scalar(b, 0, DType.INT64), scalar(b, 1, DType.INT64)
-    places: Value = zero
+    indices: Value = zero
     for axis in range(len(dims)):
         length, stride = (b(Gather, each, scalar(b, axis, DType.INT64), axis=0) for each in (lengths, strides))
         along = b(Mul, b(Range, zero, length, one), stride)
-        places = b(Add, places, reshaped(b, along, (-1, *[1] * (len(dims) - axis - 1))))
-    return b(Gather, reshaped(b, x, (-1,)), places, axis=0)
+        indices = b(Add, indices, reshaped(b, along, (-1, *[1] * (len(dims) - axis - 1))))
+    return b(Gather, reshaped(b, x, (-1,)), indices, axis=0)
 
 
 @word("CONCATENATION", moves=(), layout="axis")
@@ -220,9 +220,9 @@ def strided_slice(op: Operator) -> Value:
         message = "a step is 0"
         raise ShapeError(message)
     if rows:
-        told = integers(begin), integers(end)
-        if told[0] is not None and told[1] is not None:
-            x = _cut(b, x, rows, (told[0], told[1], steps), masks)
+        bounds = integers(begin), integers(end)
+        if bounds[0] is not None and bounds[1] is not None:
+            x = _cut(b, x, rows, (bounds[0], bounds[1], steps), masks)
         else:
             x = _cut_by(b, x, rows, (begin, end), steps, masks)
     shrunk = [axis for axis, entry in rows if masks["shrink_axis"] >> entry & 1]
@@ -372,9 +372,13 @@ def space_to_batch_nd(op: Operator) -> Value:
     blocks, pads = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the padding")
     count, rank_ = len(blocks), len(op.dims(0))
     if any(pads):
-        told = op.quantization(0)
+        quantization = op.quantization(0)
         wide = DType.INT32 if dtype_of(x) is DType.INT16 else dtype_of(x)
-        zero = scalar(b, told[3][0], wide) if op.is_raw and told is not None and told[3][0] else None
+        zero = (
+            scalar(b, quantization[3][0], wide)
+            if op.is_raw and quantization is not None and quantization[3][0]
+            else None
+        )
         behind = [0] * (rank_ - count - 1)
         around = vector(b, [0, *pads[::2], *behind, 0, *pads[1::2], *behind])
         x = cast(b, b(Pad, cast(b, x, wide), around, zero), dtype_of(x))

@@ -62,8 +62,8 @@ def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes:
 def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
     """x with axes of length 1 at places of the result that are given later: from the first one on."""
     (count,) = sizes(b.dims(axes), "how many axes it is told of")
-    places = wrapped(b, axes, len(b.dims(x)) + count)
-    falling, _ = emits(b, "TOPK_V2", 2, places, ints(b, count), types=(DType.INT32, DType.INT32))
+    positions = wrapped(b, axes, len(b.dims(x)) + count)
+    falling, _ = emits(b, "TOPK_V2", 2, positions, ints(b, count), types=(DType.INT32, DType.INT32))
     for place in reversed(range(count)):
         axis = shaped(b, emit(b, "GATHER", falling, ints(b, [place]), axis=0), ())
         fact = TensorFact(dtype_of(x), (OPEN,) * (len(b.dims(x)) + 1))
@@ -73,10 +73,10 @@ def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
 
 @reshape.Reshape.lift("tflite")
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Lifted:
-    told = integers(shape)
-    if told is not None and (0 not in told or allowzero):
-        return (emit(b, "RESHAPE", data, ints(b, list(told))),)
-    if told is not None and _open(b.dims(data)) <= 1:
+    numbers = integers(shape)
+    if numbers is not None and (0 not in numbers or allowzero):
+        return (emit(b, "RESHAPE", data, ints(b, list(numbers))),)
+    if numbers is not None and _open(b.dims(data)) <= 1:
         return _as(b, data, reshape.Reshape, shape)
     if not allowzero:
         shape = _without_zeros(b, data, in_int32(b, shape))
@@ -102,14 +102,14 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
 
 @reshape.Squeeze.lift("tflite")
 def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
-    told = () if axes is None else integers(axes)
-    if told is None and axes is not None:
+    numbers = () if axes is None else integers(axes)
+    if numbers is None and axes is not None:
         chosen = emit(b, "ONE_HOT", wrapped(b, axes, len(b.dims(data))), ints(b, len(b.dims(data))), 1, 0, axis=-1)
         kept = emit(b, "WHERE", emit(b, "EQUAL", emit(b, "SUM", chosen, ints(b, [0]), keep_dims=False), 0))
         lengths = lengths_of(b, data)
         left = emit(b, "GATHER", lengths, cast_to(b, shaped(b, kept, (-1,)), DType.INT32), axis=0)
         return (emit(b, "RESHAPE", data, left),)
-    return (emit(b, "SQUEEZE", data, squeeze_dims=tuple(told or ())),)
+    return (emit(b, "SQUEEZE", data, squeeze_dims=tuple(numbers or ())),)
 
 
 @reshape.Unsqueeze.lift("tflite")
@@ -118,9 +118,9 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
         return (_with_axes(b, data, axes),)
     if _open(b.dims(data)) <= 1:
         return _as(b, data, reshape.Unsqueeze, axes)
-    told = needed(axes, "its axes")
-    rank = len(b.dims(data)) + len(told)
-    for axis in sorted(axis % rank for axis in told):
+    numbers = needed(axes, "its axes")
+    rank = len(b.dims(data)) + len(numbers)
+    for axis in sorted(axis % rank for axis in numbers):
         data = emit(b, "EXPAND_DIMS", data, ints(b, axis))
     return (data,)
 
@@ -234,17 +234,17 @@ def _sliced(b: Builder, data: Value, bounds: tuple[Value, Value, Value | None], 
     (count,) = sizes(lengths, "how many axes it is told of")
     if axes is None:
         chosen = np.eye(count, rank, dtype=np.int32)
-        places = ints(b, chosen.tolist())
+        selection = ints(b, chosen.tolist())
     else:
-        places = emit(b, "ONE_HOT", wrapped(b, axes, rank), ints(b, rank), ints(b, 1), ints(b, 0), axis=-1)
-    is_told = emit(b, "SUM", places, ints(b, [0]), keep_dims=False)
+        selection = emit(b, "ONE_HOT", wrapped(b, axes, rank), ints(b, rank), ints(b, 1), ints(b, 0), axis=-1)
+    is_sliced = emit(b, "SUM", selection, ints(b, [0]), keep_dims=False)
 
     def spread(value: Value | None, other: int) -> Value:
-        rest = emit(b, "MUL", emit(b, "SUB", ints(b, 1), is_told), ints(b, other))
+        rest = emit(b, "MUL", emit(b, "SUB", ints(b, 1), is_sliced), ints(b, other))
         if value is None:
-            return emit(b, "ADD", rest, is_told)
+            return emit(b, "ADD", rest, is_sliced)
         column = shaped(b, _within_int32(b, value), (count, 1))
-        return emit(b, "ADD", emit(b, "SUM", emit(b, "MUL", places, column), ints(b, [0]), keep_dims=False), rest)
+        return emit(b, "ADD", emit(b, "SUM", emit(b, "MUL", selection, column), ints(b, [0]), keep_dims=False), rest)
 
     begin, end, step = spread(bounds[0], 0), spread(bounds[1], _MOST), spread(bounds[2], 1)
     if bounds[2] is not None and min(integers(bounds[2]) or (-1,)) < 0:
@@ -271,9 +271,9 @@ Tile -> TILE(input, int32(repeats))
 
 @pieces.Expand.lift("tflite")
 def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
-    told = integers(shape)
+    numbers = integers(shape)
     own = b.dims(input)
-    dims = None if told is None else broadcast(own, told)
+    dims = None if numbers is None else broadcast(own, numbers)
     if dims == own:
         return (b(reshape.Identity, input),)
     if dims is None or _open(dims):
@@ -289,11 +289,11 @@ def _pairs_later(b: Builder, pads: Value, axes: Sequence[int] | None, rank: int)
         return emit(b, "TRANSPOSE", shaped(b, numbers, (2, rank)), ints(b, [1, 0]))
     # Behind them stands the 0 of the other axes.
     count = len(axes)
-    places = np.full((rank, 2), 2 * count)
+    indices = np.full((rank, 2), 2 * count)
     for place, axis in enumerate(axes):
-        places[axis % rank] = place, place + count
-    told = emit(b, "CONCATENATION", numbers, ints(b, [0]), axis=0)
-    return emit(b, "GATHER", told, ints(b, places.tolist()), axis=0)
+        indices[axis % rank] = place, place + count
+    with_zero = emit(b, "CONCATENATION", numbers, ints(b, [0]), axis=0)
+    return emit(b, "GATHER", with_zero, ints(b, indices.tolist()), axis=0)
 
 
 @PadView.lift("tflite")
@@ -319,11 +319,11 @@ def _padded(b: Builder, op: PadView, data: Value, number: Value | None) -> Lifte
             return (_repeated_later(b, data, pads, op.mode),)
         filler = shaped(b, b.like(data, np.zeros(1)) if number is None else number, ())
         return (emit(b, "PADV2", data, table, filler),)
-    told = list(needed(op.pads, "its padding"))
+    numbers = list(needed(op.pads, "its padding"))
     along = list(range(rank)) if op.axes is None else [a % rank for a in needed(op.axes, "its axes")]
     pairs = [(0, 0) for _ in range(rank)]
     for place, axis in enumerate(along):
-        pairs[axis] = told[place], told[place + len(along)]
+        pairs[axis] = numbers[place], numbers[place + len(along)]
     if op.mode in ("edge", "wrap"):
         return (_repeated(b, data, pairs, op.mode),)
     if any(n < 0 for pair in pairs for n in pair):
@@ -347,9 +347,9 @@ def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) 
             continue
         (n,) = sizes(b.dims(data)[axis : axis + 1], "what is padded")
         reserve(first + n + last, what="places that are padded")
-        places = np.arange(-first, n + last)
-        places = places.clip(0, n - 1) if mode == "edge" else places % n
-        data = emit(b, "GATHER", data, ints(b, places.tolist()), axis=axis)
+        indices = np.arange(-first, n + last)
+        indices = indices.clip(0, n - 1) if mode == "edge" else indices % n
+        data = emit(b, "GATHER", data, ints(b, indices.tolist()), axis=axis)
     return data
 
 
@@ -358,19 +358,19 @@ def _repeated_later(b: Builder, data: Value, pads: Value, mode: str) -> Value:
     rank = len(b.dims(data))
     for axis, n in enumerate(sizes(b.dims(data), "what is padded")):
         first, last = (shaped(b, emit(b, "GATHER", pads, ints(b, [at]), axis=0), ()) for at in (axis, axis + rank))
-        places = emit(b, "RANGE", emit(b, "NEG", first), emit(b, "ADD", last, n), ints(b, 1))
+        indices = emit(b, "RANGE", emit(b, "NEG", first), emit(b, "ADD", last, n), ints(b, 1))
         if mode == "edge":
-            places = emit(b, "MINIMUM", emit(b, "MAXIMUM", places, 0), n - 1)
+            indices = emit(b, "MINIMUM", emit(b, "MAXIMUM", indices, 0), n - 1)
         else:
-            places = emit(b, "FLOOR_MOD", places, n)
-        data = emit(b, "GATHER", data, places, axis=axis)
+            indices = emit(b, "FLOOR_MOD", indices, n)
+        data = emit(b, "GATHER", data, indices, axis=axis)
     return data
 
 
 @running.CumSum.lift("tflite")
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
-    told = integers(axis)
-    along = shaped(b, in_int32(b, axis), ()) if told is None else ints(b, told[0])
+    numbers = integers(axis)
+    along = shaped(b, in_int32(b, axis), ()) if numbers is None else ints(b, numbers[0])
     options = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
     return (computed_in(b, NUMBERS, "CUMSUM", x, beside=(along,), **options),)
 
@@ -391,10 +391,10 @@ def lift_col2im(b: Builder, op: Col2ImView) -> Lifted:
     reserve(cells, cells)
     whole = [n + edges[i] + edges[i + len(image)] for i, n in enumerate(image)]
     counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(whole, block, steps, gaps, strict=True)]
-    apart = reshaped(b, op.input, (batch * (rows // cells), cells, *counts))
+    split = reshaped(b, op.input, (batch * (rows // cells), cells, *counts))
     filters = b.constant(np.eye(cells, dtype=np.float32).reshape(cells, 1, *block))
     full = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(counts, block, steps, gaps, strict=True)]
     more = tuple(n - f for n, f in zip(whole, full, strict=True))
     window = {"strides": steps, "dilations": gaps, "pads": edges, "output_padding": more}
-    y = b(ConvTranspose, apart, filters, **window)
+    y = b(ConvTranspose, split, filters, **window)
     return (reshaped(b, y, (batch, rows // cells, *image)),)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 def _sizes(op: Operator, x: Value) -> Value:
     """The extents of the result, channels first."""
-    b, told, dims = op.b, integers(op.raw(1)), op.b.dims(x)
-    if told is not None and all(isinstance(n, int) for n in dims[:2]):
-        return vector(b, [*(n for n in dims[:2] if isinstance(n, int)), *told])
+    b, numbers, dims = op.b, integers(op.raw(1)), op.b.dims(x)
+    if numbers is not None and all(isinstance(n, int) for n in dims[:2]):
+        return vector(b, [*(n for n in dims[:2] if isinstance(n, int)), *numbers])
     return b(Concat, b(Shape, x, end=2), as_int64(b, op.raw(1)), axis=0)
 
 
@@ -124,13 +124,13 @@ def neighbours(n: int, count: int, coordinates: str) -> tuple[Numbers, Numbers, 
     """For each of `count` cells made of `n`: the two nearest, and the share of the second in units."""
     is_aligned = coordinates == "align_corners" and count > 1
     step = (UNIT * (n - 1) + (count - 1) // 2) // (count - 1) if is_aligned else (UNIT * n + count // 2) // count
-    places = np.arange(reserve(count, what="places of an axis"), dtype=np.int64) * step
+    positions = np.arange(reserve(count, what="places of an axis"), dtype=np.int64) * step
     if coordinates == "half_pixel":
-        places += step // 2 - UNIT // 2
+        positions += step // 2 - UNIT // 2
     # Divisions of the kernel cut towards zero.
-    lower = np.clip(np.trunc(places / UNIT).astype(np.int64), 0, n - 1)
-    upper = np.clip(np.trunc((places + UNIT - 1) / UNIT).astype(np.int64), 0, n - 1)
-    return lower, upper, places - UNIT * lower
+    lower = np.clip(np.trunc(positions / UNIT).astype(np.int64), 0, n - 1)
+    upper = np.clip(np.trunc((positions + UNIT - 1) / UNIT).astype(np.int64), 0, n - 1)
+    return lower, upper, positions - UNIT * lower
 
 
 def _bilinear(b: Builder, x: Value, axis: int, n: int, count: int, coordinates: str) -> Value:

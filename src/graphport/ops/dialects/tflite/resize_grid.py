@@ -35,10 +35,10 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
     if dtype_of(op.x) is not DType.FLOAT32 or dtype_of(op.grid) is not DType.FLOAT32:
         return None
     batch, channels, *space = sizes(b.dims(op.x), "the image")
-    _, *places, count = sizes(b.dims(op.grid), "the grid")
+    _, *spatial, count = sizes(b.dims(op.grid), "the grid")
     rows = reshaped(b, transposed(b, op.x, (0, *range(2, len(space) + 2), 1)), (batch, prod(space), channels))
     # The last axis of the image comes first in the grid.
-    columns = [_column(b, op.grid, (batch, prod(places)), count - 1 - axis) for axis in range(count)]
+    columns = [_column(b, op.grid, (batch, prod(spatial)), count - 1 - axis) for axis in range(count)]
     spots = [
         _pixels(b, column, n, op.padding_mode, aligned=bool(op.align_corners))
         for column, n in zip(columns, space, strict=True)
@@ -52,8 +52,8 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
             picked = b(Mul, picked, b(Unsqueeze, reduce(partial(b, Mul), shares), vector(b, [2])))
         parts.append(picked)
     total = reduce(partial(b, Add), parts)
-    y = reshaped(b, total, (batch, *places, channels))
-    return (transposed(b, y, (0, len(places) + 1, *range(1, len(places) + 1))),)
+    y = reshaped(b, total, (batch, *spatial, channels))
+    return (transposed(b, y, (0, len(spatial) + 1, *range(1, len(spatial) + 1))),)
 
 
 def _column(b: Builder, grid: Value, shape: Sequence[int], place: int) -> Value:
@@ -69,8 +69,8 @@ def _real(b: Builder, number: float) -> Value:
 def _pixels(b: Builder, spot: Value, n: int, padding: str, *, aligned: bool) -> Value:
     """Places from -1 to 1 as those of entries, brought back into the image where the padding says so."""
     half = (n - 1) / 2 if aligned else n / 2
-    places = b(Add, b(Mul, spot, _real(b, half)), _real(b, half - (0 if aligned else 0.5)))
-    return places if padding != "reflection" else _reflected(b, places, n, aligned=aligned)
+    pixels = b(Add, b(Mul, spot, _real(b, half)), _real(b, half - (0 if aligned else 0.5)))
+    return pixels if padding != "reflection" else _reflected(b, pixels, n, aligned=aligned)
 
 
 def _reflected(b: Builder, coordinates: Value, n: int, *, aligned: bool) -> Value:

@@ -26,7 +26,7 @@ class Region:
     """What is read of x, if that is not all of it, and what stands beyond its ends."""
 
     roi: Value | None
-    beyond: float
+    extrapolation_value: float
 
 
 def resized_later(
@@ -46,10 +46,10 @@ def resized_later(
     outside: Value | None = None
     for place, axis in enumerate(chosen):
         (n,) = sizes(own[axis : axis + 1], "the image")
-        told = _entry(b, given, place)
+        requested = _entry(b, given, place)
         # Tenths that float32 has a little below what they stand for are not to lose an entry.
-        out = emit(b, "FLOOR", emit(b, "MUL", told, float(n))) if is_scale else told
-        scale = told if is_scale else emit(b, "DIV", told, b.like(told, n))
+        out = emit(b, "FLOOR", emit(b, "MUL", requested, float(n))) if is_scale else requested
+        scale = requested if is_scale else emit(b, "DIV", requested, b.like(requested, n))
         numbers = emit(b, "RANGE", b.like(out, 0), out, b.like(out, 1))
         ends = (
             None if region.roi is None else (_entry(b, region.roi, place), _entry(b, region.roi, place + len(chosen)))
@@ -63,7 +63,7 @@ def resized_later(
             x = emit(b, "GATHER", x, _nearest(b, at, n, stated.nearest), axis=axis)
             continue
         x = mixed(b, x, _weights(b, at, n, scale, stated), axis)
-    return x if outside is None else emit(b, "SELECT_V2", outside, b.like(x, region.beyond), x)
+    return x if outside is None else emit(b, "SELECT_V2", outside, b.like(x, region.extrapolation_value), x)
 
 
 def _entry(b: Builder, given: Value, place: int) -> Value:
@@ -160,14 +160,14 @@ def _smoothed(b: Builder, row: Value, n: int, scale: Value, stated: Sampling) ->
     A new entry stands for `n` old ones at most, so that a kernel reaches that far, or twice as far.
     """
     reach = 0 if stated.excludes_outside else n * (1 if stated.mode == "linear" else 2)
-    places = np.arange(-reach, reserve(n + 2 * reach) - reach, dtype=np.float32).reshape(-1, 1)
-    gaps = emit(b, "ABS", emit(b, "SUB", row, b.constant(places)))
+    positions = np.arange(-reach, reserve(n + 2 * reach) - reach, dtype=np.float32).reshape(-1, 1)
+    gaps = emit(b, "ABS", emit(b, "SUB", row, b.constant(positions)))
     gaps = emit(b, "MUL", gaps, emit(b, "MINIMUM", scale, 1.0))
     shares = _shares(b, _tent(b, gaps) if stated.mode == "linear" else _cubic(b, gaps, stated.a))
     if not reach:
         return shares
     reserve(n, n + 2 * reach)
-    ends = np.clip(places[:, 0], 0, n - 1) == np.arange(n)[:, None]  # what lies beyond counts for the end
+    ends = np.clip(positions[:, 0], 0, n - 1) == np.arange(n)[:, None]  # what lies beyond counts for the end
     return emit(b, "BATCH_MATMUL", b.constant(ends.astype(np.float32)), shares)
 
 
@@ -190,5 +190,5 @@ def _cubic(b: Builder, t: Value, a: float) -> Value:
         return total
 
     near, far = polynomial(a + 2, -(a + 3), 0.0, 1.0), polynomial(a, -5 * a, 8 * a, -4 * a)
-    beyond = emit(b, "SELECT_V2", emit(b, "LESS", t, 2.0), far, emit(b, "MUL", t, 0.0))
-    return emit(b, "SELECT_V2", emit(b, "LESS_EQUAL", t, 1.0), near, beyond)
+    outer = emit(b, "SELECT_V2", emit(b, "LESS", t, 2.0), far, emit(b, "MUL", t, 0.0))
+    return emit(b, "SELECT_V2", emit(b, "LESS_EQUAL", t, 1.0), near, outer)

@@ -73,22 +73,24 @@ def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) 
     dims = b.dims(x)
     lengths = wanted.fact.elements if isinstance(wanted.fact, TensorFact) else None
     chosen = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
-    told = [*zip(chosen, lengths, strict=True)] if lengths else []
-    changed = [(axis, n) for axis, n in told if n != dims[axis] or isinstance(n, int)]
+    pairs = [*zip(chosen, lengths, strict=True)] if lengths else []
+    changed = [(axis, n) for axis, n in pairs if n != dims[axis] or isinstance(n, int)]
     numbers = [n for _, n in changed if isinstance(n, int)]
-    if not told or len(changed) == len(told) or len(numbers) < len(changed):
+    if not pairs or len(changed) == len(pairs) or len(numbers) < len(changed):
         return axes, wanted
     return tuple([axis for axis, _ in changed]), b.constant(np.array(numbers, np.int64))
 
 
 def _scaled(b: Builder, x: Value, axes: tuple[int, ...] | None, scales: Value) -> tuple[tuple[int, ...] | None, Value]:
     """The axes that may get another length and their scales, where others are open and have the scale 1."""
-    dims, told = b.dims(x), reals(scales)
-    if told is None:
+    dims, factors = b.dims(x), reals(scales)
+    if factors is None:
         return axes, scales
     chosen = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
-    kept = {axis: scale for axis, scale in zip(chosen, told, strict=True) if scale != 1 or isinstance(dims[axis], int)}
-    if len(kept) in (0, len(told)):
+    kept = {
+        axis: scale for axis, scale in zip(chosen, factors, strict=True) if scale != 1 or isinstance(dims[axis], int)
+    }
+    if len(kept) in (0, len(factors)):
         return axes, scales
     return tuple(kept), b.constant(np.array([*kept.values()], np.float32))
 

@@ -50,11 +50,11 @@ def rfft2d(op: Operator) -> Value:
     if part not in (REAL, IMAG, MAGNITUDE):
         message = "there are no complex numbers: REAL, IMAG and COMPLEX_ABS of a spectrum alone are known"
         raise UnsupportedError(message)
-    told = needed(op.raw(1), "the lengths of a transform")
-    if len(told) != 2 or min(told) < 1 or len(op.dims(0)) < 2:
-        message = f"lengths {list(told)} of {len(op.dims(0))} axes"
+    lengths = needed(op.raw(1), "the lengths of a transform")
+    if len(lengths) != 2 or min(lengths) < 1 or len(op.dims(0)) < 2:
+        message = f"lengths {list(lengths)} of {len(op.dims(0))} axes"
         raise ShapeError(message)
-    tall, wide = told
+    tall, wide = lengths
     x = _fitted(b, op.raw(0), (tall, wide))
     cosines, sines = _waves(wide, wide, wide // 2 + 1)
     real, imag = b(MatMul, x, _matrix(b, cosines)), b(MatMul, x, _matrix(b, -sines))
@@ -90,31 +90,33 @@ def _options(op: Operator) -> dict[str, Number]:
 @word("custom.AudioSpectrogram")
 def audio_spectrogram(op: Operator) -> Value:
     """Sizes of the spectra of windows of samples [n, channels], each times the bell of Hann: [channels, m, bins]."""
-    b, told = op.b, _options(op)
+    b, options = op.b, _options(op)
     count, _ = sizes(op.dims(0), "samples")
-    window, stride = int(told.get("window_size", 0)), int(told.get("stride", 0))
+    window, stride = int(options.get("window_size", 0)), int(options.get("stride", 0))
     if window < 2 or stride < 1 or window > count:
         message = f"windows of {window}, {stride} apart, of {count} samples"
         raise ShapeError(message)
     length = 1 << (window - 1).bit_length()
     starts = np.arange(0, count - window + 1, stride)
     bounded((len(starts), window))
-    places = starts[:, None] + np.arange(window)
-    frames = b(Gather, transposed(b, op[0], (1, 0)), b.constant(places.astype(np.int64)), axis=1)
+    indices = starts[:, None] + np.arange(window)
+    frames = b(Gather, transposed(b, op[0], (1, 0)), b.constant(indices.astype(np.int64)), axis=1)
     bell = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window)
     parts = [b(MatMul, frames, _matrix(b, bell[:, None] * each)) for each in _waves(window, length, length // 2 + 1)]
     power = b(Add, *[b(Mul, each, each) for each in parts])
-    return power if told.get("magnitude_squared", False) else b(Sqrt, power)
+    return power if options.get("magnitude_squared", False) else b(Sqrt, power)
 
 
 @word("custom.Mfcc")
 def mfcc(op: Operator) -> Value:
     """Cosine transforms of logarithms of what spectra [channels, m, bins] have in bands; operand 1 is the rate."""
-    b, told = op.b, _options(op)
+    b, options = op.b, _options(op)
     (bins,) = sizes(op.dims(0)[-1:], "the frequencies")
     (rate,) = needed(op.raw(1), "the rate of samples")
-    count, kept = int(told.get("filterbank_channel_count", 40)), int(told.get("dct_coefficient_count", 13))
-    low, high = (float(told.get(f"{name}_frequency_limit", limit)) for name, limit in (("lower", 20), ("upper", 4000)))
+    count, kept = int(options.get("filterbank_channel_count", 40)), int(options.get("dct_coefficient_count", 13))
+    low, high = (
+        float(options.get(f"{name}_frequency_limit", limit)) for name, limit in (("lower", 20), ("upper", 4000))
+    )
     if min(bins - 1, rate, count, kept) < 1 or not 0 <= low < high:
         message = f"{count} bands from {low} to {high} of {bins} frequencies of {rate} samples, {kept} kept"
         raise ShapeError(message)

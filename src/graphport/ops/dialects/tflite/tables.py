@@ -60,10 +60,10 @@ def looked_up(op: Operator, table: Numbers) -> Value:
 def _short(op: Operator) -> tuple[float, float] | None:
     """The scales of an operator that takes and gives symmetric int16, for which kernels have tables."""
     found: list[float] = []
-    for told in (op.quantization(0), op.result):
-        if told is None or told[0] is not DType.INT16 or told[1] >= 0 or any(told[3]):
+    for quantization in (op.quantization(0), op.result):
+        if quantization is None or quantization[0] is not DType.INT16 or quantization[1] >= 0 or any(quantization[3]):
             return None
-        found.append(told[2][0])
+        found.append(quantization[2][0])
     return found[0], found[1]
 
 
@@ -169,18 +169,23 @@ def _in_table(op: Operator) -> Numbers | None:
 
 def requantized(op: Operator) -> Value | None:
     """Integers that stand for what others of fewer bits stand for; `None` where plain rounding gives the same."""
-    told, wanted = op.quantization(0), op.result
-    if told is None or wanted is None or told[1] >= 0 or wanted[1] >= 0:
+    quantization, wanted = op.quantization(0), op.result
+    if quantization is None or wanted is None or quantization[1] >= 0 or wanted[1] >= 0:
         return None
-    if not (wanted[0] in _REQUANTIZED and (told[0] in _BYTES or (told[0] is DType.INT16 and wanted[0] is DType.INT32))):
+    if not (
+        wanted[0] in _REQUANTIZED
+        and (quantization[0] in _BYTES or (quantization[0] is DType.INT16 and wanted[0] is DType.INT32))
+    ):
         return None
-    limits, target = np.iinfo(told[0].numpy), np.iinfo(wanted[0].numpy)
-    x = np.arange(limits.min, limits.max + 1, dtype=np.int64) - told[3][0]
-    quotient = float(np.float32(told[2][0])) / float(np.float32(wanted[2][0]))
+    limits, target = np.iinfo(quantization[0].numpy), np.iinfo(wanted[0].numpy)
+    x = np.arange(limits.min, limits.max + 1, dtype=np.int64) - quantization[3][0]
+    quotient = float(np.float32(quantization[2][0])) / float(np.float32(wanted[2][0]))
     exact = np.clip(scaled(x, quotient) + wanted[3][0], target.min, target.max)
     # As it is computed where integers are made real numbers and these integers again.
     with np.errstate(over="ignore", invalid="ignore"):
-        plain = np.round(x.astype(np.float32) * np.float32(told[2][0]) / np.float32(wanted[2][0])) + wanted[3][0]
+        plain = (
+            np.round(x.astype(np.float32) * np.float32(quantization[2][0]) / np.float32(wanted[2][0])) + wanted[3][0]
+        )
     if np.array_equal(exact, np.clip(plain, target.min, target.max)):
         return None
     return looked_up(op, exact.astype(wanted[0].numpy))
@@ -218,21 +223,21 @@ def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | No
 
 def integers_of(op: Operator) -> Value | None:
     """The stored numbers of operand 0 above their zero point, in float32; `None` of other types than signed."""
-    told, wanted = op.quantization(0), op.result
-    if told is None or wanted is None or told[1] >= 0 or wanted[1] >= 0 or op.is_raw:
+    quantization, wanted = op.quantization(0), op.result
+    if quantization is None or wanted is None or quantization[1] >= 0 or wanted[1] >= 0 or op.is_raw:
         return None
-    if told[0] not in _SIGNED or wanted[0] is not told[0]:
+    if quantization[0] not in _SIGNED or wanted[0] is not quantization[0]:
         return None
     b, x = op.b, cast(op.b, op.raw(0), DType.FLOAT32)
-    return b(Sub, x, b.like(x, float(told[3][0]))) if told[3][0] else x
+    return b(Sub, x, b.like(x, float(quantization[3][0]))) if quantization[3][0] else x
 
 
 def quotient_of(op: Operator) -> float:
     """The scale of operand 0 over that of the result."""
-    told, wanted = op.quantization(0), op.result
-    if told is None or wanted is None:
+    quantization, wanted = op.quantization(0), op.result
+    if quantization is None or wanted is None:
         return 1.0
-    return float(np.float32(told[2][0])) / float(np.float32(wanted[2][0]))
+    return float(np.float32(quantization[2][0])) / float(np.float32(wanted[2][0]))
 
 
 def scaled(x: Numbers, real: float) -> Numbers:
@@ -255,8 +260,8 @@ def _exponentials(scale: float, beta: float) -> Numbers:
     table = interpolation(np.exp, np.float32(_REACH / 65535), _MOST_SHORT, _STEP)
     differences = -np.arange(65536, dtype=np.int64)
     factor = float(np.float32(scale)) * float(np.float32(beta)) / (_REACH / 65535)
-    places = np.clip(scaled(differences, factor) + _MOST_SHORT, -_MOST_SHORT - 1, _MOST_SHORT)
-    return table[places + _MOST_SHORT + 1].astype(np.int32)
+    indices = np.clip(scaled(differences, factor) + _MOST_SHORT, -_MOST_SHORT - 1, _MOST_SHORT)
+    return table[indices + _MOST_SHORT + 1].astype(np.int32)
 
 
 def _reciprocals() -> Numbers:
@@ -266,14 +271,19 @@ def _reciprocals() -> Numbers:
 
 def softmax(op: Operator) -> Value | None:
     """Softmax of symmetric int16 along the last axis; `None` of anything else."""
-    told, wanted, beta = op.quantization(0), op.result, float(op.option("beta", 0.0))
-    if told is None or wanted is None or (told[0], wanted[0]) != (DType.INT16, DType.INT16) or told[1] >= 0:
+    quantization, wanted, beta = op.quantization(0), op.result, float(op.option("beta", 0.0))
+    if (
+        quantization is None
+        or wanted is None
+        or (quantization[0], wanted[0]) != (DType.INT16, DType.INT16)
+        or quantization[1] >= 0
+    ):
         return None
     b, x = op.b, cast(op.b, op.raw(0), DType.INT32)
     op.is_raw = True
     last = vector(b, [-1])
     below = b(Sub, b(ReduceMax, x, last), x)
-    powers = b(Gather, b.constant(_exponentials(told[2][0], beta)), below)
+    powers = b(Gather, b.constant(_exponentials(quantization[2][0], beta)), below)
     total = b(ReduceSum, powers, last)
     bits = _bits(b, total)
     # The sum as 1.x in steps of 1 / 65536.
@@ -282,8 +292,8 @@ def softmax(op: Operator) -> Value | None:
     place = b(Min, b(Max, b(Sub, rounded, _int(b, 1 << 16)), _int(b, 0)), _int(b, 65535))
     reciprocal = b(Gather, b.constant(_reciprocals()), place)
     unit = b(Gather, b.constant(2 ** np.maximum(np.arange(32) - 1, 0).astype(np.int32)), bits)
-    halved = b(Div, unit, _int(b, 2))
-    result = b(Div, b(Add, b(Mul, powers, reciprocal), halved), unit)
+    half_unit = b(Div, unit, _int(b, 2))
+    result = b(Div, b(Add, b(Mul, powers, reciprocal), half_unit), unit)
     return cast(b, b(Min, result, _int(b, _MOST_SHORT)), DType.INT16)
 
 
