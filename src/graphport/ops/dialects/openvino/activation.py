@@ -69,8 +69,8 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
     """A slope of rank 1 could be taken for channels: it gets all the axes of `x`."""
     rank, dims = len(b.dims(x)), b.dims(slope)
     if len(dims) == 1 and dims[0] != 1 and rank > 2:
-        places = b.constant(np.arange(rank - 1, dtype=np.int64))
-        slope = emit(b, "opset1.Unsqueeze", slope, places)
+        axes = b.constant(np.arange(rank - 1, dtype=np.int64))
+        slope = emit(b, "opset1.Unsqueeze", slope, axes)
     return b.word("opset1.PReLU", x, slope)
 
 
@@ -132,9 +132,9 @@ def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     dims = b.dims(input)
     if not dims or not isinstance(dims[axis], int):
         return None
-    places = emit(b, "opset1.Squeeze", emitted_top_k(b, input, 1, axis)[1], vector(b, [axis % len(dims)]))
+    indices = emit(b, "opset1.Squeeze", emitted_top_k(b, input, 1, axis)[1], vector(b, [axis % len(dims)]))
     ends = b.like(input, 1), b.like(input, 0)
-    return b.word("opset1.OneHot", places, emitted_extent(b, input, axis), *ends, axis=axis % len(dims))
+    return b.word("opset1.OneHot", indices, emitted_extent(b, input, axis), *ends, axis=axis % len(dims))
 
 
 @Dropout.lift("openvino")

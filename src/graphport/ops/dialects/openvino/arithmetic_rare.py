@@ -141,8 +141,8 @@ def _planes(b: Builder, x: Value, order: Sequence[int], single_plane: bool) -> t
     half = parted(b, height, 2), parted(b, width, 2)
     bright = _mixed(b, x, [_BRIGHTNESS[place] for place in order], 16)
     sides = [_mixed(b, x, [shares[place] for place in order], 128) for shares in _CHROMA]
-    apart = shaped(b, b(Concat, *sides, axis=3), [n, half[0], 2, half[1], 2, 2])
-    pairs = b(ReduceMean, apart, vector(b, [2, 4]), keepdims=0)
+    split = shaped(b, b(Concat, *sides, axis=3), [n, half[0], 2, half[1], 2, 2])
+    pairs = b(ReduceMean, split, vector(b, [2, 4]), keepdims=0)
     if not single_plane:
         return bright, pairs
     return (b(Concat, bright, shaped(b, pairs, [n, half[0], width, 1]), axis=1),)

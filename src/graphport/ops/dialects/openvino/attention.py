@@ -100,11 +100,11 @@ def _decomposed(
     b: Builder, q: Value, k: Value, v: Value, mask: Value | None, scale: Value | None, *, causal: bool
 ) -> Value:
     rank, dtype = len(b.dims(k)), dtype_of(q)
-    turned = transposed(b, k, [*range(rank - 2), rank - 1, rank - 2])
+    k_transposed = transposed(b, k, [*range(rank - 2), rank - 1, rank - 2])
     if scale is None:
         factor = _factor(b, q, k, None)
         scale = _root(b, q) if factor is None else scalar(b, factor, dtype)
-    scores = b(MatMul, b(Mul, q, scale), turned)
+    scores = b(MatMul, b(Mul, q, scale), k_transposed)
     hidden = scalar(b, -np.inf, dtype)
     if causal:
         rows, columns = (counted(b, extent(b, scores, axis)) for axis in (-2, -1))
@@ -295,15 +295,15 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     rank = len(b.dims(op.x))
     heads = _with_heads(b, op.x, op.num_heads or 1) if rank == 3 else op.x
     (size,) = sizes(b.dims(heads)[3:], "the size of a head")
-    turned = op.rotary_embedding_dim or size
+    rotated = op.rotary_embedding_dim or size
     caches = op.cos_cache, op.sin_cache
     if op.position_ids is not None:
         caches = tuple(emitted_gather(b, cache, op.position_ids) for cache in caches)
     # Cosines and sines [batch, 1, length, half].
     cos, sin = (emit(b, "opset1.Unsqueeze", cache, vector(b, [1])) for cache in caches)
-    inner, rest = (emitted_slice(b, heads, start, stop, 3) for start, stop in ((0, turned), (turned, size)))
-    y = _rotated(b, inner, cos, sin, turned, interleaved=bool(op.interleaved))
-    if turned < size:
+    inner, rest = (emitted_slice(b, heads, start, stop, 3) for start, stop in ((0, rotated), (rotated, size)))
+    y = _rotated(b, inner, cos, sin, rotated, interleaved=bool(op.interleaved))
+    if rotated < size:
         y = emit(b, "opset1.Concat", y, rest, axis=3)
     return (y if rank == 4 else _joined(b, y),)
 
@@ -336,11 +336,11 @@ def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
         raise UnsupportedError(message)
     steps = emitted_range(b, op.update, at)
     behind = [1] * (rank - at - 1)
-    places = emitted_reshape(b, steps, (-1, *behind))
+    indices = emitted_reshape(b, steps, (-1, *behind))
     if op.write_indices is not None:
         start = emitted_reshape(b, emitted_cast(b, op.write_indices, DType.INT64), (-1, *[1] * (rank - 1)))
-        places = emit(b, "opset1.Add", places, start)
+        indices = emit(b, "opset1.Add", indices, start)
     if op.mode == "circular":
-        places = emit(b, "opset1.FloorMod", places, emitted_extent(b, op.past_cache, at))
-    every = emit(b, "opset3.Broadcast", places, emit(b, "opset3.ShapeOf", op.update), mode="bidirectional")
+        indices = emit(b, "opset1.FloorMod", indices, emitted_extent(b, op.past_cache, at))
+    every = emit(b, "opset3.Broadcast", indices, emit(b, "opset3.ShapeOf", op.update), mode="bidirectional")
     return b.word("opset3.ScatterElementsUpdate", op.past_cache, every, op.update, index(b, at))

@@ -56,13 +56,13 @@ def lift_loop(
     inner.set_outputs([*outputs[: 1 + len(carried)], *joined])
     for value, dtype in zip(inner.inputs[:2], (DType.INT64, DType.BOOL), strict=True):
         value.fact = TensorFact(dtype, ())
-    places = close(inner, outside)
+    positions = close(inner, outside)
     trips = index(b, -1) if m is None else m
     condition = b.constant(np.array(True)) if cond is None else cond
     first = 2 + len(carried)
     inputs: Map = (
         *((2 + place, 2 + place) for place in range(len(carried))),
-        *((first + place, first + index) for index, place in enumerate(places)),
+        *((first + place, first + index) for index, place in enumerate(positions)),
     )
     return b.word(
         "opset5.Loop",
@@ -119,7 +119,7 @@ def lift_scan(
     if is_nested:
         outputs.append(end.constant(np.array(True)))
     inner.set_outputs(outputs)
-    places = close(inner, outside)
+    positions = close(inner, outside)
     cuts = [_cut(*each) for each in zip(axes, scan_input_directions or (0,) * num_scan_inputs, strict=True)]
     joins = [_cut(*each) for each in zip(ends, scan_output_directions or (0,) * len(ends), strict=True)]
     # A TensorIterator has none in it; a Loop, which is told how often it runs, has.
@@ -135,7 +135,7 @@ def lift_scan(
         inputs=(
             *((at + place, place) for place in range(states)),
             *((at + states + i, states + i, *cut) for i, cut in enumerate(cuts)),
-            *((at + len(operands) + place, len(operands) + i) for i, place in enumerate(places)),
+            *((at + len(operands) + place, len(operands) + i) for i, place in enumerate(positions)),
         ),
         outputs=(
             *((place, place) for place in range(states)),

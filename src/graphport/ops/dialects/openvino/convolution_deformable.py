@@ -62,7 +62,7 @@ def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: d
 
     That one takes the last entry for what is less than one place behind it, and nothing at all before the first.
     """
-    apart = b(Reshape, offsets, joined(b, 0, groups, prod(kernel), 2, *(extent(b, offsets, axis) for axis in (2, 3))))
+    split = b(Reshape, offsets, joined(b, 0, groups, prod(kernel), 2, *(extent(b, offsets, axis) for axis in (2, 3))))
     taps = np.indices(kernel).reshape(2, -1)
     strides, dilations = (stated[name] or (1, 1) for name in ("strides", "dilations"))
     pads = stated.get("pads") or (0, 0, 0, 0)
@@ -72,7 +72,7 @@ def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: d
         first = b.constant((taps[axis] * dilations[axis] - pads[axis]).reshape(-1, 1, 1))
         own = b(Reshape, every, vector(b, [1, -1, 1] if axis == 0 else [1, 1, -1]))
         place = cast(b, b(Add, first, own), dtype_of(offsets))
-        wanted = b(Add, entry(b, apart, axis, 3), place)
+        wanted = b(Add, entry(b, split, axis, 3), place)
         length = cast(b, extent(b, x, 2 + axis), dtype_of(offsets))
         zero = b.like(offsets, 0)
         is_inside = b(And, b(GreaterOrEqual, wanted, zero), b(Less, wanted, length))

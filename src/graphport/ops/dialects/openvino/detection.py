@@ -232,19 +232,19 @@ def region_yolo(
 ) -> Value:
     """Places, confidence and classes of each box: all but the sizes through a sigmoid, or the classes as shares."""
     del anchors
-    n, channels, *places = sizes(b.dims(x), "the shape of a region layer")
+    n, channels, *spatial = sizes(b.dims(x), "the shape of a region layer")
     boxes = num if do_softmax else len(mask)
     parts = coords + 1 + classes
-    apart = reshaped(b, x, [n, boxes, parts, prod(places)])
+    split = reshaped(b, x, [n, boxes, parts, prod(spatial)])
     pieces = [
-        b(Sigmoid, cut(b, apart, 0, 2, 2)),
-        cut(b, apart, 2, coords, 2),
-        b(Sigmoid, cut(b, apart, coords, coords + 1, 2)),
+        b(Sigmoid, cut(b, split, 0, 2, 2)),
+        cut(b, split, 2, coords, 2),
+        b(Sigmoid, cut(b, split, coords, coords + 1, 2)),
     ]
-    kinds = cut(b, apart, coords + 1, parts, 2)
+    kinds = cut(b, split, coords + 1, parts, 2)
     pieces.append(b(Softmax, kinds, axis=2) if do_softmax else b(Sigmoid, kinds))
     whole = b(Concat, *pieces, axis=2)
-    dims = [n, channels, *places]
+    dims = [n, channels, *spatial]
     if not do_softmax:
         return reshaped(b, whole, dims)
     first, last = axis_index(axis, len(dims)), axis_index(end_axis, len(dims))

@@ -46,9 +46,9 @@ def matrix_nms_scores(
     steps = as_scalar(b, b(Min, most, extent(b, scores, 2)))
     own = grouped(b, marks, 1)
     own = b(Where, b(Greater, own, least), own, b.like(own, LOWEST))
-    found, places = _picked(b, grouped(b, table, 2), own, steps, least, sigma)
+    found, indices = _picked(b, grouped(b, table, 2), own, steps, least, sigma)
     shape = joined(b, b(Shape, scores, start=0, end=2), -1)
-    return b(Reshape, b(Transpose, found), shape), b(Reshape, b(Transpose, places), shape)
+    return b(Reshape, b(Transpose, found), shape), b(Reshape, b(Transpose, indices), shape)
 
 
 def _ordered(b: Builder, boxes: Value, *, is_center: bool) -> Value:
@@ -66,8 +66,8 @@ def _picked(b: Builder, boxes: Value, marks: Value, steps: Value, least: Value, 
     facts = [TensorFact(DType.INT64, ()), TensorFact(DType.BOOL, ()), TensorFact(DType.FLOAT32, b.dims(marks))]
     inner, body, (_, going, own) = step_body(b, facts)
     body.set_outputs([inner(Identity, going), *_step(inner, own, boxes, areas, least, sigma)])
-    _, found, places = b.results(Loop, 3, steps, b.constant(np.array(True)), marks, body=body)
-    return found, places
+    _, found, indices = b.results(Loop, 3, steps, b.constant(np.array(True)), marks, body=body)
+    return found, indices
 
 
 def _step(b: Builder, own: Value, boxes: Value, areas: Value, least: Value, sigma: float) -> list[Value]:

@@ -124,16 +124,16 @@ class Priors(Attributes):
         scale = 0 if self.scale_all_sizes else 1
         for index, size in enumerate(self.min_size):
             yield _Prior(size / 2, size / 2, scale=scale)
-            between: list[_Prior] = []
+            middle: list[_Prior] = []
             if index < len(self.max_size):
                 half = (size * self.max_size[index]) ** 0.5 / 2
-                between = [_Prior(half, half, scale=2 * scale)]
-            turned: list[_Prior] = []
+                middle = [_Prior(half, half, scale=2 * scale)]
+            by_ratio: list[_Prior] = []
             if self.scale_all_sizes or index == len(self.min_size) - 1:
                 own = size if self.scale_all_sizes else self.min_size[0]
                 roots = [ratio**0.5 for ratio in self.ratios() if abs(ratio - 1) >= _ALIKE]
-                turned = [_Prior(own / 2 * root, own / 2 / root, scale=scale) for root in roots]
-            yield from [*between, *turned] if self.min_max_aspect_ratios_order else [*turned, *between]
+                by_ratio = [_Prior(own / 2 * root, own / 2 / root, scale=scale) for root in roots]
+            yield from [*middle, *by_ratio] if self.min_max_aspect_ratios_order else [*by_ratio, *middle]
 
 
 @Priors.lower("openvino", "opset1.PriorBox")

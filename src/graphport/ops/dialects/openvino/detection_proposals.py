@@ -71,8 +71,8 @@ def ranked(b: Builder, kept: Value, most: int) -> Value:
 def per_cell(b: Builder, x: Value, parts: int) -> Value:
     """[N, A * parts, H, W] as [N, H * W * A, parts]."""
     shape = joined(b, 0, -1, parts, extent(b, x, 2), extent(b, x, 3))
-    apart = b(Transpose, b(Reshape, x, shape), perm=(0, 3, 4, 1, 2))
-    return b(Reshape, apart, joined(b, 0, -1, parts))
+    split = b(Transpose, b(Reshape, x, shape), perm=(0, 3, 4, 1, 2))
+    return b(Reshape, split, joined(b, 0, -1, parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,8 @@ def generate_proposals(
     dtype, offset = dtype_of(anchors), 0.0 if normalized else 1.0
     pictures, anchors, deltas, scores = (cast(b, x, DType.FLOAT32) for x in (pictures, anchors, deltas, scores))
     boxes = _moved(b, b(Reshape, anchors, vector(b, [1, -1, 4])), per_cell(b, deltas, 4), offset)
-    turned = b(Unsqueeze, b(Gather, pictures, vector(b, [1, 0]), axis=1), vector(b, [1]))
-    boxes = inside(b, boxes, b(Sub, turned, b.like(boxes, offset)))
+    image_sizes = b(Unsqueeze, b(Gather, pictures, vector(b, [1, 0]), axis=1), vector(b, [1]))
+    boxes = inside(b, boxes, b(Sub, image_sizes, b.like(boxes, offset)))
     marks = b(Squeeze, per_cell(b, scores, 1), vector(b, [2]))
     found, indices = best(b, marks, op.pre_nms_count)
     boxes = rows_of(b, boxes, indices)
@@ -126,10 +126,10 @@ def _least(b: Builder, pictures: Value, size: float) -> Value:
     if columns not in (2, 3, 4):
         message = f"pictures of {columns} numbers"
         raise UnsupportedError(message)
-    places = [3, 2] if columns == 4 else [2, 2]
+    indices = [3, 2] if columns == 4 else [2, 2]
     if columns == 2:
         return b(Reshape, b.like(pictures, [size, size]), vector(b, [1, 1, 2]))
-    scales = b(Gather, pictures, vector(b, places), axis=1)
+    scales = b(Gather, pictures, vector(b, indices), axis=1)
     return b(Unsqueeze, b(Mul, scales, b.like(pictures, size)), vector(b, [1]))
 
 

@@ -131,8 +131,8 @@ class RotatedOverlap:
         starts = b(Max, _folded(b, Max, enters), zero)
         stops = b(Min, _folded(b, Min, leaves), one)
         part = b(Max, b(Sub, stops, starts), zero)
-        turned = b(Sub, b(Mul, edges[0], steps[1]), b(Mul, edges[1], steps[0]))
-        return b(ReduceSum, b(Mul, part, turned), column, keepdims=0)
+        cross_products = b(Sub, b(Mul, edges[0], steps[1]), b(Mul, edges[1], steps[0]))
+        return b(ReduceSum, b(Mul, part, cross_products), column, keepdims=0)
 
 
 def _folded(b: Builder, page: Page, x: Value) -> Value:

@@ -186,11 +186,11 @@ class _Detector:
     def _top(self, marks: Value, most: int) -> Value:
         """The best of all classes [N, C, P] of a picture; of equal ones the first box."""
         b = self.b
-        turned = b(Transpose, marks, perm=(0, 2, 1))
-        flat = b(Reshape, turned, joined(b, extent(b, marks, 0), -1))
+        permuted = b(Transpose, marks, perm=(0, 2, 1))
+        flat = b(Reshape, permuted, joined(b, extent(b, marks, 0), -1))
         found, indices = best(b, flat, most)
         nothing = b(Expand, b.like(marks, LOWEST), b(Shape, flat))
-        left = b(Reshape, b(ScatterElements, nothing, indices, found, axis=1), b(Shape, turned))
+        left = b(Reshape, b(ScatterElements, nothing, indices, found, axis=1), b(Shape, permuted))
         return b(Transpose, left, perm=(0, 2, 1))
 
     def _kept(self, table: Value, marks: Value) -> Value:
@@ -219,8 +219,8 @@ class _Detector:
         if stated.decrease_label_id:
             numbers[1] = b(Sub, numbers[1], scalar(b, 1, DType.INT64))
         named = [
-            b(Unsqueeze, cast(b, each, DType.FLOAT32), vector(b, places_))
-            for each, places_ in zip(numbers, ([1, 2], [1]), strict=True)
+            b(Unsqueeze, cast(b, each, DType.FLOAT32), vector(b, axes))
+            for each, axes in zip(numbers, ([1, 2], [1]), strict=True)
         ]
         columns = [b(Unsqueeze, b(Expand, each, b(Shape, found)), vector(b, [3])) for each in named]
         scores = b(Unsqueeze, found, vector(b, [3]))

@@ -250,12 +250,12 @@ def _far(
     is_past = emit("And", is_past, emit("Not", is_wide))
     if start.side is not None or stop.side is not None:
         low, high = (0 if each.side is None else each.side for each in (start, stop))
-        apart = emit("Sub", high, low)
-        is_apart = emit("Not", emit("Equal", apart, 0))
-        way = emit("Where", is_apart, emit("Sign", apart), way)
-        lost = emit("Or", lost, is_apart)
+        distance = emit("Sub", high, low)
+        differs = emit("Not", emit("Equal", distance, 0))
+        way = emit("Where", differs, emit("Sign", distance), way)
+        lost = emit("Or", lost, differs)
         if start.side is not None and stop.side is not None and (start.is_real or stop.is_real):
-            unknown = emit("And", emit("Not", emit("Equal", start.side, 0)), emit("Not", is_apart))
+            unknown = emit("And", emit("Not", emit("Equal", start.side, 0)), emit("Not", differs))
     turn = emit("Where", is_wide, step.side, emit("Sign", step.number))
     is_there = emit("Greater", emit("Mul", way, turn), 0)
     length = emit("Where", is_there, emit("Where", is_wide, 1, length), 0)
@@ -266,8 +266,8 @@ def _far(
 def _overflows(emit: OpBuilder, start: Value, stop: Value) -> Value:
     """Whether the way from `start` to `stop` is longer than int64 counts."""
     way = emit("Sub", stop, start)
-    turned = emit("Greater", stop, start), emit("Less", way, 0), emit("Less", stop, start), emit("Greater", way, 0)
-    return emit("Or", emit("And", *turned[:2]), emit("And", *turned[2:]))
+    conditions = emit("Greater", stop, start), emit("Less", way, 0), emit("Less", stop, start), emit("Greater", way, 0)
+    return emit("Or", emit("And", *conditions[:2]), emit("And", *conditions[2:]))
 
 
 def _is_gentle(operands: tuple[Value, Value, Value], given: list[Number | Symbolic | None]) -> bool:

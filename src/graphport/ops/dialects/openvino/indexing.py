@@ -68,8 +68,8 @@ def gather(b: Builder, data: Value, indices: Value, axis: Value, *, batch_dims: 
     if not batch:
         return b(Gather, data, as_index(b, indices), axis=at)
     order = [*range(batch), at, *(axis for axis in range(batch, rank) if axis != at)]
-    places = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
-    found = b(GatherND, transposed(b, data, order), places, batch_dims=batch)
+    index_tuples = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
+    found = b(GatherND, transposed(b, data, order), index_tuples, batch_dims=batch)
     # [batch, places, axes before, axes behind]: the axes before go before the places.
     count, before = len(b.dims(indices)) - batch, at - batch
     moved = [batch + count + i for i in range(before)]
@@ -166,8 +166,8 @@ def scatter_update(b: Builder, data: Value, indices: Value, updates: Value, axis
     order = [at, *(axis for axis in range(rank) if axis != at)]
     behind = [axis for axis in range(rank + count - 1) if not at <= axis < at + count]
     parts = transposed(b, updates, [*range(at, at + count), *behind])
-    places = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
-    moved = b(ScatterND, transposed(b, data, order), places, parts)
+    index_tuples = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
+    moved = b(ScatterND, transposed(b, data, order), index_tuples, parts)
     return transposed(b, moved, [int(axis) for axis in np.argsort(order)])
 
 
@@ -188,15 +188,15 @@ def scatter_elements_update(
 ) -> Value:
     """Entries replaced, each in its own line along the axis, or combined with what is there."""
     (at,) = needed(axis, "the axis of a scattering")
-    places = as_index(b, indices)
+    index_values = as_index(b, indices)
     if reduction == "mean":
-        return _scattered_mean(b, data, places, updates, at, use_init_val=use_init_val)
+        return _scattered_mean(b, data, index_values, updates, at, use_init_val=use_init_val)
     if not use_init_val and reduction != "none":
         lowest, highest = ends_of(dtype_of(data))
         start = {"sum": 0, "prod": 1, "min": highest, "max": lowest}[reduction]
-        neutral = b(Expand, b.like(data, start), b(Shape, places))
-        data = b(ScatterElements, data, places, neutral, axis=at)
-    return b(ScatterElements, data, places, updates, axis=at, reduction=_REDUCTIONS[reduction])
+        neutral = b(Expand, b.like(data, start), b(Shape, index_values))
+        data = b(ScatterElements, data, index_values, neutral, axis=at)
+    return b(ScatterElements, data, index_values, updates, axis=at, reduction=_REDUCTIONS[reduction])
 
 
 def _scattered_mean(b: Builder, data: Value, indices: Value, updates: Value, axis: int, *, use_init_val: bool) -> Value:
@@ -231,9 +231,9 @@ def slice_scatter(
     whole = b(Shape, data)
     flat = b(Reshape, data, vector(b, [-1]))
     count = b(Size, data)
-    places = b(Reshape, counted(b, count), whole)
+    positions = b(Reshape, counted(b, count), whole)
     ends = [None if end is None else as_vector(b, end) for end in (start, stop, axes, step)]
-    taken = b(Reshape, b(Slice, places, *ends), vector(b, [-1, 1]))
+    taken = b(Reshape, b(Slice, positions, *ends), vector(b, [-1, 1]))
     return b(Reshape, b(ScatterND, flat, taken, b(Reshape, updates, vector(b, [-1]))), whole)
 
 
@@ -246,19 +246,19 @@ def reverse_sequence(b: Builder, x: Value, lengths: Value, *, batch_axis: int = 
     if {batch, time} == {0, 1}:
         return b(ReverseSequence, x, counts, batch_axis=batch, time_axis=time)
     order = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]
-    turned = b(ReverseSequence, transposed(b, x, order), counts, batch_axis=0, time_axis=1)
-    return transposed(b, turned, [int(axis) for axis in np.argsort(order)])
+    flipped = b(ReverseSequence, transposed(b, x, order), counts, batch_axis=0, time_axis=1)
+    return transposed(b, flipped, [int(axis) for axis in np.argsort(order)])
 
 
 @lower("openvino", "opset1.Reverse")
 def reverse(b: Builder, x: Value, axes: Value, *, mode: str = "index") -> Value:
     """Axes turned around: those with these numbers, or those that are marked."""
     found = needed(axes, "the axes to turn around")
-    places = [axis for axis, mark in enumerate(found) if mark] if mode == "mask" else list(found)
-    if not places:
+    reversed_axes = [axis for axis, mark in enumerate(found) if mark] if mode == "mask" else list(found)
+    if not reversed_axes:
         return b(Identity, x)
-    starts, stops, back = (vector(b, [n] * len(places)) for n in (-1, _FIRST, -1))
-    return b(Slice, x, starts, stops, vector(b, places), back)
+    starts, stops, back = (vector(b, [n] * len(reversed_axes)) for n in (-1, _FIRST, -1))
+    return b(Slice, x, starts, stops, vector(b, reversed_axes), back)
 
 
 def _hot_in(dtype: DType) -> DType:
@@ -282,18 +282,18 @@ def one_hot(
 ) -> Value:
     """One value where an index points and another elsewhere; a negative index points nowhere, unless it counts back."""
     count = as_int64(b, as_scalar(b, depth))
-    places = as_int64(b, indices)
+    int_indices = as_int64(b, indices)
     if negative_indices_mode == "ignore_negative":
         # ONNX counts them from the end: they go behind it.
-        places = b(Where, b(Less, places, b.like(places, 0)), count, places)
+        int_indices = b(Where, b(Less, int_indices, b.like(int_indices, 0)), count, int_indices)
     ends = [as_vector_of(b, off), as_vector_of(b, on)]
     dtype = dtype_of(on)
     # Runtimes know this operator in few types.
     values = cast(b, b(Concat, *ends, axis=0), _hot_in(dtype))
-    if b.dims(places):
-        return cast(b, b(OneHot, places, count, values, axis=axis), dtype)
+    if b.dims(int_indices):
+        return cast(b, b(OneHot, int_indices, count, values, axis=axis), dtype)
     # ONNX has no hot place of a number alone, only of a vector.
-    line = b(OneHot, b(Unsqueeze, places, vector(b, [0])), count, values, axis=-1)
+    line = b(OneHot, b(Unsqueeze, int_indices, vector(b, [0])), count, values, axis=-1)
     return cast(b, b(Squeeze, line, vector(b, [0])), dtype)
 
 
@@ -306,11 +306,11 @@ def as_vector_of(b: Builder, value: Value) -> Value:
 def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
     """Negative indices are counted from the front first, for the newest word alone knows them."""
     count = emitted_cast(b, emitted_scalar(b, depth), DType.INT64)
-    places = emitted_cast(b, indices, DType.INT64)
-    is_negative = emit(b, "opset1.Less", places, 0)
-    places = emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", places, count), places)
+    int_indices = emitted_cast(b, indices, DType.INT64)
+    is_negative = emit(b, "opset1.Less", int_indices, 0)
+    int_indices = emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", int_indices, count), int_indices)
     on, off = (emitted_gather(b, values, n) for n in (1, 0))
-    return b.word("opset1.OneHot", places, count, on, off, axis=axis)
+    return b.word("opset1.OneHot", int_indices, count, on, off, axis=axis)
 
 
 @lower("openvino", "opset7.Roll")
@@ -320,8 +320,8 @@ def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
     known, shifts = integers(axes), integers(shift)
     if known is None:
         shift, known, shifts = _shift_of_each(b, len(dims), shift, axes), tuple(range(len(dims))), None
-    places = [axis_index(axis, len(dims)) for axis in known]
-    for number, axis in enumerate(places):
+    rolled_axes = [axis_index(axis, len(dims)) for axis in known]
+    for number, axis in enumerate(rolled_axes):
         length = dims[axis]
         if shifts is not None and isinstance(length, int):
             by = shifts[number if len(shifts) > 1 else 0] % length if length else 0
@@ -333,15 +333,15 @@ def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
             ahead = b(Gather, ahead, vector(b, [number]))
         # Nothing is left of a division by 0, also where there is nothing to divide.
         x = b(Gather, x, b(Mod, b(Sub, counted(b, count), ahead), b(Max, count, vector(b, [1]))), axis=axis)
-    return x if places else b(Identity, x)
+    return x if rolled_axes else b(Identity, x)
 
 
 def _shift_of_each(b: Builder, rank: int, shift: Value, axes: Value) -> Value:
     """How far entries move along each axis, where the run says which axes: shifts of the same one add up."""
-    places = as_vector(b, as_int64(b, axes))
-    places = b(Mod, places, vector(b, [rank]))
-    by = b(Expand, as_vector(b, as_int64(b, shift)), b(Shape, places))
-    return b(ScatterElements, vector(b, [0] * rank), places, by, axis=0, reduction="add")
+    rolled_axes = as_vector(b, as_int64(b, axes))
+    rolled_axes = b(Mod, rolled_axes, vector(b, [rank]))
+    by = b(Expand, as_vector(b, as_int64(b, shift)), b(Shape, rolled_axes))
+    return b(ScatterElements, vector(b, [0] * rank), rolled_axes, by, axis=0, reduction="add")
 
 
 def _rolled(b: Builder, x: Value, axis: int, by: int) -> Value:

@@ -69,8 +69,8 @@ def _sum_rows(
         # A place below 0 asks for zeros, and may come at run time.
         own = b(Where, b(Less, place, b.like(place, 0)), zero, own) if known is None else own
         found = b(Where, b(Equal, sizes, zero), own, found)
-    bags = b(Shape, held, start=0, end=1)
-    return b(Reshape, found, b(Concat, bags, b(Shape, table, start=1), axis=0))
+    count = b(Shape, held, start=0, end=1)
+    return b(Reshape, found, b(Concat, count, b(Shape, table, start=1), axis=0))
 
 
 ROWS.having(held=_held, counted=counted, bags=_sum_rows).lower("""
@@ -111,8 +111,8 @@ def segment_max(
     # ONNX Runtime finds no maximum of float16 there; rows of segments that are not asked for go behind the last one.
     rows = cast(b, data, DType.FLOAT32) if dtype is DType.FLOAT16 else data
     shape = b(Concat, b(Reshape, b(Add, total, index(b, 1)), vector(b, [1])), b(Shape, data, start=1), axis=0)
-    places = b(Unsqueeze, b(Min, owners, total), vector(b, [1]))
-    found = b(ScatterND, b(Expand, b.like(rows, start), shape), places, rows, reduction="max")
+    indices = b(Unsqueeze, b(Min, owners, total), vector(b, [1]))
+    found = b(ScatterND, b(Expand, b.like(rows, start), shape), indices, rows, reduction="max")
     asked = b(Reshape, total, vector(b, [1]))
     found = cast(b, b(Slice, found, vector(b, [0]), asked, vector(b, [0])), dtype)
     if fill_mode != "zero":

@@ -95,13 +95,13 @@ def sparse_fill_empty_rows(
     if isinstance(entries, int) and isinstance(named, int) and entries != named:
         message = f"{entries} values at {named} places"
         raise ShapeError(message)
-    places = as_int64(b, indices)
+    int_indices = as_int64(b, indices)
     length = b(Gather, as_int64(b, dense_shape), vector(b, [0]))
-    is_empty = _without(b, _column(b, places, 0), length)
+    is_empty = _without(b, _column(b, int_indices, 0), length)
     empty = b(Reshape, b(NonZero, is_empty), vector(b, [-1, 1]))
     count = b(Shape, empty, start=0, end=1)
     first = b(Concat, empty, _fill(b, 0, b(Shape, empty)), axis=1)
-    every = b(Concat, places, first, axis=0)
+    every = b(Concat, int_indices, first, axis=0)
     own = b(Expand, b(Reshape, default, vector(b, [1])), count)
     numbers = b(Concat, values, own, axis=0)
     order = _row_by_row(b, every)

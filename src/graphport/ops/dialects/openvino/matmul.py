@@ -137,16 +137,16 @@ def grouped_matmul(b: Builder, x: Value, weights: Value, offsets: Value | None =
 
     Source: OpenVINO GroupedMatMul-17.
     """
-    turned = b(Transpose, weights, perm=(0, 2, 1))
+    transposed_weights = b(Transpose, weights, perm=(0, 2, 1))
     if offsets is None:
-        return b(MatMul, x, turned)
+        return b(MatMul, x, transposed_weights)
     (groups,) = sizes(b.dims(weights)[:1], "the number of groups")
     ends = as_int64(b, offsets)
     start, axis = vector(b, [0]), vector(b, [0])
     parts: list[Value] = []
     for group in range(groups):
         end = b(Slice, ends, vector(b, [group]), vector(b, [group + 1]), axis)
-        own = b(Gather, turned, index(b, group), axis=0)
+        own = b(Gather, transposed_weights, index(b, group), axis=0)
         parts.append(b(MatMul, b(Slice, x, start, end, axis), own))
         start = end
     left = b(Sub, b(Shape, x, start=0, end=1), start)

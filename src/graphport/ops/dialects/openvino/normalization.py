@@ -102,24 +102,24 @@ def mvn_2(
 @lower("openvino", "opset6.MVN")
 def mvn_6(b: Builder, x: Value, axes: Value, *, eps: float, normalize_variance: bool, eps_mode: str) -> Value:
     """Mean 0, and variance 1 if that is asked for, over given axes."""
-    places = needed(axes, "the axes of a normalization")
+    known_axes = needed(axes, "the axes of a normalization")
     is_inside = eps_mode.lower() == "inside_sqrt"
-    return standardized(b, x, places, eps=eps, is_scaled=normalize_variance, is_inside=is_inside)
+    return standardized(b, x, known_axes, eps=eps, is_scaled=normalize_variance, is_inside=is_inside)
 
 
 def standardized(b: Builder, x: Value, axes: Sequence[int], *, eps: float, is_scaled: bool, is_inside: bool) -> Value:
     """`x` without its mean over `axes`, over its deviation, to which or to whose square `eps` is added."""
     dims = b.dims(x)
-    places = sorted(axis_indices(axes, len(dims)))
+    sorted_axes = sorted(axis_indices(axes, len(dims)))
     dtype = dtype_of(x)
-    last = dims[places[0] :] if places else ()
-    if is_scaled and is_inside and places == list(range(len(dims) - len(last), len(dims))) and last:
+    last = dims[sorted_axes[0] :] if sorted_axes else ()
+    if is_scaled and is_inside and sorted_axes == list(range(len(dims) - len(last), len(dims))) and last:
         known = [dim for dim in last if isinstance(dim, int)]
         if len(known) == len(last) and dtype in (DType.FLOAT32, DType.FLOAT16):
             reserve(*known[-1:])
             ones = b.constant(np.ones(known[-1:], dtype.numpy), dtype)
-            return b(LayerNormalization, x, ones, axis=places[0] - len(dims), epsilon=eps)
-    chosen = vector(b, places)
+            return b(LayerNormalization, x, ones, axis=sorted_axes[0] - len(dims), epsilon=eps)
+    chosen = vector(b, sorted_axes)
     centred = b(Sub, x, b(ReduceMean, x, chosen, noop_with_empty_axes=1))
     if not is_scaled:
         return centred
@@ -134,13 +134,13 @@ def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
     if op.stash_type != 1:
         return None
     rank, dtype = len(b.dims(op.x)), dtype_of(op.x)
-    places = vector(b, range(op.axis % rank, rank))
+    axes = vector(b, range(op.axis % rank, rank))
     wide = emitted_cast(b, op.x, DType.FLOAT32)
     if b.count == 1:
         mvn: dict[str, Any] = {"eps": op.epsilon, "normalize_variance": True, "eps_mode": "inside_sqrt"}
-        results = [emit(b, "opset6.MVN", wide, places, **mvn)]
+        results = [emit(b, "opset6.MVN", wide, axes, **mvn)]
     else:
-        mean, centred, _, root = _deviation(b, wide, places, op.epsilon)
+        mean, centred, _, root = _deviation(b, wide, axes, op.epsilon)
         inverse = b.word("opset1.Divide", b.like(root, 1.0), root, facts=[root.fact])[0]
         results = [emit(b, "opset1.Multiply", centred, inverse), mean, inverse]
     y = emit(b, "opset1.Multiply", emitted_cast(b, results[0], dtype), op.scale)
@@ -154,8 +154,8 @@ def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
         return None
     rank = len(b.dims(op.x))
     wide = emitted_cast(b, op.x, DType.FLOAT32)
-    places = vector(b, range(op.axis % rank, rank))
-    mean = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", wide, wide), places, keep_dims=True)
+    axes = vector(b, range(op.axis % rank, rank))
+    mean = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", wide, wide), axes, keep_dims=True)
     root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", mean, op.epsilon))
     y = emitted_cast(b, emit(b, "opset1.Divide", wide, root), dtype_of(op.scale))
     return b.word("opset1.Multiply", y, op.scale)
@@ -192,13 +192,13 @@ def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: f
         message = f"a window of {size} entries"
         raise ShapeError(message)
     rank = len(b.dims(x))
-    places = sorted(axis_indices(needed(axes, "the axes of a normalization"), rank))
-    if places == [1] and size % 2 and rank == 4:
+    sorted_axes = sorted(axis_indices(needed(axes, "the axes of a normalization"), rank))
+    if sorted_axes == [1] and size % 2 and rank == 4:
         return b(LRN, x, alpha=alpha, beta=beta, bias=bias, size=size)
     if size > _WIDEST:
         message = f"a window of more than {_WIDEST} entries"
         raise UnsupportedError(message)
-    mean = _windowed_mean(b, b(Mul, x, x), places, size)
+    mean = _windowed_mean(b, b(Mul, x, x), sorted_axes, size)
     scale = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))
     return b(Div, x, b(Pow, scale, b.like(x, beta)))
 
@@ -230,7 +230,7 @@ def lift_lrn(b: Builder, op: LRNView) -> Lifted:
 @lower("openvino", "opset1.NormalizeL2")
 def normalize_l2(b: Builder, x: Value, axes: Value, *, eps: float, eps_mode: str) -> Value:
     """`x` over its length along the given axes, which is kept away from 0 by `eps` under the root."""
-    places = vector(b, needed(axes, "the axes of a normalization"))
-    total = b(ReduceSum, b(Mul, x, x), places, noop_with_empty_axes=1)
+    reduced_axes = vector(b, needed(axes, "the axes of a normalization"))
+    total = b(ReduceSum, b(Mul, x, x), reduced_axes, noop_with_empty_axes=1)
     small = b.like(x, eps)
     return b(Div, x, b(Sqrt, b(Add, total, small) if eps_mode.lower() == "add" else b(Max, total, small)))

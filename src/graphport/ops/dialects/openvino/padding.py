@@ -114,8 +114,8 @@ def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -
         # What is cut off comes first: the rest goes around.
         reserve(length + max(begin, 0) + max(end, 0), what="places that are padded")
         every = np.arange(length)[max(-begin, 0) : length - max(-end, 0)]
-        places = np.pad(every, (max(begin, 0), max(end, 0)), "wrap")
-        x = emitted_gather(b, x, places.tolist(), axis)
+        indices = np.pad(every, (max(begin, 0), max(end, 0)), "wrap")
+        x = emitted_gather(b, x, indices.tolist(), axis)
     return x
 
 
@@ -125,8 +125,8 @@ def _wrapped_open(b: Builder, x: Value, axis: int, begin: int, end: int) -> Valu
     rest = emit(b, "opset1.Add", emitted_extent(b, x, axis), -cut - max(-end, 0))
     stop = emit(b, "opset1.Add", rest, max(end, 0))
     counted = emit(b, "opset4.Range", index(b, -max(begin, 0)), stop, index(b, 1), output_type=DType.INT64)
-    places = emit(b, "opset1.Add", emit(b, "opset1.FloorMod", counted, rest), cut)
-    return emitted_gather(b, x, places, axis)
+    indices = emit(b, "opset1.Add", emit(b, "opset1.FloorMod", counted, rest), cut)
+    return emitted_gather(b, x, indices, axis)
 
 
 @CenterCropPad.lift("openvino")

@@ -168,8 +168,8 @@ def adaptive_max_pool(
     extents = b.dims(x)[-len(wanted) :]
     dims = [n for n in extents if isinstance(n, int)]
     if len(dims) < len(extents):
-        y, places = largest(b, x, dict(enumerate(wanted, len(lead))))
-        return y, cast(b, places, index_element_type)
+        y, indices = largest(b, x, dict(enumerate(wanted, len(lead))))
+        return y, cast(b, indices, index_element_type)
     reserve(max(wanted, default=0), what="regions")
     regions = [_regions(n, out) for n, out in zip(dims, wanted, strict=True)]
     most = prod(max(end - begin for begin, end in axis) for axis in regions)
@@ -188,8 +188,8 @@ def adaptive_max_pool(
         return (y,)
     first = b(ArgMax, read, axis=-1, keepdims=1)
     every = b.constant(table.reshape(*[1] * len(lead), *table.shape))
-    places = b(GatherElements, b(Expand, every, b(Shape, read)), first, axis=-1)
-    return y, cast(b, reshaped(b, places, shape), index_element_type)
+    indices = b(GatherElements, b(Expand, every, b(Shape, read)), first, axis=-1)
+    return y, cast(b, reshaped(b, indices, shape), index_element_type)
 
 
 # Regions of interest
@@ -213,8 +213,8 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     axes = zip(spatial, op.kernel_shape, steps, cut[:rank], cut[rank:], strict=True)
     dims = [*lead, *((n - 1) * s + k - p - q for n, k, s, p, q in axes)]
     zeros = b.constant(np.zeros(reserve(*dims), dtype_of(op.x).numpy), dtype_of(op.x))
-    flat, places = emitted_reshape(b, op.x, (-1,)), emitted_reshape(b, op.i, (-1,))
-    written = emit(b, "opset3.ScatterElementsUpdate", zeros, places, flat, index(b, 0))
+    flat, indices = emitted_reshape(b, op.x, (-1,)), emitted_reshape(b, op.i, (-1,))
+    written = emit(b, "opset3.ScatterElementsUpdate", zeros, indices, flat, index(b, 0))
     written = emitted_reshape(b, written, dims)
     if op.output_shape is None:
         return (written,)

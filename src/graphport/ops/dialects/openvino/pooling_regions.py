@@ -69,8 +69,8 @@ def _bilinear(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
         sides.append(b(Unsqueeze, spread, vector(b, [1 if axis == 3 else 2])))
     grid = b(Concat, *(b(Unsqueeze, b(Expand, side, size), vector(b, [3])) for side in sides), axis=3)
     found = b(GridSample, own, cast(b, grid, dtype_of(x)), mode="linear", padding_mode="border", align_corners=1)
-    beyond = b(Or, b(Unsqueeze, outside[0], vector(b, [1])), b(Unsqueeze, outside[1], vector(b, [2])))
-    return b(Where, b(Unsqueeze, beyond, vector(b, [1])), b.like(x, 0), found)
+    is_outside = b(Or, b(Unsqueeze, outside[0], vector(b, [1])), b(Unsqueeze, outside[1], vector(b, [2])))
+    return b(Where, b(Unsqueeze, is_outside, vector(b, [1])), b.like(x, 0), found)
 
 
 def _map_of_each_cell(b: Builder, x: Value, maps: int, cells: int) -> tuple[int, int]:
@@ -153,10 +153,10 @@ def _moves(b: Builder, offsets: Value, maps: int, cells: int, factor: float, par
     if classes < 1 or maps % classes:
         message = f"offsets of {classes} classes for {maps} maps"
         raise ShapeError(message)
-    places = np.arange(cells) * parts // cells
+    indices = np.arange(cells) * parts // cells
     found = reshaped(b, offsets, [-1, classes, 2, parts, parts])
     for axis in (3, 4):
-        found = b(Gather, found, b.constant(places), axis=axis)
+        found = b(Gather, found, b.constant(indices), axis=axis)
     found = b(Gather, found, b.constant(np.arange(maps) // (maps // classes)), axis=1)
     return b(Mul, found, b.like(found, factor))
 

@@ -58,8 +58,8 @@ def _without(b: Builder, x: Value, types: frozenset[DType]) -> Value:
 
 def _over(b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
     """A word over the axes that are meant; over none the data itself."""
-    places = _axes(b, data, axes, noop_with_empty_axes)
-    return data if places is None else reduced(b, word, data, places, keepdims)
+    reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
+    return data if reduced_axes is None else reduced(b, word, data, reduced_axes, keepdims)
 
 
 def _emitted(
@@ -81,26 +81,28 @@ def _extreme(
 ) -> Value | None:
     """As `_emitted`, of numbers of which some may be infinite, or of none."""
     is_largest = "Max" in words[0]
-    places = _axes(b, data, axes, noop_with_empty_axes)
-    if places is not None and 0 in b.dims(data):
+    reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
+    if reduced_axes is not None and 0 in b.dims(data):
         is_logical = dtype_of(data) is DType.BOOL
-        return None if is_logical else _of_nothing(b, data, places, is_largest, keepdims=keepdims)
+        return None if is_logical else _of_nothing(b, data, reduced_axes, is_largest, keepdims=keepdims)
     y = _emitted(b, words, data, axes, keepdims, noop_with_empty_axes)
-    return y if places is None else with_infinities(b, y, data, places, largest=is_largest, keepdims=keepdims)
+    return (
+        y if reduced_axes is None else with_infinities(b, y, data, reduced_axes, largest=is_largest, keepdims=keepdims)
+    )
 
 
 def _place_of(b: Builder, mode: str, data: Value, axis: int, keepdims: int, select_last_index: int) -> Value:
     """Where the largest or least number is: a TopK of one finds the first, and the last in an axis turned around."""
     at = axis % len(b.dims(data))
     if not select_last_index:
-        places = emitted_top_k(b, data, 1, at, mode)[1]
-        return renamed(b, places) if keepdims else emit(b, "opset1.Squeeze", places, vector(b, [at]))
-    places = emitted_top_k(b, emitted_slice(b, data, -1, np.iinfo(np.int64).min, at, -1), 1, at, mode)[1]
+        indices = emitted_top_k(b, data, 1, at, mode)[1]
+        return renamed(b, indices) if keepdims else emit(b, "opset1.Squeeze", indices, vector(b, [at]))
+    indices = emitted_top_k(b, emitted_slice(b, data, -1, np.iinfo(np.int64).min, at, -1), 1, at, mode)[1]
     length = b.dims(data)[at]
     is_known = isinstance(length, int)
     last = index(b, length - 1) if is_known else emit(b, "opset1.Subtract", emitted_extent(b, data, at), 1)
-    places = emit(b, "opset1.Subtract", last, places)
-    return places if keepdims else emit(b, "opset1.Squeeze", places, vector(b, [at]))
+    indices = emit(b, "opset1.Subtract", last, indices)
+    return indices if keepdims else emit(b, "opset1.Squeeze", indices, vector(b, [at]))
 
 
 def _place(b: Builder, axis: Value) -> Value:
@@ -164,17 +166,17 @@ def lift_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
     """The largest number is taken out first, so that the powers do not overflow; an infinite one stays in."""
-    places = _axes(b, data, axes, noop_with_empty_axes)
-    if places is None:
+    reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
+    if reduced_axes is None:
         return (renamed(b, data),)
     if not dtype_of(data).is_floating:
         return None
-    top = emit(b, "opset1.ReduceMax", data, places, keep_dims=True)
+    top = emit(b, "opset1.ReduceMax", data, reduced_axes, keep_dims=True)
     limit = float(np.finfo(np.float16 if dtype_of(data) is DType.FLOAT16 else np.float32).max)
     safe = emit(b, "opset1.Clamp", top, min=-limit, max=limit)
     powers = emit(b, "opset1.Exp", emit(b, "opset1.Subtract", data, safe))
-    total = emit(b, "opset1.Log", reduced(b, "opset1.ReduceSum", powers, places, keepdims))
-    kept = safe if keepdims else emit(b, "opset1.ReduceMax", safe, places, keep_dims=False)
+    total = emit(b, "opset1.Log", reduced(b, "opset1.ReduceSum", powers, reduced_axes, keepdims))
+    kept = safe if keepdims else emit(b, "opset1.ReduceMax", safe, reduced_axes, keep_dims=False)
     return b.word("opset1.Add", total, kept)
 
 

@@ -36,8 +36,8 @@ def reduced(b: Builder, word: str, data: Value, axes: Value, keepdims: int) -> V
     is_last = len(dims) == 3 and along is not None and {axis % 3 for axis in along} == {2}
     if not is_last or dims[0] == 1 or not _meets_constants(b):
         return emit(b, word, data, axes, keep_dims=bool(keepdims))
-    apart = emit(b, "opset1.Unsqueeze", data, vector(b, [2]))
-    y = emit(b, word, apart, vector(b, [2, 3]), keep_dims=False)
+    unsqueezed = emit(b, "opset1.Unsqueeze", data, vector(b, [2]))
+    y = emit(b, word, unsqueezed, vector(b, [2, 3]), keep_dims=False)
     return emit(b, "opset1.Unsqueeze", y, vector(b, [2])) if keepdims else y
 
 

@@ -51,10 +51,10 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
     if source is None:
         least = 1 if special_zero else 0
         return Target(tuple(entry if decide_less(entry, least) is False else OPEN for entry in pattern), copied, None)
-    beyond = max(copied, default=-1)
-    if beyond >= len(source):
+    farthest = max(copied, default=-1)
+    if farthest >= len(source):
         stated = list(map(str, pattern))
-        message = f"entry {beyond} of the shape {stated} copies a dim of an operand of rank {len(source)}"
+        message = f"entry {farthest} of the shape {stated} copies a dim of an operand of rank {len(source)}"
         raise ShapeError(message, "a 0 stands for the dim at its place")
     dims = [source[place] if place in copied else entry for place, entry in enumerate(pattern)]
     if special_zero:
@@ -80,17 +80,17 @@ def _doubtful(source: tuple[Dim, ...], pattern: tuple[Dim, ...]) -> frozenset[in
 
 def _rest(source: tuple[Dim, ...], pattern: tuple[Dim, ...], copied: frozenset[int], doubtful: frozenset[int]) -> Dim:
     """What -1 is; at a place in doubt, neither dim nor entry counts where the entry is 0."""
-    places = [place for place in range(max(len(source), len(pattern))) if place not in copied]
+    positions = [place for place in range(max(len(source), len(pattern))) if place not in copied]
     dims, entries = list(source), [1 if entry == -1 else entry for entry in pattern]
     for place in doubtful:
         if entries[place] == dims[place]:
-            places.remove(place)
+            positions.remove(place)
         else:
             is_zero = maximum(1 - entries[place], 0)
             dims[place] = dims[place] + (1 - dims[place]) * is_zero
             entries[place] = entries[place] + is_zero
-    shared = product(dims[place] for place in places if place < len(dims))
-    fixed = product(entries[place] for place in places if place < len(entries))
+    shared = product(dims[place] for place in positions if place < len(dims))
+    fixed = product(entries[place] for place in positions if place < len(entries))
     if isinstance(fixed, int) and fixed == 0:
         message = f"-1 in the shape {list(map(str, pattern))} has no meaning beside a dim that is 0"
         raise ShapeError(message)
@@ -134,8 +134,10 @@ def _known(
     if not all(isinstance(entry, int) for entry in pattern):
         if special_zero and source is not None:
             # What asks for the dim at its place copies it, be that 0 or not.
-            places = [not isinstance(entry, int) and (entry,) == source[i : i + 1] for i, entry in enumerate(pattern)]
-            copies = tuple(0 if copies else entry for entry, copies in zip(pattern, places, strict=True))
+            is_copied = [
+                not isinstance(entry, int) and (entry,) == source[i : i + 1] for i, entry in enumerate(pattern)
+            ]
+            copies = tuple(0 if copies else entry for entry, copies in zip(pattern, is_copied, strict=True))
             if copies != pattern:
                 return _known(b, data, shape, copies, target(source, copies, special_zero=True), special_zero=True)
         copied = found.copied | (_doubtful(source or (), pattern) if special_zero else frozenset())
@@ -226,9 +228,9 @@ def _settled(b: Builder, data: Value, pattern: Value) -> Value:
     rank = emit("Shape", extents)
     copied = emit("Equal", pattern, 0)
     is_open = emit("Equal", pattern, -1)
-    places = emit("Range", 0, emit("Size", pattern), 1)
+    positions = emit("Range", 0, emit("Size", pattern), 1)
     reachable = emit("Concat", extents, _vector(b, [_NO_DIM]), axis=0)
-    source = emit("Gather", reachable, emit("Min", places, rank))
+    source = emit("Gather", reachable, emit("Min", positions, rank))
     # Whether an axis is copied: the pattern may be shorter or longer than the operand has axes.
     padded = emit("Concat", emit("Cast", copied, to=DType.INT64), emit("Mul", extents, 0), axis=0)
     is_copied = emit("Cast", emit("Slice", padded, _vector(b, [0]), rank), to=DType.BOOL)

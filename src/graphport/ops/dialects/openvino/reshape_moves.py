@@ -233,10 +233,10 @@ def shuffle_channels(b: Builder, x: Value, *, axis: int = 1, group: int = 1) -> 
         raise ShapeError(message)
     before, behind = dims[:axis], dims[axis + 1 :]
     each = length // group if isinstance(length, int) else -1
-    apart = _reshaped_around(b, x, before, [group, each], behind)
+    grouped = _reshaped_around(b, x, before, [group, each], behind)
     order = [*range(axis), axis + 1, axis, *range(axis + 2, len(dims) + 1)]
     whole = [length if isinstance(length, int) else -1]
-    return _reshaped_around(b, b(Transpose, apart, perm=tuple(order)), before, whole, behind)
+    return _reshaped_around(b, b(Transpose, grouped, perm=tuple(order)), before, whole, behind)
 
 
 def _reshaped_around(

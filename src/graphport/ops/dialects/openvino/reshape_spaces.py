@@ -54,16 +54,16 @@ def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
     # ONNX Runtime has a kernel for pictures of reals alone.
     if len(dims) == 4 and (dtype_of(x).is_floating or not is_known):
         return b(DepthToSpace, x, blocksize=block_size, mode="DCR" if mode == "blocks_first" else "CRD")
-    n, c, *places = lengths(b, x)
+    n, c, *spatial = lengths(b, x)
     k, r = block_size, len(dims) - 2
     depth = parted(b, c, k**r)
     if mode == "blocks_first":
-        parts, first, depth_at = [n, *[k] * r, depth, *places], 1, r + 1
+        parts, first, depth_at = [n, *[k] * r, depth, *spatial], 1, r + 1
     else:
-        parts, first, depth_at = [n, depth, *[k] * r, *places], 2, 1
+        parts, first, depth_at = [n, depth, *[k] * r, *spatial], 2, 1
     pairs = [axis for i in range(r) for axis in (r + 2 + i, first + i)]
     moved = transposed(b, shaped(b, x, parts), [0, depth_at, *pairs])
-    return shaped(b, moved, [n, depth, *(times(b, p, k) for p in places)])
+    return shaped(b, moved, [n, depth, *(times(b, p, k) for p in spatial)])
 
 
 @lower("openvino", "opset1.SpaceToDepth")
@@ -73,12 +73,12 @@ def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
     is_known = all(isinstance(dim, int) for dim in dims)
     if len(dims) == 4 and mode == "blocks_first" and (dtype_of(x).is_floating or not is_known):
         return b(SpaceToDepth, x, blocksize=block_size)
-    n, c, *places = lengths(b, x)
+    n, c, *spatial = lengths(b, x)
     k, r = block_size, len(dims) - 2
-    apart = shaped(b, x, [n, c, *(part for p in places for part in (parted(b, p, k), k))])
+    split = shaped(b, x, [n, c, *(part for p in spatial for part in (parted(b, p, k), k))])
     blocks, rest = [3 + 2 * i for i in range(r)], [2 + 2 * i for i in range(r)]
     order = [0, *blocks, 1, *rest] if mode == "blocks_first" else [0, 1, *blocks, *rest]
-    return shaped(b, transposed(b, apart, order), [n, times(b, c, k**r), *(parted(b, p, k) for p in places)])
+    return shaped(b, transposed(b, split, order), [n, times(b, c, k**r), *(parted(b, p, k) for p in spatial)])
 
 
 @lower("openvino", "opset2.SpaceToBatch")
@@ -90,24 +90,24 @@ def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_e
         x = b(Pad, x, b(Concat, as_int64(b, pads_begin), as_int64(b, pads_end), axis=0))
     elif any((*begins, *ends)):
         x = b(Pad, x, vector(b, (*begins, *ends)))
-    n, *places = lengths(b, x)
-    rank = len(places)
-    left = [parted(b, p, s) for p, s in zip(places, k[1:], strict=True)]
-    apart = shaped(b, x, [n, *(part for pair in zip(left, k[1:], strict=True) for part in pair)])
+    n, *spatial = lengths(b, x)
+    rank = len(spatial)
+    left = [parted(b, p, s) for p, s in zip(spatial, k[1:], strict=True)]
+    split = shaped(b, x, [n, *(part for pair in zip(left, k[1:], strict=True) for part in pair)])
     order = [*(2 + 2 * i for i in range(rank)), 0, *(1 + 2 * i for i in range(rank))]
-    return shaped(b, transposed(b, apart, order), [times(b, n, prod(k)), *left])
+    return shaped(b, transposed(b, split, order), [times(b, n, prod(k)), *left])
 
 
 @lower("openvino", "opset2.BatchToSpace")
 def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops_end: Value) -> Value:
     """The batch spread over blocks of places, then cropped."""
     k = needed(block, "the block")
-    n, *places = lengths(b, x)
-    rank, left = len(places), parted(b, n, prod(k))
-    apart = shaped(b, x, [*k[1:], left, *places])
+    n, *spatial = lengths(b, x)
+    rank, left = len(spatial), parted(b, n, prod(k))
+    split = shaped(b, x, [*k[1:], left, *spatial])
     order = [rank, *(axis for i in range(rank) for axis in (rank + 1 + i, i))]
-    sides = [times(b, p, s) for p, s in zip(places, k[1:], strict=True)]
-    whole = shaped(b, transposed(b, apart, order), [left, *sides])
+    sides = [times(b, p, s) for p, s in zip(spatial, k[1:], strict=True)]
+    whole = shaped(b, transposed(b, split, order), [left, *sides])
     begins, ends = integers(crops_begin), integers(crops_end)
     if begins is not None and ends is not None and not any((*begins, *ends)):
         return whole
@@ -124,8 +124,8 @@ def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
     n, c, h, w = lengths(b, x)
     k = stride[0]
     # Counted as [C/k², H, k, W, k], a place of the source is [k, k, C/k², H, W] of the result.
-    apart = shaped(b, x, [n, parted(b, c, k**2), h, k, w, k])
-    moved = transposed(b, apart, [0, 3, 5, 1, 2, 4])
+    split = shaped(b, x, [n, parted(b, c, k**2), h, k, w, k])
+    moved = transposed(b, split, [0, 3, 5, 1, 2, 4])
     return shaped(b, moved, [n, times(b, c, k**2), parted(b, h, k), parted(b, w, k)])
 
 

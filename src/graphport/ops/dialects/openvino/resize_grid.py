@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.dialects.emitting import Lifted
 
-_SAMPLED = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
 
-ROWS.having(sampled=lambda _b, mode: _SAMPLED[mode]).lower("""
+ROWS.having(sampled=lambda _b, mode: _MODES[mode]).lower("""
 opset9.GridSample(x, grid, *, align_corners=False, mode="bilinear", padding_mode="zeros")
     -> GridSample(x, real(grid), align_corners=align_corners, mode=sampled(mode), padding_mode=padding_mode)
 """)
-_GRID_SAMPLED = {ours: theirs for theirs, ours in _SAMPLED.items()}
-ROWS.having(sampled=lambda _b, mode: _GRID_SAMPLED[mode]).lift("""
+_GRID_MODES = {ours: theirs for theirs, ours in _MODES.items()}
+ROWS.having(sampled=lambda _b, mode: _GRID_MODES[mode]).lift("""
 GridSample
     -> rank(x) == 4: opset9.GridSample(x, grid, align_corners=align_corners != 0, mode=sampled(mode),
                                        padding_mode=padding_mode)

@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
 def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | Value | None]]:
     """Axes, counted from the front over `rank` of them, each with the length it is brought to, or `None`."""
-    places = [axis % rank for axis in needed(axes, "the axes of a transform")]
+    known_axes = [axis % rank for axis in needed(axes, "the axes of a transform")]
     if lengths is None:
-        return [(axis, None) for axis in places]
+        return [(axis, None) for axis in known_axes]
     known = integers(lengths)
     if known is None:
-        return [(axis, _length(b, x, axis, lengths, number)) for number, axis in enumerate(places)]
-    return [(axis, None if n == -1 else n) for axis, n in zip(places, known, strict=True)]
+        return [(axis, _length(b, x, axis, lengths, number)) for number, axis in enumerate(known_axes)]
+    return [(axis, None if n == -1 else n) for axis, n in zip(known_axes, known, strict=True)]
 
 
 def _length(b: Builder, x: Value, axis: int, lengths: Value, number: int) -> Value:
@@ -215,8 +215,8 @@ def lift_stft(b: Builder, op: STFTView) -> Lifted:
     dtype = dtype_of(op.signal)
     count = (whole - length) // step + 1
     reserve(count, length)
-    places = np.arange(count)[:, None] * step + np.arange(length)
-    frames = emitted_gather(b, op.signal, b.constant(places), 1)
+    indices = np.arange(count)[:, None] * step + np.arange(length)
+    frames = emitted_gather(b, op.signal, b.constant(indices), 1)
     if op.window is not None:
         weights = emit(b, "opset1.Unsqueeze", emitted_cast(b, op.window, dtype), vector(b, [1]))
         frames = emit(b, "opset1.Multiply", frames, weights)
