@@ -133,8 +133,8 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
     if divisor < 1 or not 0 < size < _MOST_DIVIDED:
         message = f"integers up to {_MOST_DIVIDED} are divided by positive ones that are known"
         raise UnsupportedError(message)
-    halved = by_number(b, "add", x, 0.5)
-    return unary(b, "floor", by_number(b, "div", halved, float(divisor)))
+    plus_half = by_number(b, "add", x, 0.5)
+    return unary(b, "floor", by_number(b, "div", plus_half, float(divisor)))
 
 
 @Mod.lift("ncnn")

@@ -145,8 +145,8 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
         kernel = along(at, count, 1, 0)
         inputs = at.count(0) // max(maps * prod(kernel), 1)
         blocks = at.weight(0, [group, maps // group, inputs, *kernel])
-        turned = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
-        weight = b(Reshape, turned, vector(b, [group * inputs, maps // group, *kernel]))
+        swapped = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
+        weight = b(Reshape, swapped, vector(b, [group * inputs, maps // group, *kernel]))
         bias = at.weight(1, [maps]) if at.integer(5) else None
     extra = (at.integer(18), at.integer(19, at.integer(18)), at.integer(20, at.integer(18)))[:count][::-1]
     strides, dilations = along(at, count, 3), along(at, count, 2)

@@ -76,11 +76,11 @@ def crop(at: Layer) -> Value:
         offset, size, rest = (at.integer(key) for key in keys[name])
         extent = length(b.dims(x), axis)
         stop = extent - rest if size == NONE else min(offset + size, extent - rest)
-        x = _between(b, x, axis, offset, stop)
+        x = _cropped(b, x, axis, offset, stop)
     return x
 
 
-def _between(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+def _cropped(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     if not start and stop == length(b.dims(x), axis):
         return x
     return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
@@ -97,7 +97,7 @@ def _like(at: Layer) -> Value:
             continue
         offset = at.integer(keys[name])
         stop = offset + (length(other, lengths[name]) if name in lengths else 1)
-        x = _between(b, x, axis, offset, stop)
+        x = _cropped(b, x, axis, offset, stop)
     return x
 
 
@@ -109,11 +109,11 @@ def _slice(at: Layer, starts: Sequence[Length], ends: Sequence[Length], axes: li
     last = [_LAST if n in (NONE, 0) else n for n in ends] or [_LAST] * count
     # An axis that the blob does not have is passed over: pnnx counts the batch where lengths are open.
     kept = [index for index, axis in enumerate(axes) if axis < at.rank]
-    places = [at.axis(axes[index]) for index in kept]
-    if not places:
+    axis_numbers = [at.axis(axes[index]) for index in kept]
+    if not axis_numbers:
         return at.x
     first, last = ([each[index] for index in kept] for each in (first, last))
-    return at.b(Slice, at.x, joined(at, first), joined(at, last), vector(at.b, places))
+    return at.b(Slice, at.x, joined(at, first), joined(at, last), vector(at.b, axis_numbers))
 
 
 @layer("Flip")
@@ -139,10 +139,10 @@ def diag(at: Layer) -> Value:
     b, x, place = at.b, at.x, at.integer(0)
     if at.rank == 1:
         size = length(b.dims(x), 1) + abs(place)
-        filled = padded(b, x, [(max(place, 0), max(-place, 0))])
+        extended = padded(b, x, [(max(place, 0), max(-place, 0))])
         reserve(size, size)
         mask = b.constant(np.eye(size, k=place)[None], dtype_of(x))
-        return b(Mul, b(Unsqueeze, filled, vector(b, [1])), mask)
+        return b(Mul, b(Unsqueeze, extended, vector(b, [1])), mask)
     rows, columns = (length(b.dims(x), axis) for axis in (1, 2))
     first = np.arange(max(-place, 0), rows)
     chosen = (first * columns + first + place)[first + place < columns]
@@ -295,13 +295,13 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
     if not isinstance(extent, int):
         message = f"{data.name} is {data.fact}: places are counted in an axis whose length is known"
         raise UnsupportedError(message)
-    places = [n % extent for n in found]
-    runs = _runs(places)
+    rows = [n % extent for n in found]
+    runs = _runs(rows)
     if not runs:
         message = "no place is chosen"
         raise UnsupportedError(message)
     if len(runs) > _MOST_PIECES and place != batch:
-        return indexing_gather.chosen(b, data, places, place)
+        return indexing_gather.chosen(b, data, rows, place)
     is_scalar = not wanted
     if place == batch:
         return _without_batch(b, data, is_scalar=is_scalar, count=len(found))

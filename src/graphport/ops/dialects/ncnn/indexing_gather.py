@@ -43,8 +43,8 @@ def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     """Slices of `data` at places that are computed: pixels of a picture of one row."""
     wanted = sizes(b.dims(indices), "the places")
     _real_table(data)
-    places = b(Cast, indices, to=DType.FLOAT32)
-    return _sliced(b, data, places, wanted, axis)
+    float_indices = b(Cast, indices, to=DType.FLOAT32)
+    return _sliced(b, data, float_indices, wanted, axis)
 
 
 def chosen(b: Builder, data: Value, indices: Sequence[int], axis: int) -> Value:
@@ -94,10 +94,10 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
         raise UnsupportedError(message)
     _real_table(data)
     dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
-    places = _counted(b, indices, dims)
+    flat_indices = _counted(b, indices, dims)
     rest = dims[wanted[-1] :]
     table = b(Reshape, data, vector(b, [1, prod(dims) // prod(rest), prod(rest)]))
-    found = _sliced(b, table, places, (prod(wanted[:-1]),), 1)
+    found = _sliced(b, table, flat_indices, (prod(wanted[:-1]),), 1)
     return b(Reshape, found, vector(b, [*wanted[:-1], *rest]))
 
 
@@ -206,7 +206,7 @@ def _written(
     if reduction not in ("none", "add"):
         message = f"elements that are combined by {reduction!r}"
         raise UnsupportedError(message)
-    places = _array(indices)
+    known_indices = _array(indices)
     refuse_constants(data, updates)
     if reduction == "add":
         shape = sizes(b.dims(data), "what is written to")
@@ -214,13 +214,15 @@ def _written(
         affordable(prod(shape) * count)
         units = np.eye(count, dtype=np.float32).reshape(*sizes(b.dims(updates)), count)
         rows = [
-            _meant(page, np.zeros(shape, np.float32), places, units[..., each], reduction="add", **stated).reshape(-1)
+            _meant(
+                page, np.zeros(shape, np.float32), known_indices, units[..., each], reduction="add", **stated
+            ).reshape(-1)
             for each in range(count)
         ]
         flat = b(Reshape, updates, vector(b, [1, count]))
         return b(Add, data, b(Reshape, accumulated(b, b.constant(np.array(rows)), flat), vector(b, shape)))
     old, new = _numbered(data, updates, b=b)
-    return _picked(b, [data, updates], _meant(page, old, places, new, **stated))
+    return _picked(b, [data, updates], _meant(page, old, known_indices, new, **stated))
 
 
 def _picked(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
@@ -285,20 +287,20 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     y = b(Add, b(Mul, rows, b.constant(on - off)), b.constant(off))
     order = list(range(rank - 1))
     order.insert(axis % rank, rank - 1)
-    turned = transposed(b, y, order)
+    permuted = transposed(b, y, order)
     dtype = values.dtype
-    return turned if dtype is None or dtype is DType.FLOAT32 else b(Cast, turned, to=dtype)
+    return permuted if dtype is None or dtype is DType.FLOAT32 else b(Cast, permuted, to=dtype)
 
 
 @Trilu.lift("ncnn")
 def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value:
     refuse_constants(input)
     rows, columns = sizes(b.dims(input)[-2:], "the matrices")
-    told = (0,) if k is None else integers(k)
-    if not told:
+    offset = (0,) if k is None else integers(k)
+    if not offset:
         message = "the diagonal is computed"
         raise UnsupportedError(message)
     affordable(rows * columns)
     ahead = np.arange(columns) - np.arange(rows)[:, None]
-    mask = ahead >= told[0] if upper else ahead <= told[0]
+    mask = ahead >= offset[0] if upper else ahead <= offset[0]
     return b(Where, b.constant(mask), input, b.like(input, 0.0))

@@ -66,8 +66,8 @@ def matmul(at: Layer) -> Value:
     b, (left, right) = at.b, at.inputs[:2]
     ranks = [len(b.dims(x)) - 1 for x in (left, right)]
     row = b(Unsqueeze, left, vector(b, [1])) if ranks[0] == 1 else left
-    turned = _transposed(at, right) if at.integer(0) and ranks[1] > 1 else right
-    column = b(Unsqueeze, right, vector(b, [2])) if ranks[1] == 1 else turned
+    right_transposed = _transposed(at, right) if at.integer(0) and ranks[1] > 1 else right
+    column = b(Unsqueeze, right, vector(b, [2])) if ranks[1] == 1 else right_transposed
     y = b(MatMul, row, column)
     if 1 not in ranks:
         return y

@@ -276,8 +276,8 @@ def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 
 def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value | None:
     """Of each channel, or of all."""
     rank = len(lengths_of(b, x)) + 1
-    places = {axis % rank for axis in axes}
+    reduced_axes = {axis % rank for axis in axes}
     inner = set(range(2, rank))
-    if rank != 4 or not inner <= places:
+    if rank != 4 or not inner <= reduced_axes:
         return None
-    return emitted(b, "MVN", x, p0=1, p1=int(1 in places), p2=1e-9)
+    return emitted(b, "MVN", x, p0=1, p1=int(1 in reduced_axes), p2=1e-9)

@@ -46,14 +46,14 @@ def lift_pad(b: Builder, op: PadView) -> Value:
     data, mode = op.data, op.mode
     dims = b.dims(data)
     numbers = constant_numbers(op.pads)
-    places = tuple(range(len(dims))) if op.axes is None else constant_numbers(op.axes)
+    padded_axes = tuple(range(len(dims))) if op.axes is None else constant_numbers(op.axes)
     filler = (0,) if op.constant_value is None else constant_numbers(op.constant_value)
-    if numbers is None or places is None or filler is None:
+    if numbers is None or padded_axes is None or filler is None:
         message = "what is added, and how much, is computed"
         raise UnsupportedError(message)
     pairs = [(0, 0)] * len(dims)
-    for index, place in enumerate(places):
-        pairs[int(place) % len(dims)] = (int(numbers[index]), int(numbers[index + len(places)]))
+    for index, place in enumerate(padded_axes):
+        pairs[int(place) % len(dims)] = (int(numbers[index]), int(numbers[index + len(padded_axes)]))
     x = _cut(b, data, pairs)
     pairs = [(max(p, 0), max(q, 0)) for p, q in pairs]
     rest = [axis for axis, pair in enumerate(pairs) if pair != (0, 0)]
@@ -102,8 +102,8 @@ def _pieces(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, f
         shapes = [(*dims[:axis], count, *dims[axis + 1 :]) for count in pair]
         slabs = [b.constant(np.full(bounded(shape), filler, np.float32)) if shape[axis] else None for shape in shapes]
     else:
-        places = source_indices(dims[axis], pair, mode).tolist()
-        ends = (places[: pair[0]], places[pair[0] + dims[axis] :])
+        indices = source_indices(dims[axis], pair, mode).tolist()
+        ends = (indices[: pair[0]], indices[pair[0] + dims[axis] :])
         slabs = [b(Gather, x, vector(b, end), axis=axis) if end else None for end in ends]
     parts = (slabs[0], x, slabs[1])
     return b(Concat, *(part for part in parts if part is not None), axis=axis)

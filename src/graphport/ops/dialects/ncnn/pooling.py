@@ -193,9 +193,9 @@ def _share(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> np.nd
     for n, length_, kernel, stride, gap, (p, q) in zip(
         dims, sizes(slid.lengths), sizes(slid.kernel), slid.strides, slid.dilations, known_padding(x, slid), strict=True
     ):
-        places = np.arange(length_)[:, None] * stride + np.arange(kernel)[None] * gap
+        positions = np.arange(length_)[:, None] * stride + np.arange(kernel)[None] * gap
         low, high = (0, n + p + q) if counts_padding else (p, n + p)
-        found = found[..., None] * ((places >= low) & (places < high)).sum(1)
+        found = found[..., None] * ((positions >= low) & (positions < high)).sum(1)
     return found
 
 
@@ -209,7 +209,7 @@ def _spread(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padd
     if prod(kernel) > _MOST_ENTRIES:
         message = f"windows with gaps of {prod(kernel)} entries"
         raise UnsupportedError(message)
-    filled = _padded(b, x, slid, float(np.finfo(np.float32).min) if is_maximum else 0.0)
+    extended = _padded(b, x, slid, float(np.finfo(np.float32).min) if is_maximum else 0.0)
     axes = vector(b, list(range(2, 2 + len(kernel))))
     parts: list[Value] = []
     for entry in np.ndindex(kernel):
@@ -217,7 +217,7 @@ def _spread(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padd
         stops = [
             start + (n - 1) * step + 1 for start, n, step in zip(starts, sizes(slid.lengths), slid.strides, strict=True)
         ]
-        parts.append(b(Slice, filled, vector(b, starts), vector(b, stops), axes, vector(b, slid.strides)))
+        parts.append(b(Slice, extended, vector(b, starts), vector(b, stops), axes, vector(b, slid.strides)))
     if is_maximum:
         return b(Max, *parts)
     share = _share(b, x, slid, counts_padding=counts_padding)

@@ -65,8 +65,8 @@ def _answered(at: Layer, y: Value, *last: Value) -> list[Value]:
     """The results of all steps, [time, directions * hidden], and the states at the end."""
     b = at.b
     # [time, direction, batch, hidden]
-    turned = b(Reshape, b(Transpose, y, perm=(2, 0, 1, 3)), vector(b, [0, 0, -1]))
-    return [turned, *(b(Transpose, state, perm=(1, 0, 2)) for state in last)][: b.count]
+    permuted = b(Reshape, b(Transpose, y, perm=(2, 0, 1, 3)), vector(b, [0, 0, -1]))
+    return [permuted, *(b(Transpose, state, perm=(1, 0, 2)) for state in last)][: b.count]
 
 
 def _ways(at: Layer) -> int:
@@ -132,8 +132,8 @@ def _blocks(value: Value, order: Sequence[int]) -> Storage:
     count = len(order)
 
     def moved(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        apart = array.reshape(shape[0], count, shape[1] // count, *shape[2:])
-        return apart[:, list(order)].reshape(shape)
+        blocks = array.reshape(shape[0], count, shape[1] // count, *shape[2:])
+        return blocks[:, list(order)].reshape(shape)
 
     return rearranged(value, moved, shape)
 
@@ -186,13 +186,13 @@ def _lifted(
     y, *last = b.word(word, x, *more, facts=facts, **attributes)
     shape = (1, time, ways, hidden) if layout else (time, ways, 1, hidden)
     steps = time if isinstance(time, int) else -1
-    apart = emitted(b, "Reshape", y, fact=TensorFact(DType.FLOAT32, shape), **shaped([steps, ways, hidden]))
+    split = emitted(b, "Reshape", y, fact=TensorFact(DType.FLOAT32, shape), **shaped([steps, ways, hidden]))
     ends = TensorFact(DType.FLOAT32, (1, ways, hidden) if layout else (ways, 1, hidden))
     finals: list[Value] = []
     for state in last:
         state.fact = ends
         finals.append(settled(b, state, 0 if layout else 1))
-    return settled(b, apart, 0 if layout else 2), *finals
+    return settled(b, split, 0 if layout else 2), *finals
 
 
 @LSTMView.lift("ncnn")

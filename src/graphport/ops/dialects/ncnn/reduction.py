@@ -115,14 +115,14 @@ def _reduced(
     rank = len(dims)
     chosen = {axis % rank for axis in numbers} or set(range(rank))
     own = [axis for axis in range(rank) if axis != batch]
-    places = tuple(place for place, axis in enumerate(own) if axis in chosen)
+    blob_axes = tuple(place for place, axis in enumerate(own) if axis in chosen)
     # A blob has an axis at least.
-    keeps = keepdims or len(places) == len(own)
-    if not places:
+    keeps = keepdims or len(blob_axes) == len(own)
+    if not blob_axes:
         # The batch is of one item: what is reduced along it is that item, or a function of it.
         y = _of_one(b, data, p0)
     else:
-        y = emitted(b, "Reduction", data, p0=p0, p1=0, p3=places, p4=int(keeps), p5=1)
+        y = emitted(b, "Reduction", data, p0=p0, p1=0, p3=blob_axes, p4=int(keeps), p5=1)
     left = [axis for axis in range(rank) if keepdims or axis not in chosen]
     dtype = data.dtype
     y.fact = b.outcome
@@ -130,9 +130,9 @@ def _reduced(
         _of_integers(y, data, p0, [dims[axis] for axis in chosen])
     place = left.index(batch) if batch in left else None
     lengths = [dim for axis, dim in enumerate(b.outcome.dims) if axis != place] or [1]
-    made = [1 if place_ in places else dims[axis] for place_, axis in enumerate(own)]
-    if places and not keeps:
-        made = [dims[axis] for place_, axis in enumerate(own) if place_ not in places]
+    made = [1 if place_ in blob_axes else dims[axis] for place_, axis in enumerate(own)]
+    if blob_axes and not keeps:
+        made = [dims[axis] for place_, axis in enumerate(own) if place_ not in blob_axes]
     y = placed(y, place)
     if made == lengths:
         return y
@@ -219,8 +219,8 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     if len(names) < len(lengths):
         message = f"{len(lengths)} letters, of which ncnn has {len(_LETTERS)}"
         raise UnsupportedError(message)
-    said_ = "".join(names.get(c, c) for c in f"{','.join(bare[:-1])}->{bare[-1]}")
-    return emitted(b, "Einsum", *inputs, p0=tuple(map(ord, said_)))
+    bare_equation = "".join(names.get(c, c) for c in f"{','.join(bare[:-1])}->{bare[-1]}")
+    return emitted(b, "Einsum", *inputs, p0=tuple(map(ord, bare_equation)))
 
 
 # Places of extremes, for which there are no layers: comparisons, weights and sums tell them.

@@ -142,9 +142,9 @@ def slice_(at: Layer) -> Sequence[Value]:
     axis = at.axis(at.integer(1))
     extent = length(at.b.dims(at.x), axis)
     count = at.b.count
-    places = at.array(2)
-    if places:
-        bounds = [0, *(int(p) + extent if p < 0 else int(p) for p in places), extent]
+    indices = at.array(2)
+    if indices:
+        bounds = [0, *(int(p) + extent if p < 0 else int(p) for p in indices), extent]
         parts = [q - p for p, q in pairwise(bounds)]
     else:
         parts = _shared([int(n) for n in at.array(0)], extent)
@@ -257,8 +257,8 @@ def _followed(b: Builder, x: Value, target: Sequence[Dim]) -> int | None:
     def before(shape: Sequence[Dim], axis: int) -> Dim:
         return product(shape[:axis])
 
-    places = [axis for axis, dim in enumerate(target) if dim == 1 and before(target, axis) == before(dims, batch)]
-    return batch if batch in places else places[0] if places else None
+    candidates = [axis for axis, dim in enumerate(target) if dim == 1 and before(target, axis) == before(dims, batch)]
+    return batch if batch in candidates else candidates[0] if candidates else None
 
 
 @Flatten.lift("ncnn")
@@ -281,9 +281,9 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | 
 
 @Unsqueeze.lift("ncnn")
 def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
-    places = needed(axes, "where axes come")
-    rank = len(b.dims(data)) + len(places)
-    new = {axis % rank for axis in places}
+    known_axes = needed(axes, "where axes come")
+    rank = len(b.dims(data)) + len(known_axes)
+    new = {axis % rank for axis in known_axes}
     old = [axis for axis in range(rank) if axis not in new]
     rest = iter(b.dims(data))
     batch = batch_of(data)

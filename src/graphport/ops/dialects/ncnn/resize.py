@@ -209,19 +209,19 @@ def _target(
     lengths: list[int], scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
 ) -> list[int] | None:
     """The lengths of the result, if factors are those of the lengths."""
-    places = tuple(range(4)) if axes is None else tuple(axis % 4 for axis in axes)
+    resized_axes = tuple(range(4)) if axes is None else tuple(axis % 4 for axis in axes)
     found = [1, *lengths]
     if sizes is not None:
         numbers = constant_numbers(sizes)
-        if numbers is None or len(numbers) != len(places):
+        if numbers is None or len(numbers) != len(resized_axes):
             return None
-        for place, number in zip(places, numbers, strict=True):
+        for place, number in zip(resized_axes, numbers, strict=True):
             found[place] = int(number)
         return found[1:] if found[0] == 1 else None
     storage = None if scales is None else folded(scales)
-    if storage is None or storage.count != len(places):
+    if storage is None or storage.count != len(resized_axes):
         return None
-    for place, factor in zip(places, storage.numpy().tolist(), strict=True):
+    for place, factor in zip(resized_axes, storage.numpy().tolist(), strict=True):
         extent = found[place]
         found[place] = floor(extent * factor + 1e-6)
         if abs(found[place] - extent * factor) > 1e-4:

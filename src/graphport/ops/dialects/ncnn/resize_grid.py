@@ -41,10 +41,10 @@ def grid_sample(at: Layer) -> Value:
     sizes = _sizes(b, at.x)
     is_settled = sizes is not None and border != "reflection" and _are_middles(grid, sizes, aligns=aligns)
     if mode == "nearest" and sizes is not None and not is_settled:
-        places = _placed(b, grid, sizes, aligns=aligns)
+        positions = _placed(b, grid, sizes, aligns=aligns)
         if border == "reflection":
-            places, border = _mirrored(b, places, sizes, aligns=aligns), "border"
-        whole = b(Floor, b(Add, places, b.like(places, 0.5)))
+            positions, border = _mirrored(b, positions, sizes, aligns=aligns), "border"
+        whole = b(Floor, b(Add, positions, b.like(positions, 0.5)))
         grid = _middles(b, whole, sizes, aligns=aligns)
     return b(GridSample, at.x, grid, mode=mode, padding_mode=border, align_corners=int(aligns) or None)
 
@@ -93,8 +93,8 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
     """Of a picture."""
     grid = op.grid
     kinds, borders = ({name: number for number, name in each.items()} for each in (_MODES, _BORDERS))
-    lengths, places = lengths_of(b, op.x), lengths_of(b, grid)
-    if len(lengths) != 3 or len(places) != 3 or op.mode not in kinds or op.padding_mode not in borders:
+    lengths, grid_lengths = lengths_of(b, op.x), lengths_of(b, grid)
+    if len(lengths) != 3 or len(grid_lengths) != 3 or op.mode not in kinds or op.padding_mode not in borders:
         return None
     sizes, aligns = _sizes(b, op.x), bool(op.align_corners)
     if op.mode == "nearest" and sizes is not None and not _are_middles(grid, sizes, aligns=aligns):
