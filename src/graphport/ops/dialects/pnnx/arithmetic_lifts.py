@@ -23,8 +23,8 @@ _REFERENCE = re.compile(r"@(\d+)")
 
 def emitted(b: Builder, function: str, *operands: Value, dtype: DType | None = None) -> Value:
     """A function of the expression language on tensors of one element type."""
-    places = ",".join(f"@{index}" for index in range(len(operands)))
-    return expressed(b, f"{function}({places})", *operands, dtype=dtype)
+    references = ",".join(f"@{index}" for index in range(len(operands)))
+    return expressed(b, f"{function}({references})", *operands, dtype=dtype)
 
 
 def expressed(b: Builder, text: str, *operands: Value, dtype: DType | None = None) -> Value:
@@ -36,8 +36,8 @@ def expressed(b: Builder, text: str, *operands: Value, dtype: DType | None = Non
         literals[0] = None
     rest = [x for x, literal in zip(operands, literals, strict=True) if literal is None]
     names = [literal or f"@{rest.index(x)}" for x, literal in zip(operands, literals, strict=True)]
-    said_ = _REFERENCE.sub(lambda found: names[int(found[1])], text)
-    return b.word("Expression", *rest, facts=[fact], expr=said_)[0]
+    numbered = _REFERENCE.sub(lambda found: names[int(found[1])], text)
+    return b.word("Expression", *rest, facts=[fact], expr=numbered)[0]
 
 
 def _chained(b: Builder, name: str, *operands: Value) -> Value | None:

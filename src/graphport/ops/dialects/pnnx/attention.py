@@ -187,13 +187,13 @@ def _masks_by_shape(
     """
     if mask is None or padding is not None or len(b.dims(mask)) != 2:
         return mask, padding
-    rows, places, items = b.dims(mask)[0], b.dims(query)[1], b.dims(key)[0]
-    if rows == places or (mask.is_constant and rows != items):
+    rows, query_length, items = b.dims(mask)[0], b.dims(query)[1], b.dims(key)[0]
+    if rows == query_length or (mask.is_constant and rows != items):
         return mask, None
     if rows == items:
         return None, mask
-    if _may_be(rows, places) and _may_be(rows, items):
-        message = f"a mask of {rows} rows, which may be the {places} places or the {items} items"
+    if _may_be(rows, query_length) and _may_be(rows, items):
+        message = f"a mask of {rows} rows, which may be the {query_length} places or the {items} items"
         raise UnsupportedError(message)
     return (None, mask) if _may_be(rows, items) else (mask, None)
 
@@ -205,17 +205,17 @@ def _may_be(one: Dim, other: Dim) -> bool:
 
 def _masks(b: Builder, query: Value, mask: Value | None, padding: Value | None, heads: int) -> Value | None:
     """What is added to the scores."""
-    places = _mask(b, mask, heads)
+    attn_mask = _mask(b, mask, heads)
     if padding is None:
-        return places
+        return attn_mask
     wide = b(Unsqueeze, padding, vector(b, [1, 2]) if len(b.dims(padding)) > 1 else vector(b, [0, 1, 2]))
     if dtype_of(wide) is DType.BOOL:
         wide = b(Where, wide, b.like(query, -np.inf), b.like(query, 0))
-    if places is None:
+    if attn_mask is None:
         return wide
-    if dtype_of(places) is DType.BOOL:
-        places = b(Where, places, b.like(query, 0), b.like(query, -np.inf))
-    return b(Add, places, wide)
+    if dtype_of(attn_mask) is DType.BOOL:
+        attn_mask = b(Where, attn_mask, b.like(query, 0), b.like(query, -np.inf))
+    return b(Add, attn_mask, wide)
 
 
 def _projected(b: Builder, operands: list[Value], weights: dict[str, Value]) -> list[Value]:

@@ -46,11 +46,11 @@ def integer_convolution(
     summed = channels
     for size in kernel:
         summed = bounded(summed * size)
-    places = b(Shape, x, start=count + 2)
+    spatial = b(Shape, x, start=count + 2)
     x = b(Reshape, x, vector(b, [0, groups, summed, -1]))
     y = b(MatMul, b(Reshape, weight, vector(b, [groups, outputs // groups, summed])), x)
     batch = b(Shape, y, start=0, end=1)
-    y = b(Reshape, y, b(Concat, batch, vector(b, [outputs]), places, axis=0))
+    y = b(Reshape, y, b(Concat, batch, vector(b, [outputs]), spatial, axis=0))
     if bias is not None:
         y = b(Add, y, b(Reshape, cast(b, bias, dtype_of(y)), vector(b, [outputs, *[1] * count])))
     return cast(b, y, own)

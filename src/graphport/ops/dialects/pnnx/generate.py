@@ -135,9 +135,9 @@ def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) ->
 def _spread(b: Builder, start: float, end: float, count: Value, dtype: DType) -> Value:
     """`count` numbers from `start` to `end`, a single one being `start`."""
     one = b.constant(1, DType.INT64)
-    places = b(Cast, b(Range, b.constant(0, DType.INT64), count, one), to=_REAL)
+    indices = b(Cast, b(Range, b.constant(0, DType.INT64), count, one), to=_REAL)
     gaps = b(Cast, b(Max, b(Sub, count, one), one), to=_REAL)
-    part = b(Div, b(Mul, places, b.constant(end - start, _REAL)), gaps)
+    part = b(Div, b(Mul, indices, b.constant(end - start, _REAL)), gaps)
     y = b(Add, part, b.constant(start, _REAL))
     return y if dtype is _REAL else b(Cast, y, to=dtype)
 

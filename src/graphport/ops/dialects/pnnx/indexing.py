@@ -29,18 +29,18 @@ from graphport.ops.views.indexing import SliceView
 def lift_slice(b: Builder, op: SliceView) -> Value | None:
     """One axis after another; PyTorch's steps go forward, so an axis that is gone through backward is turned before."""
     first, last, by = static(op.starts), static(op.ends), static(op.steps)
-    places = static(op.axes)
-    if (op.steps is not None and by is None) or (op.axes is not None and places is None):
+    known_axes = static(op.axes)
+    if (op.steps is not None and by is None) or (op.axes is not None and known_axes is None):
         return None
     if first is None or last is None:
-        return _computed(b, op.data, op.starts, op.ends, places, by)
-    places = tuple(range(len(first))) if places is None else places
+        return _computed(b, op.data, op.starts, op.ends, known_axes, by)
+    known_axes = tuple(range(len(first))) if known_axes is None else known_axes
     by = (1,) * len(first) if by is None else by
     dims = b.dims(op.data)
-    turned = {axis: length(dims, axis) for axis, step in zip(places, by, strict=True) if step < 0}
-    y = called(b, "torch.flip", input=op.data, dims=tuple(turned)) if turned else op.data
-    for axis, start, end, step in zip(places, first, last, by, strict=True):
-        p, q = (start, end) if step > 0 else (_flipped(place, turned[axis]) for place in (start, end))
+    reversed_axes = {axis: length(dims, axis) for axis, step in zip(known_axes, by, strict=True) if step < 0}
+    y = called(b, "torch.flip", input=op.data, dims=tuple(reversed_axes)) if reversed_axes else op.data
+    for axis, start, end, step in zip(known_axes, first, last, by, strict=True):
+        p, q = (start, end) if step > 0 else (_flipped(place, reversed_axes[axis]) for place in (start, end))
         q = min(q, END) if q >= 0 else q
         fact = TensorFact(dtype_of(op.data), None)
         y = called(b, "Tensor.slice", fact, input=y, dim=axis, start=p, end=q, step=abs(step))
@@ -58,11 +58,11 @@ def _computed(
             return None
         columns.append([_place(b, data, bound, known, index) for index in range(dims[0])])
     count = len(columns[0])
-    places, by = axes or tuple(range(count)), steps or (1,) * count
+    sliced_axes, by = axes or tuple(range(count)), steps or (1,) * count
     if min(by, default=1) < 1:
         return None
     y = data
-    for axis, start, end, step in zip(places, *columns, by, strict=True):
+    for axis, start, end, step in zip(sliced_axes, *columns, by, strict=True):
         fact = TensorFact(dtype_of(data), None)
         y = called(b, "Tensor.slice", fact, input=y, dim=axis, start=start, end=end, step=step)
     return y

@@ -49,9 +49,9 @@ def embedding_bag(
     column = b(Unsqueeze, begins, vector(b, [1]))
     # Row i has a 1 where a position belongs to bag i: it is not before its offset, and before the next one's.
     started = cast(b, b(GreaterOrEqual, positions, column), DType.INT64)
-    bag = b(Sub, b(ReduceSum, started, vector(b, [0]), keepdims=0), one)
+    owner = b(Sub, b(ReduceSum, started, vector(b, [0]), keepdims=0), one)
     numbers = b(Range, b.constant(0, DType.INT64), b(Size, begins), one)
-    belongs = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), bag)
+    belongs = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), owner)
     if padding_idx is not None and int(number(padding_idx)) >= 0:
         belongs = b(And, belongs, b(Not, b(Equal, indices, b.like(indices, int(number(padding_idx))))))
     rows = b(Gather, weight, indices)

@@ -52,12 +52,12 @@ def _indices(b: Builder, expr: Any, operands: Sequence[Value]) -> list[Value | N
         if item is None or isinstance(item, Value):
             found.append(item)
             continue
-        places = np.array(item)
-        if places.dtype.kind != "b":
-            found.append(b.constant(places.astype(np.int64)))
-        elif places.ndim:
+        array = np.array(item)
+        if array.dtype.kind != "b":
+            found.append(b.constant(array.astype(np.int64)))
+        elif array.ndim:
             # A mask stands for the places where it is true, on as many axes as it has.
-            found += [b.constant(each.astype(np.int64)) for each in places.nonzero()]
+            found += [b.constant(each.astype(np.int64)) for each in array.nonzero()]
         else:
             message = "a single truth value as an index"
             raise UnsupportedError(message)
@@ -126,9 +126,9 @@ def _joined(b: Builder, chosen: Sequence[Value]) -> Value:
 def _gathered(b: Builder, x: Value, axes: Sequence[int], chosen: Sequence[Value]) -> Value:
     rank = len(b.dims(x))
     rest = [axis for axis in range(rank) if axis not in axes]
-    places = _joined(b, chosen)
-    y = b(GatherND, moved(b, x, [*axes, *rest]), places)
-    count = len(b.dims(places)) - 1
+    index_tuples = _joined(b, chosen)
+    y = b(GatherND, moved(b, x, [*axes, *rest]), index_tuples)
+    count = len(b.dims(index_tuples)) - 1
     if list(axes) != list(range(axes[0], axes[0] + len(axes))) or not axes[0]:
         return y
     # Indices that stand together leave their axes where they stood.
@@ -151,15 +151,15 @@ def index_put(
         axes = [axis for axis, item in enumerate(found) if item is not None]
         return _put_behind(b, input, axes, chosen, values, reduction)
     if len(chosen) == 1 and dtype_of(chosen[0]) is DType.BOOL:
-        places = b(Transpose, b(NonZero, chosen[0]), perm=(1, 0))
+        index_tuples = b(Transpose, b(NonZero, chosen[0]), perm=(1, 0))
         count = len(b.dims(chosen[0]))
         if b.dims(values):
-            return b(ScatterND, input, places, values, reduction=reduction)
-        shape = b(Concat, b(Shape, places, start=0, end=1), b(Shape, input, start=count), axis=0)
-        return b(ScatterND, input, places, b(Expand, values, shape), reduction=reduction)
-    places = _joined(b, chosen)
-    shape = b(Concat, b(Shape, places, start=0, end=-1), b(Shape, input, start=len(chosen)), axis=0)
-    return b(ScatterND, input, places, b(Expand, values, shape), reduction=reduction)
+            return b(ScatterND, input, index_tuples, values, reduction=reduction)
+        shape = b(Concat, b(Shape, index_tuples, start=0, end=1), b(Shape, input, start=count), axis=0)
+        return b(ScatterND, input, index_tuples, b(Expand, values, shape), reduction=reduction)
+    index_tuples = _joined(b, chosen)
+    shape = b(Concat, b(Shape, index_tuples, start=0, end=-1), b(Shape, input, start=len(chosen)), axis=0)
+    return b(ScatterND, input, index_tuples, b(Expand, values, shape), reduction=reduction)
 
 
 def _put_behind(
@@ -168,16 +168,16 @@ def _put_behind(
     """Entries behind axes that are taken whole, which come last meanwhile."""
     rest = [axis for axis in range(len(b.dims(x))) if axis not in axes]
     order = [*axes, *rest]
-    places = _joined(b, [_counted(b, item) for item in chosen])
-    count = len(b.dims(places)) - 1
+    index_tuples = _joined(b, [_counted(b, item) for item in chosen])
+    count = len(b.dims(index_tuples)) - 1
     # Indices that stand together have their axes where they stand, others first.
     front = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
-    turned = moved(b, x, order)
-    behind = [b(Shape, turned, start=len(axes) + at, end=len(axes) + at + 1) for at in range(len(rest))]
-    shape = [*behind[:front], b(Shape, places, start=0, end=-1), *behind[front:]]
+    permuted = moved(b, x, order)
+    behind = [b(Shape, permuted, start=len(axes) + at, end=len(axes) + at + 1) for at in range(len(rest))]
+    shape = [*behind[:front], b(Shape, index_tuples, start=0, end=-1), *behind[front:]]
     wide = b(Expand, values, b(Concat, *shape, axis=0))
     first = [*range(front, front + count), *range(front), *range(front + count, count + len(rest))]
-    y = b(ScatterND, turned, places, moved(b, wide, first), reduction=reduction)
+    y = b(ScatterND, permuted, index_tuples, moved(b, wide, first), reduction=reduction)
     return moved(b, y, [int(place) for place in np.argsort(order)])
 
 
@@ -308,9 +308,9 @@ def slice_scatter(
         kept = [p for p, n in zip(parts, (first, 1, extent - max(first, last)), strict=True) if n]
         return kept[0] if len(kept) == 1 else b(Concat, *kept, axis=axis)
     bounded(len(range(first, last, by)))
-    places = np.arange(first, last, by, dtype=np.int64)
+    indices = np.arange(first, last, by, dtype=np.int64)
     order = [axis, *(a for a in range(len(dims)) if a != axis)]
-    y = b(ScatterND, moved(b, input, order), b.constant(places[:, None]), moved(b, src, order))
+    y = b(ScatterND, moved(b, input, order), b.constant(indices[:, None]), moved(b, src, order))
     return moved(b, y, [int(place) for place in np.argsort(order)])
 
 
@@ -362,10 +362,10 @@ def _assigned(b: Builder, x: Value, src: Value, dims: Sequence[int], given: Sequ
         else:
             chosen[axis] = np.array([int(place or 0) % sizes[axis]])
             dropped.append(axis)
-    places = np.stack(np.meshgrid(*chosen, indexing="ij"), axis=-1).astype(np.int64)
+    index_tuples = np.stack(np.meshgrid(*chosen, indexing="ij"), axis=-1).astype(np.int64)
     kept = [len(each) for axis, each in enumerate(chosen) if axis not in dropped]
-    updates = b(Reshape, b(Expand, src, vector(b, kept)), vector(b, places.shape[:-1]))
-    return b(ScatterND, x, b.constant(places), updates)
+    updates = b(Reshape, b(Expand, src, vector(b, kept)), vector(b, index_tuples.shape[:-1]))
+    return b(ScatterND, x, b.constant(index_tuples), updates)
 
 
 @emits("torch.select_scatter", "aten::select_scatter")

@@ -51,8 +51,8 @@ def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | Non
     known = seen(condition)
     if known is None or axis is None:
         return None
-    places = np.flatnonzero(known)
-    return called(b, "torch.index_select", input=input, index=b.constant(places.astype(np.int64)), dim=axis)
+    indices = np.flatnonzero(known)
+    return called(b, "torch.index_select", input=input, index=b.constant(indices.astype(np.int64)), dim=axis)
 
 
 @ScatterElementsView.lift(DIALECT)
@@ -108,8 +108,8 @@ def lift_scatter_nd(
 
 def _listed(b: Builder, columns: Sequence[Value]) -> Value:
     """Values as the list that PyTorch's words for places take."""
-    places = ",".join(f"@{index}" for index in range(len(columns)))
-    return b.word("Expression", *columns, expr=f"[{places}]")[0]
+    references = ",".join(f"@{index}" for index in range(len(columns)))
+    return b.word("Expression", *columns, expr=f"[{references}]")[0]
 
 
 @OneHot.lift(DIALECT)

@@ -59,8 +59,8 @@ def diagonal_scatter(b: Builder, input: Value, src: Value, offset: Any = 0, dim1
     k = int(number(offset))
     row, column = max(-k, 0), max(k, 0)
     count = max(min(rows - row, columns - column), 0)
-    places = np.arange(bounded(count), dtype=np.int64)
-    return b(ScatterND, input, b.constant(np.stack([places + row, places + column], axis=1)), src)
+    indices = np.arange(bounded(count), dtype=np.int64)
+    return b(ScatterND, input, b.constant(np.stack([indices + row, indices + column], axis=1)), src)
 
 
 PNNX.lower(
@@ -117,8 +117,8 @@ def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: 
     rows, columns = length(b.dims(x), rank - 2), length(b.dims(x), rank - 1)
     count = max(min(rows, columns - k) if k >= 0 else min(rows + k, columns), 0)
     first = k if k >= 0 else -k * columns
-    places = first + np.arange(bounded(count), dtype=np.int64) * (columns + 1)
-    return b(Gather, flat, b.constant(places), axis=rank - 2)
+    indices = first + np.arange(bounded(count), dtype=np.int64) * (columns + 1)
+    return b(Gather, flat, b.constant(indices), axis=rank - 2)
 
 
 def _diagonal_indices(b: Builder, x: Value, k: int) -> Value:
@@ -144,22 +144,22 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
     """Zeros around the last axis on a diagonal."""
     dims, k = b.dims(input), int(number(offset))
     rank = len(dims) + 1
-    places_of = axis_of(number(dim1), rank), axis_of(number(dim2), rank)
-    if places_of[0] == places_of[1]:
-        message = f"dim1 and dim2 are the same axis, {places_of[0]}"
+    plane_axes = axis_of(number(dim1), rank), axis_of(number(dim2), rank)
+    if plane_axes[0] == plane_axes[1]:
+        message = f"dim1 and dim2 are the same axis, {plane_axes[0]}"
         raise ShapeError(message)
-    if places_of != (rank - 2, rank - 1) or not isinstance(dims[-1], int) or not dims[-1]:
+    if plane_axes != (rank - 2, rank - 1) or not isinstance(dims[-1], int) or not dims[-1]:
         y, others = _with_zeros_around(b, input, k), iter(range(rank - 2))
-        last = dict(zip(places_of, (rank - 2, rank - 1), strict=True))
+        last = dict(zip(plane_axes, (rank - 2, rank - 1), strict=True))
         return moved(b, y, [last[axis] if axis in last else next(others) for axis in range(rank)])
     count = dims[-1]
     size = count + abs(k)
-    places = np.full(bounded(size * size), count, np.int64)
+    indices = np.full(bounded(size * size), count, np.int64)
     rows = np.arange(count) + max(-k, 0)
-    places[rows * size + np.arange(count) + max(k, 0)] = np.arange(count)
+    indices[rows * size + np.arange(count) + max(k, 0)] = np.arange(count)
     zero = b(Expand, b.like(input, 0), b(Concat, b(Shape, input, start=0, end=-1), vector(b, [1]), axis=0))
     wide = b(Concat, input, zero, axis=-1)
-    flat = b(Gather, wide, b.constant(places), axis=len(dims) - 1)
+    flat = b(Gather, wide, b.constant(indices), axis=len(dims) - 1)
     return b(Reshape, flat, b(Concat, b(Shape, input, start=0, end=-1), vector(b, [size, size]), axis=0))
 
 

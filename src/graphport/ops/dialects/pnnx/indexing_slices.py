@@ -179,11 +179,11 @@ def unfold(b: Builder, input: Value, dimension: Any, size: Any, step: Any) -> Va
     if isinstance(dims[axis], int):
         count = len(range(0, length(dims, axis) - width + 1, by))
         bounded(max(count, 1) * width)
-        places = b.constant(np.arange(count, dtype=np.int64)[:, None] * by + within)
+        indices = b.constant(np.arange(count, dtype=np.int64)[:, None] * by + within)
     else:
         end = b(Add, b(Squeeze, b(Shape, input, start=axis, end=axis + 1)), b.constant(1 - width, DType.INT64))
         starts = b(Range, b.constant(0, DType.INT64), end, b.constant(by, DType.INT64))
-        places = b(Add, b(Unsqueeze, starts, vector(b, [1])), b.constant(within))
-    y = b(Gather, input, places, axis=axis)
+        indices = b(Add, b(Unsqueeze, starts, vector(b, [1])), b.constant(within))
+    y = b(Gather, input, indices, axis=axis)
     rank = len(dims) + 1
     return moved(b, y, [*(a for a in range(rank) if a != axis + 1), axis + 1])

@@ -155,7 +155,8 @@ def lift_gemm(b: Builder, op: GemmView) -> Value:
         sizes = {"in_features": weight.shape[1], "out_features": outputs}
         return called(b, "nn.Linear", input=op.a, bias=op.c is not None, **sizes, **weights)
     left, right = (
-        _transposed(b, each) if is_turned else each for each, is_turned in ((op.a, op.transA), (op.b, op.transB))
+        _transposed(b, each) if is_transposed else each
+        for each, is_transposed in ((op.a, op.transA), (op.b, op.transB))
     )
     if op.c is None:
         y = called(b, "torch.mm", b.outcome, input=left, mat2=right)

@@ -107,13 +107,13 @@ nn.ZeroPad3d, nn.ConstantPad3d(input, padding, value=None) -> padded(input, padd
 @PadView.lift(DIALECT)
 def lift_pad(b: Builder, op: PadView) -> Value | None:
     rank = len(b.dims(op.data))
-    numbers, places = elements_of(op.pads), static(op.axes) if op.axes is not None else tuple(range(rank))
+    numbers, padded_axes = elements_of(op.pads), static(op.axes) if op.axes is not None else tuple(range(rank))
     stated = next((name for name, own in _MODES.items() if own == op.mode and name != "zeros"), None)
-    if numbers is None or places is None or stated is None:
+    if numbers is None or padded_axes is None or stated is None:
         return None
     pairs: list[tuple[Dim, Dim]] = [(0, 0)] * rank
-    for index, place in enumerate(places):
-        pairs[place % rank] = (numbers[index], numbers[index + len(places)])
+    for index, place in enumerate(padded_axes):
+        pairs[place % rank] = (numbers[index], numbers[index + len(padded_axes)])
     while len(pairs) > 1 and pairs[0] == (0, 0) and (op.mode == "constant" or len(pairs) > rank - 2):
         pairs.pop(0)
     if op.mode != "constant" and not 1 <= len(pairs) <= max(rank - 2, 1):

@@ -164,8 +164,8 @@ def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices
         if 0 in lengths:
             message = "the places of maxima where the length of an axis is kept, and not known"
             raise UnsupportedError(message)
-        y, places = largest(b, x, dict(enumerate(lengths, 2)))
-        return unbatched(b, y, is_added=is_added), unbatched(b, places, is_added=is_added)
+        y, indices = largest(b, x, dict(enumerate(lengths, 2)))
+        return unbatched(b, y, is_added=is_added), unbatched(b, indices, is_added=is_added)
     kernel = tuple(int(n) // m for n, m in pairs if isinstance(n, int))
     y = max_pool(b, x, kernel, kernel, return_indices=True)
     return tuple(unbatched(b, each, is_added=is_added) for each in y) if isinstance(y, tuple) else y
@@ -278,10 +278,10 @@ def _with_indices(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str,
     if len(numbers) < len(dims):
         return None
     more |= {"kernel_size": kernel, "return_indices": True, "$": ("input",)}
-    y, places = b.word(word, x, facts=[UNKNOWN, TensorFact(DType.INT64, None)], **more)
+    y, indices = b.word(word, x, facts=[UNKNOWN, TensorFact(DType.INT64, None)], **more)
     planes = prod(numbers[:2])
     first = np.arange(planes).reshape(numbers[0], numbers[1], *[1] * len(kernel)) * prod(numbers[2:])
-    return y, b.word("Expression", places, b.constant(first), expr="add(@0,@1)")[0]
+    return y, b.word("Expression", indices, b.constant(first), expr="add(@0,@1)")[0]
 
 
 @MaxPoolView.lift(DIALECT)

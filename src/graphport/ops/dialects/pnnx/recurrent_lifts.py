@@ -81,10 +81,10 @@ def _lifted(
         **more,
         **weights,
     )
-    apart = TensorFact(DType.FLOAT32, (time, batch, ways, hidden))
-    y = called(b, "Tensor.reshape", apart, input=_in_module_order(b, op, found[0]), shape=lengths)
-    turned = TensorFact(DType.FLOAT32, (time, ways, batch, hidden))
-    return called(b, "Tensor.permute", turned, input=y, dims=(0, 2, 1, 3)), *found[1:]
+    split_fact = TensorFact(DType.FLOAT32, (time, batch, ways, hidden))
+    y = called(b, "Tensor.reshape", split_fact, input=_in_module_order(b, op, found[0]), shape=lengths)
+    permuted_fact = TensorFact(DType.FLOAT32, (time, ways, batch, hidden))
+    return called(b, "Tensor.permute", permuted_fact, input=y, dims=(0, 2, 1, 3)), *found[1:]
 
 
 def _in_module_order(b: Builder, op: Recurrent, x: Value) -> Value:

@@ -122,7 +122,7 @@ def _extreme(
     pages: tuple[Page, Page, Page], b: Builder, input: Value, dim: Any = None, keepdim: Any = False, other: Any = None
 ) -> Answer:
     """The largest or smallest of all; along an axis, with its places; of two tensors, element by element."""
-    values, places, pair = pages
+    values, indices, pair = pages
     if isinstance(dim, Value) and b.dims(dim) and dim.producer is not None:
         other = dim
     if other is not None:
@@ -132,7 +132,7 @@ def _extreme(
     axis = axis_of(number(dim), len(b.dims(input)))
     keeps = None if number(keepdim) else 0
     found = b(values, input, vector(b, [axis]), keepdims=keeps)
-    return found if b.count == 1 else (found, b(places, input, axis=axis, keepdims=keeps))
+    return found if b.count == 1 else (found, b(indices, input, axis=axis, keepdims=keeps))
 
 
 emits("torch.max", "aten::max")(partial(_extreme, (ReduceMax, ArgMax, Max)))

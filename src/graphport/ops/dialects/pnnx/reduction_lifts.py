@@ -17,11 +17,11 @@ from graphport.ops.pages.reduction import CumProd, ReduceLogSum, ReduceSumSquare
 
 
 def _summed(b: Builder, x: Value, axes: Value | None, keepdims: int, is_idle: int) -> Value | None:
-    places = () if axes is None else static(axes)
-    if places is None or (is_idle and not places):
+    known_axes = () if axes is None else static(axes)
+    if known_axes is None or (is_idle and not known_axes):
         return None
     fact = TensorFact(dtype_of(x), None)
-    return called(b, "torch.sum", fact, input=x, dim=places or tuple(range(len(b.dims(x)))), keepdim=bool(keepdims))
+    return called(b, "torch.sum", fact, input=x, dim=known_axes or tuple(range(len(b.dims(x)))), keepdim=bool(keepdims))
 
 
 @ReduceSumSquare.lift(DIALECT)
@@ -69,8 +69,8 @@ def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3
 
     def mean(y: Value) -> Value:
         dims = b.dims(y)
-        places = {axis % len(dims) for axis in axes}
-        fact = TensorFact(dtype_of(x), tuple(1 if axis in places else dim for axis, dim in enumerate(dims)))
+        reduced_axes = {axis % len(dims) for axis in axes}
+        fact = TensorFact(dtype_of(x), tuple(1 if axis in reduced_axes else dim for axis, dim in enumerate(dims)))
         return called(b, "torch.mean", fact, input=y, dim=tuple(axes), keepdim=True)
 
     centered = expressed(b, "sub(@0,@1)", x, mean(x))

@@ -50,10 +50,10 @@ def _middle(b: Builder, x: Value, axis: int) -> list[Value]:
 
 
 def _middle_or_nan(b: Builder, x: Value, is_nan: Value, axis: int) -> list[Value]:
-    values, places = _middle(b, x, axis)
+    values, indices = _middle(b, x, axis)
     marks = cast(b, is_nan, DType.INT32)
     has_nan = cast(b, b(ReduceMax, marks, vector(b, [axis])), DType.BOOL)
-    return [b(Where, has_nan, b.like(x, math.nan), values), b(Where, has_nan, b(ArgMax, marks, axis=axis), places)]
+    return [b(Where, has_nan, b.like(x, math.nan), values), b(Where, has_nan, b(ArgMax, marks, axis=axis), indices)]
 
 
 def _middle_of_numbers(b: Builder, x: Value, is_nan: Value, axis: int) -> list[Value]:

@@ -206,13 +206,13 @@ def mode(b: Builder, input: Value, dim: Any = -1, keepdim: Any = False) -> tuple
     if count > _MOST:
         message = f"the most frequent one of {count} entries"
         raise UnsupportedError(message)
-    values, places = _ranked(b, input, axis)
+    values, indices = _ranked(b, input, axis)
     # Places of equal entries come in order, so that the last of a run is the last place.
     row, column = (b(Unsqueeze, values, vector(b, [place])) for place in (axis + 1, axis))
     often = b(ReduceSum, cast(b, b(Equal, row, column), DType.INT64), vector(b, [axis + 1]), keepdims=0)
     best = b(ArgMax, often, axis=axis)
     end = b(Add, best, b(Sub, b(ReduceMax, often, vector(b, [axis])), b.constant(np.int64(1))))
-    found = (b(GatherElements, values, best, axis=axis), b(GatherElements, places, end, axis=axis))
+    found = (b(GatherElements, values, best, axis=axis), b(GatherElements, indices, end, axis=axis))
     return found if number(keepdim) else tuple(b(Squeeze, each, vector(b, [axis])) for each in found)
 
 

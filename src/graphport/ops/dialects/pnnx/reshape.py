@@ -186,11 +186,11 @@ def lift_size(b: Builder, data: Value) -> Value:
 def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
     """The lengths one by one, or as numbers where all are known."""
     dims = b.dims(data)
-    places = range(len(dims))[slice(start, end)]
-    known = [dim for place in places if isinstance(dim := dims[place], int)]
-    if len(known) == len(places):
+    axes = range(len(dims))[slice(start, end)]
+    known = [dim for place in axes if isinstance(dim := dims[place], int)]
+    if len(known) == len(axes):
         return vector(b, known)
-    entries = ",".join(f"size(@0,{place})" for place in places)
+    entries = ",".join(f"size(@0,{place})" for place in axes)
     return b.word("Expression", data, expr=f"[{entries}]")[0]
 
 

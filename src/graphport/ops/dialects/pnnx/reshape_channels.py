@@ -47,10 +47,10 @@ def pixel_unshuffle(b: Builder, input: Value, downscale_factor: Any) -> Value:
         order = np.arange(bounded(length(dims, 1) * r * r)).reshape(r * r, -1).T.reshape(-1)
         return b(Gather, b(SpaceToDepth, input, blocksize=r), b.constant(order.astype(np.int64)), axis=1)
     channels, height, width = (length(dims, axis) for axis in (1, 2, 3))
-    apart = b(Reshape, input, vector(b, [0, channels, height // r, r, width // r, r]))
+    split = b(Reshape, input, vector(b, [0, channels, height // r, r, width // r, r]))
     return b(
         Reshape,
-        b(Transpose, apart, perm=(0, 1, 3, 5, 2, 4)),
+        b(Transpose, split, perm=(0, 1, 3, 5, 2, 4)),
         vector(b, [0, channels * r * r, height // r, width // r]),
     )
 
@@ -69,16 +69,16 @@ def channel_shuffle(b: Builder, input: Value, groups: Any) -> Value:
         message = f"{channels} channels are not {count} groups of the same size"
         raise ShapeError(message)
     rest = list(range(3, len(dims) + 1))
-    apart = b(Unsqueeze, input, vector(b, [1]))
+    unsqueezed = b(Unsqueeze, input, vector(b, [1]))
     if any(isinstance(dim, Symbolic) for dim in dims[2:]):
         behind = b(Shape, input, start=2)
         grouped = b(Reshape, input, b(Concat, vector(b, [0, count, channels // count]), behind, axis=0))
-        turned = b(Transpose, grouped, perm=(0, 2, 1, *rest))
-        return b(Reshape, turned, b(Shape, input))
+        permuted = b(Transpose, grouped, perm=(0, 2, 1, *rest))
+        return b(Reshape, permuted, b(Shape, input))
     spatial = [length(dims, axis) for axis in range(2, len(dims))]
-    grouped = b(Reshape, apart, vector(b, [0, count, channels // count, *spatial]))
-    turned = b(Transpose, grouped, perm=(0, 2, 1, *rest))
-    return b(Reshape, turned, vector(b, [0, channels, *spatial]))
+    grouped = b(Reshape, unsqueezed, vector(b, [0, count, channels // count, *spatial]))
+    permuted = b(Transpose, grouped, perm=(0, 2, 1, *rest))
+    return b(Reshape, permuted, vector(b, [0, channels, *spatial]))
 
 
 def _plane(b: Builder, size: Any) -> Value:

@@ -105,14 +105,18 @@ def tensor_split(
 ) -> tuple[Value, ...]:
     axis = axis_of(number(dim), len(b.dims(input)))
     extent = length(b.dims(input), axis)
-    places = indices if indices is not None else sections
-    if is_sequence(places):
-        bounds: list[int] = [0, *(min(max(i + extent if i < 0 else i, 0), extent) for i in integers(places)), extent]
+    indices_or_sections = indices if indices is not None else sections
+    if is_sequence(indices_or_sections):
+        bounds: list[int] = [
+            0,
+            *(min(max(i + extent if i < 0 else i, 0), extent) for i in integers(indices_or_sections)),
+            extent,
+        ]
         if bounds == sorted(bounds):
             return _split(b, input, axis, [q - p for p, q in pairwise(bounds)])
         # Parts overlap where a place is in front of the one before.
         return tuple(b(Slice, input, *(vector(b, [n]) for n in (*pair, axis))) for pair in pairwise(bounds))
-    count = bounded(int(number(places)))
+    count = bounded(int(number(indices_or_sections)))
     return _split(b, input, axis, [extent // count + (i < extent % count) for i in range(count)])
 
 

@@ -170,7 +170,7 @@ def permute(b: Builder, input: Value, dims: Any) -> Value:
 @emits("torch.movedim", "torch.moveaxis", "aten::movedim")
 def movedim(b: Builder, input: Value, source: Any, destination: Any) -> Value:
     rank = len(b.dims(input))
-    places = [axis_of(axis, rank) for axis in integers(destination)]
-    taken = dict(zip(places, (axis_of(axis, rank) for axis in integers(source)), strict=True))
+    destinations = [axis_of(axis, rank) for axis in integers(destination)]
+    taken = dict(zip(destinations, (axis_of(axis, rank) for axis in integers(source)), strict=True))
     rest = iter([axis for axis in range(rank) if axis not in taken.values()])
     return moved(b, input, [taken[place] if place in taken else next(rest) for place in range(rank)])

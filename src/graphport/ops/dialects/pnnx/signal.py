@@ -113,29 +113,29 @@ def _mirrored(b: Builder, x: Pair, axis: int, half: int, count: int) -> Pair:
         behind = [(0, wanted - half), *pads]
         x = Pair(*(padded(b, part, behind, "constant", 0.0) for part in (x.real, x.imaginary)))
     bounded(count)
-    places = np.array([k if k < wanted else count - k for k in range(count)], np.int64)
+    indices = np.array([k if k < wanted else count - k for k in range(count)], np.int64)
     signs = np.array([1.0 if k < wanted else -1.0 for k in range(count)])
     # The transform of real numbers is real at place 0, and at the middle one of an even number of places.
     signs[0] = 0.0
     if count % 2 == 0:
         signs[count // 2] = 0.0
-    order, factors = b.constant(places), signs.reshape(-1, *[1] * (len(b.dims(x.real)) - 1 - axis))
+    order, factors = b.constant(indices), signs.reshape(-1, *[1] * (len(b.dims(x.real)) - 1 - axis))
     gather = registry.pages()["Gather"]
-    turned = Pair(*(b(gather, part, order, axis=axis) for part in (x.real, x.imaginary)))
-    return Pair(turned.real, b(Mul, turned.imaginary, b.like(turned.imaginary, factors)))
+    mirrored = Pair(*(b(gather, part, order, axis=axis) for part in (x.real, x.imaginary)))
+    return Pair(mirrored.real, b(Mul, mirrored.imaginary, b.like(mirrored.imaginary, factors)))
 
 
 @emits("torch.fft.hfft", "aten::fft_hfft")
 @pairs("torch.fft.hfft", "aten::fft_hfft")
 def hfft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | None = None) -> Value:
-    turned = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
-    return irfft(b, conjugate(b, input), n, dim, turned)
+    opposite = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
+    return irfft(b, conjugate(b, input), n, dim, opposite)
 
 
 @pairs("torch.fft.ihfft", "aten::fft_ihfft")
 def ihfft(b: Builder, input: Value, n: Any = None, dim: Any = -1, norm: str | None = None) -> Part:
-    turned = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
-    return conjugate(b, rfft(b, input, n, dim, turned))
+    opposite = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
+    return conjugate(b, rfft(b, input, n, dim, opposite))
 
 
 def _plan(b: Builder, x: Part, s: Any, dim: Any) -> list[tuple[int, Any]]:
