@@ -99,20 +99,20 @@ def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) ->
     count = bounded(int(number(steps)))
     if all(constant_numbers(each) if isinstance(each, Value) else True for each in (start, end)):
         return b.constant(_spaced(number(start), number(end), count, wanted).astype(wanted.numpy), wanted)
-    return cast(b, _between(b, start, end, count, wanted), wanted)
+    return cast(b, _linspace(b, start, end, count, wanted), wanted)
 
 
-def _between(b: Builder, start: Any, end: Any, count: int, wanted: DType) -> Value:
+def _linspace(b: Builder, start: Any, end: Any, count: int, wanted: DType) -> Value:
     """`count` numbers from one that is computed to another."""
     kind = wanted if wanted.is_floating else DType.FLOAT64
     first, last = (cast(b, each, kind) if isinstance(each, Value) else b.constant(each, kind) for each in (start, end))
     if count < 2:
         return b(Expand, first, vector(b, [count]))
     step = b(Div, b(Sub, last, first), b.constant(count - 1, kind))
-    places = np.arange(count)
-    up = b(Add, first, b(Mul, step, b.constant(places, kind)))
-    down = b(Sub, last, b(Mul, step, b.constant(count - 1 - places, kind)))
-    return b(Where, b.constant(places < count // 2), up, down)
+    indices = np.arange(count)
+    up = b(Add, first, b(Mul, step, b.constant(indices, kind)))
+    down = b(Sub, last, b(Mul, step, b.constant(count - 1 - indices, kind)))
+    return b(Where, b.constant(indices < count // 2), up, down)
 
 
 def _spaced(start: float, end: float, count: int, dtype: DType) -> Any:
@@ -129,7 +129,7 @@ def logspace(b: Builder, start: Any, end: Any, steps: Any, base: Any = 10.0, dty
     wanted = named_dtype(dtype) or _REAL
     count = bounded(int(number(steps)))
     if not all(constant_numbers(each) if isinstance(each, Value) else True for each in (start, end)):
-        exponents = _between(b, start, end, count, wanted)
+        exponents = _linspace(b, start, end, count, wanted)
         return cast(b, b(Pow, b.like(exponents, float(number(base))), exponents), wanted)
     exponents = _spaced(number(start), number(end), count, DType.FLOAT64)
     return b.constant(np.power(float(number(base)), exponents).astype(wanted.numpy), wanted)
