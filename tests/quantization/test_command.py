@@ -322,6 +322,15 @@ def test_times_are_those_that_users_have(monkeypatch, backend):
     assert told == [True, True]
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_openvino_has_by_itself_is_told_where_it_is_there(place, monkeypatch, is_there):
+    if not is_there:
+        monkeypatch.setattr("graphport.quantization.engine.is_installed", lambda name: name != "openvino")
+    result = _run(place, "--preset", "fast", "--target", "openvino", "--no-latency")
+    assert ("as OpenVINO runs it here" in result.stdout) is is_there
+    assert result.exit_code == 0
+
+
 def test_a_result_that_is_slower_is_told(place, monkeypatch):
     times = {"source_ms": 1.0, "target_ms": 2.0, "speed_up": 0.5}
     monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times)

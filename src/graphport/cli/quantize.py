@@ -47,6 +47,10 @@ _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
 _EITHER = ("real_results", "cheap_layers", "tables")
 """Options of which a `no` is said, too."""
+_AS_RUN = {
+    "onnxruntime": "ONNX Runtime runs it, which rounds activations of such products",
+    "openvino": "OpenVINO runs it here, which rounds more than the model says",
+}
 _TURNS = 200
 """Runs of each of two models beside each other, from which on a median is known well enough."""
 
@@ -401,7 +405,7 @@ def _tell(
     seen = f"{count} sample{'s' * (count > 1)}" if count else "inputs that were made up"
     click.echo(f"written to {shown(str(target))}: {report.snr_db:.2f} dB on {seen}{between}{agreement}")
     if report.snr_as_run_db is not None:
-        click.echo(f"as ONNX Runtime runs it, which rounds activations of such products: {report.snr_as_run_db:.2f} dB")
+        click.echo(f"as {_AS_RUN[report.settings.target]}: {report.snr_as_run_db:.2f} dB")
     if None not in sizes.values():
         click.echo(f"bytes: {sizes['source']} before, {sizes['target']} after")
     runtimes: dict[str, dict[str, float]] = {} if times is None else times["runtimes"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport import backends
 from graphport.backends import is_installed, memory, onnxruntime, reference
 from graphport.backends.inputs import open_axes
 from graphport.comparison.stream import is_array
@@ -169,7 +170,18 @@ class Judge:
 
     def noise(self, graph: Graph, *, as_run: bool = False) -> Noise:
         """The noise of `graph` as its runtime computes it; `as_run`: where nobody tells it to be exact."""
-        made = session(graph, threads=self.threads, optimize=self.optimize, as_run=as_run)
+        return self._noise(session(graph, threads=self.threads, optimize=self.optimize, as_run=as_run))
+
+    def noise_by_itself(self, graph: Graph, runtime: str) -> Noise | None:
+        """The noise of `graph` as `runtime` computes it by itself; `None` where it is not here or does not run it."""
+        if not is_installed(runtime):
+            return None
+        try:
+            return self._noise(backends.prepare(graph, runtime, threads=self.threads, quick=True))
+        except DiagnosticError:
+            return None
+
+    def _noise(self, made: Session) -> Noise:
         noise = Noise()
         for (inputs, count), expected in zip(self.runs, self.expected, strict=True):
             noise.add(expected, made.run(inputs), count)

@@ -288,8 +288,15 @@ def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, .
 
 
 def _as_run(session: QuantizationSession, graph: Graph, exact: tuple[str, ...]) -> float | None:
-    """Signal to noise where activations of products with codes are rounded, but for those that `exact` names."""
+    """Signal to noise as the target's runtime computes by itself; `None` where that is not known, or is the same.
+
+    ONNX Runtime rounds activations of products with codes, but for those that `exact` names. OpenVINO does so as well,
+    and computes in bfloat16 where this processor has it.
+    """
     settings = session.choices.settings
+    if settings.target == "openvino":
+        noise = session.judge.noise_by_itself(as_written(graph, settings), "openvino")
+        return None if noise is None else noise.snr
     if settings.target != "onnxruntime" or not settings.weights_only or not has_products(graph):
         return None
     return session.judge.noise(as_written(graph, settings, exact), as_run=True).snr

@@ -97,9 +97,10 @@ class QuantizationReport(Tabular):
     exact_layers: tuple[str, ...] = ()
     """Results of such products for which the file says that; of the others it says 4 then."""
     snr_as_run_db: float | None = None
-    """The same as ONNX Runtime runs it, which rounds activations of products with four bits unless it is told not to.
+    """The same as the runtime computes by itself, unless it is told not to.
 
-    `None` where there are no such products.
+    ONNX Runtime rounds activations of products with few bits, `None` where there are none. OpenVINO does so as well,
+    and computes in bfloat16 where this processor has it; `None` where it is not here.
     """
     measured: tuple[float, float] | None = None
     """What the measure that was given says of the source and of the result, where no plans were made."""
