@@ -57,9 +57,9 @@ def run(
 class Runner:
     """A model that is ready to be run many times."""
 
-    def __init__(self, graph: Graph, backend: str, threads: int = 0, exact: Graph | None = None, **told: bool) -> None:
+    def __init__(self, graph: Graph, backend: str, threads: int = 0, exact: Graph | None = None, **flags: bool) -> None:
         self._graph = graph
-        self._prepare = partial(prepare_session, backend=backend, threads=threads, **told)
+        self._prepare = partial(prepare_session, backend=backend, threads=threads, **flags)
         self._of_shapes: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
         # Between kernels of integers there are fewer values than in canonical words.
@@ -110,9 +110,9 @@ def timed_session(model: Model, backend: str, *, threads: int = 0) -> Runner:
     return _runner(model, backend, threads, quick=True)
 
 
-def _runner(model: Model, backend: str, threads: int, **told: bool) -> Runner:
+def _runner(model: Model, backend: str, threads: int, **flags: bool) -> Runner:
     exact = _exact(model) if backend == "reference" else None
-    return Runner(runnable(model), backend, threads, exact, **told)
+    return Runner(runnable(model), backend, threads, exact, **flags)
 
 
 def _exact(model: Model) -> Graph | None:

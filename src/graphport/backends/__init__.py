@@ -173,19 +173,19 @@ def preferred(graph: Graph) -> list[str]:
     return [name for name in dict.fromkeys((*own, *others)) if is_installed(name)]
 
 
-def _first(graph: Graph, threads: int, **told: bool) -> Session:
+def _first(graph: Graph, threads: int, **flags: bool) -> Session:
     *others, last = preferred(graph)
     for name in others:
         try:
-            return _prepared(graph, name, threads, **told)
+            return _prepared(graph, name, threads, **flags)
         except DiagnosticError as error:
             if any(finding.code != "RUN0003" for finding in error.diagnostics):
                 raise
-    return _prepared(graph, last, threads, **told)
+    return _prepared(graph, last, threads, **flags)
 
 
-def _prepared(graph: Graph, name: str, threads: int, **told: bool) -> Session:
-    return prepare(graph, name, threads=threads if BACKENDS[name].most_threads is None else 0, **told)
+def _prepared(graph: Graph, name: str, threads: int, **flags: bool) -> Session:
+    return prepare(graph, name, threads=threads if BACKENDS[name].most_threads is None else 0, **flags)
 
 
 def _listed(names: list[str], most: int = 5) -> str:

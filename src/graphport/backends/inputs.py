@@ -131,9 +131,9 @@ def _converted(array: Any, dtype: DType) -> Any:
         again = back.astype(wide.dtype)
         # NumPy makes 0 or the lowest integer of NaN and infinity, which is what some types have for these integers.
         is_real = dtype.kind == "f" and wide.dtype.kind in "biu"
-        is_beyond = is_real and not np.all(np.isfinite(back.astype(np.float32)))
+        overflows = is_real and not np.all(np.isfinite(back.astype(np.float32)))
     is_same = np.array_equal(again, wide, equal_nan=wide.dtype.kind in "fc") and not _wraps(wide, back)
-    return converted if is_same and not is_beyond else None
+    return converted if is_same and not overflows else None
 
 
 def _wraps(integers: Any, converted: Any) -> bool:
@@ -143,8 +143,8 @@ def _wraps(integers: Any, converted: Any) -> bool:
     if converted.dtype.kind in "iu":
         return not np.array_equal(integers < 0, converted < 0)
     # A float beyond the largest integer comes back as whatever the processor likes.
-    beyond = 2.0 ** int(np.iinfo(integers.dtype).max).bit_length()
-    return bool(np.any(converted.astype(np.float64) >= beyond))
+    limit = 2.0 ** int(np.iinfo(integers.dtype).max).bit_length()
+    return bool(np.any(converted.astype(np.float64) >= limit))
 
 
 def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], known: _Lengths) -> bool:

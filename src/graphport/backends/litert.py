@@ -84,14 +84,14 @@ def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
 # ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _load(path: str, *told: str) -> Callable[[list[Any]], Sequence[Any]]:
-    """What computes the outputs of the model at `path`; by the kernels that LiteRT likes where it is `told` so."""
+def _load(path: str, *modes: str) -> Callable[[list[Any]], Sequence[Any]]:
+    """What computes the outputs of the model at `path`; by the kernels that LiteRT likes where `modes` say so."""
     from ai_edge_litert import interpreter
 
     runtime: Any = interpreter  # it has no types
     try:
         kinds = runtime.OpResolverType
-        kernels = kinds.AUTO if _QUICK in told else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        kernels = kinds.AUTO if _QUICK in modes else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         model = runtime.Interpreter(model_content=Path(path).read_bytes(), experimental_op_resolver_type=kernels)
     except Exception as error:
         raise RefusedError(_words(error)) from error

@@ -109,7 +109,7 @@ def _tell(report: CastReport, path: Path) -> None:
         print_table(("operator", "nodes", "reason"), rows, title="nodes that stay in single precision:")
     seen = f"{report.samples} sample{'s' * (report.samples > 1)}" if report.samples else "inputs that were made up"
     ends = report.snr_range
-    between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
-    snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB on {seen}{between}"
+    others = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
+    snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB on {seen}{others}"
     click.echo(f"written to {shown(str(path))}: {report.cast} of {report.nodes} nodes in {report.to}, {snr}")
     click.echo(f"bytes of weights: {report.bytes_before} before, {report.bytes_after} after")

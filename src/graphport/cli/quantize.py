@@ -400,10 +400,10 @@ def _tell(
         click.echo(json.dumps(layer.as_json(), indent=2, ensure_ascii=False))
     agreement = "" if report.agreement is None else f", the same first choice in {100 * report.agreement:.1f} %"
     ends = report.snr_range
-    between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
+    others = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     count = report.held_back or report.samples
     seen = f"{count} sample{'s' * (count > 1)}" if count else "inputs that were made up"
-    click.echo(f"written to {shown(str(target))}: {report.snr_db:.2f} dB on {seen}{between}{agreement}")
+    click.echo(f"written to {shown(str(target))}: {report.snr_db:.2f} dB on {seen}{others}{agreement}")
     if report.snr_as_run_db is not None:
         click.echo(f"as {_AS_RUN[report.settings.target]}: {report.snr_as_run_db:.2f} dB")
     if None not in sizes.values():

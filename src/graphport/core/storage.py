@@ -33,7 +33,7 @@ HELD = 1 << 25
 """Bytes of a mapped file that may be looked into before the system takes back the pages of what was seen."""
 
 _PAGE = 4096
-_SAMPLED = 4
+_SAMPLES = 4
 """Pages of a large file, evenly spread, whose digest tells whether it still is what it was."""
 _WHOLE = 1 << 18
 """Bytes of a file below which all of it is digested."""
@@ -268,7 +268,7 @@ class MappedFile:
         with file:
             if last < _WHOLE:
                 return crc32(file.read(last + _PAGE))
-            for start in sorted({last * each // (_SAMPLED - 1) for each in range(_SAMPLED)}):
+            for start in sorted({last * each // (_SAMPLES - 1) for each in range(_SAMPLES)}):
                 file.seek(start)
                 found = crc32(file.read(_PAGE), found)
         return found

@@ -127,7 +127,7 @@ class Emitted(NamedTuple):
     """Why no node of the word is read."""
 
     @property
-    def is_told(self) -> bool:
+    def is_known(self) -> bool:
         """Whether it says what the word is read as, or that it is not."""
         return bool(self.operators or self.test or self.is_operand or self.refused)
 

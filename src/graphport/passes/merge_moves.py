@@ -129,10 +129,10 @@ def merge_concats(graph: Graph, journal: Journal) -> None:
 def _merge_concat(node: Node) -> str | None:
     operands: list[Value | None] = []
     merged = 0
-    filled = [value for value in node.inputs if not _is_empty(value, node)]
-    if filled and len(filled) < len(node.inputs):
-        empty = len(node.inputs) - len(filled)
-        node.inputs = filled
+    nonempty = [value for value in node.inputs if not _is_empty(value, node)]
+    if nonempty and len(nonempty) < len(node.inputs):
+        empty = len(node.inputs) - len(nonempty)
+        node.inputs = nonempty
         return f"leaves out {empty} that {'has' if empty == 1 else 'have'} no entries"
     for value in node.inputs:
         inner = None if value is None else value.producer

@@ -13,7 +13,7 @@ from graphport.conversion.dialects.openvino_states import ASSIGN, expose_states,
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage, Storage
-from graphport.formats.openvino import MEANS, result_names
+from graphport.formats.openvino import MEAN_VALUES, result_names
 from graphport.formats.openvino.notes import DECOMPRESSION
 from graphport.ir.graph import Node, Value
 from graphport.ops.folded import Widened
@@ -86,12 +86,12 @@ _FEWEST = 16
 def _subtract_preprocess_mean(graph: Graph) -> None:
     """Let everything that reads an input with means read what is left without them."""
     for value in graph.inputs:
-        means = value.notes.pop(MEANS, None) if value.has_notes else None
-        if not isinstance(means, Storage):
+        mean_values = value.notes.pop(MEAN_VALUES, None) if value.has_notes else None
+        if not isinstance(mean_values, Storage):
             continue
         centred = Value(graph.fresh(f"{value.name}_centred"), value.fact)
         value.replace_uses(centred)
-        constant = graph.add_constant(f"{value.name}_mean", TensorFact.of(means), means)
+        constant = graph.add_constant(f"{value.name}_mean", TensorFact.of(mean_values), mean_values)
         graph.insert_after(None, Node("opset1.Subtract", [value, constant], [centred], dialect="openvino"))
 
 

@@ -79,9 +79,9 @@ def _round_before_cut(graph: Graph, node: Node) -> None:
         or quantization is None
     ):
         return
-    source, between = cut.operands[0], [each.operands[0] for each in behind]
+    source, middle = cut.operands[0], [each.operands[0] for each in behind]
     is_made = source.producer is not None and source.producer.dialect == _DIALECT and quantization[1] < 0
-    if not is_made or any(len(value.uses) != 1 or value.is_output for value in (source, *between)):
+    if not is_made or any(len(value.uses) != 1 or value.is_output for value in (source, *middle)):
         return
     fact, value = cast("TensorFact", source.fact), source
     for each in reversed(behind):
@@ -129,8 +129,8 @@ def _tell_moved(graph: Graph) -> None:
                 and "quantized" not in node.attributes
             ):
                 known[first] = known[node.output] = quantization
-                is_filled = node.word == _FILLS
-                entries = (quantization, None, quantization if is_filled else None)[: len(node.inputs)]
+                is_fill = node.word == _FILLS
+                entries = (quantization, None, quantization if is_fill else None)[: len(node.inputs)]
                 node.set_attribute("quantized", cast("Any", entries))
                 node.set_attribute("quantized_results", cast("Any", (quantization,)))
 

@@ -340,8 +340,8 @@ class Extents:
     def _free(self, name: str) -> str:
         if name not in self.declared and name not in self.reserved:
             return name
-        count, between = self._counts.get(name, 1), "" if len(name) == 1 else "_"
-        while (found := f"{name}{between}{count + 1}") in self.declared or found in self.reserved:
+        count, separator = self._counts.get(name, 1), "" if len(name) == 1 else "_"
+        while (found := f"{name}{separator}{count + 1}") in self.declared or found in self.reserved:
             count += 1
         self._counts[name] = count + 1
         return found

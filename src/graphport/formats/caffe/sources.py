@@ -79,9 +79,9 @@ def _picture(layer: Message, parameters: Message, name: str) -> TensorFact:
 def _channels(layer: Message, parameters: Message, transform: Message | None) -> int:
     """The number of colours, 0 where nothing tells it."""
     if transform is not None:
-        means = len(transform.all("mean_value"))
-        if means > 1 or transform.integer("force_color"):
-            return max(means, 3)
+        mean_count = len(transform.all("mean_value"))
+        if mean_count > 1 or transform.integer("force_color"):
+            return max(mean_count, 3)
         if transform.integer("force_gray"):
             return 1
     if layer.text("type") == "ImageData":

@@ -163,8 +163,8 @@ def _definition(
             return ["<?>" if node.default is None else f"<? = {node.default}>"]
         case Extension():
             # Khronos' parser takes a list of its own words by commas; what a vendor's word takes follows it.
-            between = ", " if node.words[0].text.startswith("KHR_") else " "
-            return ["extension ", between.join(word.text for word in node.words), ";\n"]
+            separator = ", " if node.words[0].text.startswith("KHR_") else " "
+            return ["extension ", separator.join(word.text for word in node.words), ";\n"]
         case Fragment():
             generic: list[_Piece] = [] if node.generic is None else [(node.generic, _ANY)]
             head: list[_Piece] = ["fragment ", node.name.text, *generic, *_signature(node)]

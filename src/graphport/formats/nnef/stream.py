@@ -73,8 +73,8 @@ class Stream:
 
     def begins_line(self) -> bool:
         """Whether the word is the first on its line."""
-        between = self.text[self.last : self.start]
-        return "\n" in between or "\r" in between
+        gap = self.text[self.last : self.start]
+        return "\n" in gap or "\r" in gap
 
     def column(self) -> int:
         """Characters before the word on its line, which it begins; on very long lines a bound of them."""

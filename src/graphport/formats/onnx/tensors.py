@@ -133,16 +133,16 @@ class Tensors:
 
     def _inside(self, proto: TensorProto, dtype: DType, shape: tuple[int, ...], place: str) -> Storage | None:
         raw = proto.raw_data
-        filled = [name for name in _FIELDS if len(getattr(proto, name))]
+        present = [name for name in _FIELDS if len(getattr(proto, name))]
         expected = _FIELD_OF.get(dtype, "int32_data")
-        if len(filled) + bool(raw) > 1:
-            names = ", ".join([*filled, *(["raw_data"] if raw else [])])
+        if len(present) + bool(raw) > 1:
+            names = ", ".join([*present, *(["raw_data"] if raw else [])])
             self._findings.error("ONNX0304", f"the numbers stand in several fields: {names}", place)
             return None
-        if filled and filled[0] != expected:
-            self._findings.error("ONNX0304", f"{dtype} stands in {filled[0]}, should be in {expected}", place)
+        if present and present[0] != expected:
+            self._findings.error("ONNX0304", f"{dtype} stands in {present[0]}, should be in {expected}", place)
             return None
-        if filled or (dtype is DType.STRING and not raw):
+        if present or (dtype is DType.STRING and not raw):
             return self._typed(getattr(proto, expected), dtype, shape, f"{place}.{expected}")
         if dtype is DType.STRING:
             self._findings.error("ONNX0304", "texts stand in raw_data, should be in string_data", place)

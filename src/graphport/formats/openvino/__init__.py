@@ -24,14 +24,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.openvino.notes import MEANS, result_names
+from graphport.formats.openvino.notes import MEAN_VALUES, result_names
 from graphport.formats.openvino.recognition import recognizes
 
 if TYPE_CHECKING:
     from graphport.formats.openvino.reader import read, versions
     from graphport.formats.openvino.writer import can_stay, least_snr, write
 
-__all__ = ["MEANS", "can_stay", "least_snr", "read", "recognizes", "result_names", "versions", "write"]
+__all__ = ["MEAN_VALUES", "can_stay", "least_snr", "read", "recognizes", "result_names", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
-from graphport.formats.openvino.notes import KEY, MEANS
+from graphport.formats.openvino.notes import KEY, MEAN_VALUES
 from graphport.formats.openvino.xml import Element
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ def note(graph: Graph, net: Element, weights: MappedFile | None, findings: Findi
     """Note on the input that the section names what is subtracted from it: one number, or one picture, a channel."""
     section = net.child("pre-process")
     channels = () if section is None else [child for child in section.children if child.tag == "channel"]
-    means = {index: mean for index, each in enumerate(channels) if (mean := each.child("mean")) is not None}
-    if section is None or not means:
+    mean_values = {index: mean for index, each in enumerate(channels) if (mean := each.child("mean")) is not None}
+    if section is None or not mean_values:
         return
     try:
         value = _input(graph, section.attributes.get("reference-layer-name", "").strip())
-        numbers = {_position(channels[index], index): mean for index, mean in means.items()}
-        value.notes[MEANS] = ArrayStorage(_array(value, numbers, weights, count=len(means)))
+        numbers = {_position(channels[index], index): mean for index, mean in mean_values.items()}
+        value.notes[MEAN_VALUES] = ArrayStorage(_array(value, numbers, weights, count=len(mean_values)))
     except UnreadableError as error:
         findings.error("OV0007", f"the section pre-process cannot be applied: {error}", None, _REMEDY)
 

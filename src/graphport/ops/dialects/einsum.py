@@ -60,9 +60,9 @@ def _pair_by_pair(b: Builder, inputs: Sequence[Value], stated: Equation) -> tupl
         message = "more than two operands with axes that are not named"
         raise UnsupportedError(message)
     later = {*stated.result, *"".join(others)}
-    between = "".join(letter for letter in dict.fromkeys(first + second) if letter in later)
-    (part,) = einsum_by_matrices(b, *inputs[:2], equation=f"{first},{second}->{between}")
-    equation = f"{','.join([between, *others])}->{stated.result}"
+    kept = "".join(letter for letter in dict.fromkeys(first + second) if letter in later)
+    (part,) = einsum_by_matrices(b, *inputs[:2], equation=f"{first},{second}->{kept}")
+    equation = f"{','.join([kept, *others])}->{stated.result}"
     return einsum_by_matrices(b, part, *inputs[2:], equation=equation)
 
 

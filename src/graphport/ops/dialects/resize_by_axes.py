@@ -84,10 +84,10 @@ def resized_by_axes(
             extrapolation=np.nan,
         )
         # Zeros are told apart from no place at all: a column of the latter is none of numbers.
-        beyond = np.isnan(units).any(axis=0)
-        outside = outside or bool(beyond.any())
-        masks.append(np.reshape(beyond, (-1, *[1] * (rank - axis - 1))))
-        units = np.where(beyond, np.float32(0), units)
+        is_outside = np.isnan(units).any(axis=0)
+        outside = outside or bool(is_outside.any())
+        masks.append(np.reshape(is_outside, (-1, *[1] * (rank - axis - 1))))
+        units = np.where(is_outside, np.float32(0), units)
         if stated.mode == "nearest" and np.all(units.sum(axis=0) == 1):
             x = b(Gather, x, vector(b, units.argmax(axis=0).tolist()), axis=axis)
         else:

@@ -57,8 +57,8 @@ def _entries(what: str, stated: Stated, rank: int, default: int | None) -> tuple
         if listed or rank != 2:
             message = f"{what} by height and width" + (" and as a list" if listed else f" for {rank} axes")
             raise ShapeError(message, "say it once")
-        filled = default or 0
-        return (filled if height is None else height, filled if width is None else width)
+        default_entry = default or 0
+        return (default_entry if height is None else height, default_entry if width is None else width)
     if not listed:
         if default is None:
             message = f"there is no {what}"

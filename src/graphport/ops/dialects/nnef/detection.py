@@ -179,7 +179,7 @@ def max_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, o
     """The largest entry in each cell of a grid over each region; 0 in one that lies outside of the image."""
     count = _spatial(b, input, rois, output_size)
     x = _images(b, input, batch_index)
-    lowest, filled = b.like(x, float(np.finfo(np.float32).min)), None
+    lowest, coverage = b.like(x, float(np.finfo(np.float32).min)), None
     for axis, size in enumerate(output_size):
         member = _members(b, input, rois, axis, size)
         moved = _moved(b, x, axis + 2)
@@ -188,10 +188,10 @@ def max_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, o
         some = b(ReduceMax, b(CastLike, member, x), _integers(b, -1), keepdims=0)
         others = [place for place in range(1, count + 2) if place != axis + 2]
         share = b(Unsqueeze, some, _integers(b, *others))
-        filled = share if filled is None else b(Mul, filled, share)
-    if filled is None:
+        coverage = share if coverage is None else b(Mul, coverage, share)
+    if coverage is None:
         raise ValueError(count)
-    return b(Where, b(Cast, filled, to=DType.BOOL), x, b.like(x, 0.0))
+    return b(Where, b(Cast, coverage, to=DType.BOOL), x, b.like(x, 0.0))
 
 
 def _largest(b: Builder, x: Value, member: Value, size: int, lowest: Value) -> list[Value]:

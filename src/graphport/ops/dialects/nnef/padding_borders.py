@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 _MODES = {"constant": "constant", "replicate": "edge", "reflect": "reflect"}
-MOST_PLACES = 1 << 20
+MOST_ELEMENTS = 1 << 20
 """Longest list of places that a lowering writes down as a constant."""
 _FARTHEST = np.iinfo(np.int64).min
 
@@ -69,7 +69,7 @@ def _mirrored(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
         if end:
             parts.append(_slice(b, x, axis, -1, -1 - end))
         return b(Concat, *parts, axis=axis)
-    if not isinstance(n, int) or n + abs(begin) + abs(end) > MOST_PLACES:
+    if not isinstance(n, int) or n + abs(begin) + abs(end) > MOST_ELEMENTS:
         message = f"mirroring ({begin}, {end}) entries of an axis of {n}"
         raise UnsupportedError(message)
     kept = np.arange(max(-begin, 0), n - max(-end, 0), dtype=np.int64)

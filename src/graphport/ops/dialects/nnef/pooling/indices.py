@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.nnef.convolution_borders import Pairs, Slide, bordered, fact_of, known
-from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES, padded
+from graphport.ops.dialects.nnef.padding_borders import MOST_ELEMENTS, padded
 from graphport.ops.dialects.nnef.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
 from graphport.ops.pages.convolution.window import Window, numbers_of_pairs, window
@@ -62,7 +62,7 @@ def _beginnings(b: Builder, count: int, stride: int, offset: int, axis: int, ran
     Raises:
         UnsupportedError: they are too many to be written down.
     """
-    if count > MOST_PLACES:
+    if count > MOST_ELEMENTS:
         message = f"an axis of {count} windows"
         raise UnsupportedError(message)
     first: Integers = np.arange(count, dtype=np.int64) * stride + offset

@@ -12,7 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.nnef.convolution_borders import emitted_padding, fact_of, known
 from graphport.ops.dialects.nnef.formula import term
-from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES
+from graphport.ops.dialects.nnef.padding_borders import MOST_ELEMENTS
 from graphport.ops.dialects.nnef.pooling.pools import emitted_pool, has_padding
 from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.convolution.window import numbers_of_pairs
@@ -75,7 +75,7 @@ def _starts(slid: Window, volumes: list[int], dims: tuple[int, ...]) -> Starts:
         UnsupportedError: they are too many to be written down.
     """
     lengths = known(slid.lengths)
-    if max(prod(dims[:2]), *lengths) > MOST_PLACES:
+    if max(prod(dims[:2]), *lengths) > MOST_ELEMENTS:
         message = f"places of {prod(dims[:2])} feature maps of {list(lengths)} windows"
         raise UnsupportedError(message)
     rank = len(dims)

@@ -11,7 +11,7 @@ from graphport.core.facts import UNKNOWN
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.nnef.convolution import deconv_attributes, steps
 from graphport.ops.dialects.nnef.convolution_borders import Pairs, bordered, emitted_padding, fact_of, known
-from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES
+from graphport.ops.dialects.nnef.padding_borders import MOST_ELEMENTS
 from graphport.ops.dialects.nnef.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.arithmetic import Mul, Sqrt
@@ -83,7 +83,7 @@ def debox(b: Builder, stated: Pooling, input: Value, *, output_shape: Shaped = (
         raise UnsupportedError(message)
     wanted = found.chosen(output_shape)
     kernel = known(found.slide.kernel)
-    if channels * prod(kernel) > MOST_PLACES:
+    if channels * prod(kernel) > MOST_ELEMENTS:
         message = f"{channels} windows of {prod(kernel)} entries"
         raise UnsupportedError(message)
     share = 1 / prod(kernel) if normalize else 1
