@@ -12,7 +12,7 @@ from graphport.conversion.dialects.ncnn_axes import fold_axes
 from graphport.core.facts import TensorFact
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
-from graphport.ops.dialects.ncnn.binding import MOST_AXES
+from graphport.ops.dialects.ncnn.emitting import MOST_AXES
 from tests.every import every
 from tests.laws import computed
 from tests.passes.alone import read

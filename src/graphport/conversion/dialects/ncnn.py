@@ -28,8 +28,8 @@ from graphport.ops import registry
 from graphport.ops.bind import bind
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.annotations import BARE, LINE, PLACE, stated, type_of
-from graphport.ops.dialects.ncnn.binding import BATCH, MOST_AXES, remembered
+from graphport.ops.dialects.ncnn.annotations import BARE, BATCH, LINE, PLACE, stated, type_of
+from graphport.ops.dialects.ncnn.emitting import MOST_AXES, remembered
 from graphport.ops.dialects.ncnn.integers import LIMIT, is_bits, kept, most
 from graphport.ops.dialects.ncnn.quantization import cuts_to_grid
 from graphport.ops.dialects.ncnn.reshape_outputs import bare

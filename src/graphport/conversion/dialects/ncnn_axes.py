@@ -17,7 +17,7 @@ from graphport.core.facts import TensorFact, Unknown
 from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.ncnn.binding import MOST_AXES
+from graphport.ops.dialects.ncnn.emitting import MOST_AXES
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.infer import Inference
 from graphport.ops.pattern import constant_numbers

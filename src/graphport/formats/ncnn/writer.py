@@ -19,7 +19,8 @@ from graphport.formats.ncnn.precision import masked, parsed
 from graphport.formats.ncnn.reader import DIALECT
 from graphport.formats.ncnn.weights import NARROW, narrowed, write_weight
 from graphport.ops.dialects.ncnn.annotations import LINE, batch_of, stated
-from graphport.ops.dialects.ncnn.binding import AXES, KEYS
+from graphport.ops.dialects.ncnn.binding import AXES
+from graphport.ops.dialects.ncnn.emitting import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,16 +11,9 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import (
-    Layer,
-    batch_of,
-    blob_axis,
-    emitted,
-    laid,
-    layer,
-    lengths_of,
-    numbers_of,
-)
+from graphport.ops.dialects.ncnn.annotations import batch_of
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import blob_axis, emitted, laid, lengths_of, numbers_of
 from graphport.ops.dialects.ncnn.functions import both, by_number
 from graphport.ops.dialects.ncnn.indices import along
 from graphport.ops.dialects.ncnn.rows import OPERATORS, ROWS

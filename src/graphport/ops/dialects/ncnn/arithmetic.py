@@ -12,18 +12,13 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.ncnn.binding import (
-    NONE,
-    Layer,
-    emitted,
-    folded,
-    laid,
-    layer,
-)
+from graphport.ops.dialects.ncnn.binding import NONE, Layer, layer
+from graphport.ops.dialects.ncnn.emitting import emitted, laid
 from graphport.ops.dialects.ncnn.functions import BINARY, UNARY, both, by_number, infinite, unary
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.torch_promotion import kernel
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import (
     Abs,
     Add,

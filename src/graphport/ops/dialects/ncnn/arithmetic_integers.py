@@ -12,7 +12,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.arithmetic import floating
-from graphport.ops.dialects.ncnn.binding import emitted, folded, refuse_constants
+from graphport.ops.dialects.ncnn.emitting import emitted, refuse_constants
 from graphport.ops.dialects.ncnn.functions import both, by_number, unary
 from graphport.ops.dialects.ncnn.integers import (
     LIMIT,
@@ -28,6 +28,7 @@ from graphport.ops.dialects.ncnn.integers import (
     spanned,
 )
 from graphport.ops.dialects.ncnn.rows import ROWS
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Abs, Cast, Mod, Neg, Sign
 
 _MOST_DIVIDED = 1 << 20

@@ -11,7 +11,8 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of, stretched
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import emitted, lengths_of, stretched
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.reshape_parts import repeat_interleave
 from graphport.ops.dialects.torch_functions import length, vector

@@ -16,7 +16,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.annotations import FUNCTION
-from graphport.ops.dialects.ncnn.binding import emitted, folded, refuse_constants
+from graphport.ops.dialects.ncnn.emitting import emitted, refuse_constants
 from graphport.ops.dialects.ncnn.functions import BINARY, UNARY, both, by_number, infinite, unary
 from graphport.ops.dialects.ncnn.indices import MOST_PIXELS, gathered_columns
 from graphport.ops.dialects.ncnn.integers import (
@@ -33,7 +33,7 @@ from graphport.ops.dialects.ncnn.integers import (
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.operands import dtype_of, sizes, vector
 from graphport.ops.dialects.torch_functions import seen
-from graphport.ops.folded import Computed
+from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.comparison import (
     IsInf,
     IsNaN,

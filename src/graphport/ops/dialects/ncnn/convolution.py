@@ -14,16 +14,8 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.ncnn.activation import activated
-from graphport.ops.dialects.ncnn.binding import (
-    Layer,
-    emitted,
-    folded,
-    layer,
-    lengths_of,
-    numbers_of,
-    rearranged,
-    stretched,
-)
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import emitted, lengths_of, numbers_of, rearranged, stretched
 from graphport.ops.dialects.ncnn.quantization import (
     TERM,
     integers_of,
@@ -44,6 +36,7 @@ from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.dialects.windows import window_of, window_options
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv
 from graphport.ops.pages.convolution.transposed import transposed_window

@@ -8,8 +8,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.ncnn.binding import emitted, folded, joining, settled
+from graphport.ops.dialects.ncnn.emitting import emitted, joining, settled
 from graphport.ops.dialects.ncnn.integers import real
+from graphport.ops.folded import folded
 from graphport.ops.shapes import broadcast
 
 BINARY = (

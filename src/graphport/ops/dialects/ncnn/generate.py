@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from graphport.ir.graph import Value
-from graphport.ops.dialects.ncnn.binding import AXES, KEYS, MOST_AXES, Layer, layer
+from graphport.ops.dialects.ncnn.binding import AXES, Layer, layer
+from graphport.ops.dialects.ncnn.emitting import KEYS, MOST_AXES
 
 
 @layer("MemoryData")

@@ -14,18 +14,14 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.ncnn import indexing_gather
-from graphport.ops.dialects.ncnn.binding import (
-    AXES,
-    NONE,
-    Layer,
-    batch_of,
+from graphport.ops.dialects.ncnn.annotations import batch_of
+from graphport.ops.dialects.ncnn.binding import AXES, NONE, Layer, layer
+from graphport.ops.dialects.ncnn.emitting import (
     blob_axis,
     computed,
     emitted,
-    folded,
     known,
     laid,
-    layer,
     numbers_of,
     placed,
     refuse_constants,
@@ -39,6 +35,7 @@ from graphport.ops.dialects.operands import dtype_of, needed, sizes
 from graphport.ops.dialects.pnnx.indexing_slices import flip as flipped
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import length, vector
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reshape import Flatten, Reshape, Unsqueeze

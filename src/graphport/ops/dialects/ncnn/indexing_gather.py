@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError
-from graphport.ops.dialects.ncnn.binding import folded, refuse_constants
+from graphport.ops.dialects.ncnn.emitting import refuse_constants
 from graphport.ops.dialects.ncnn.indices import (
     MOST_ENTRIES,
     accumulated,
@@ -23,6 +23,7 @@ from graphport.ops.dialects.ncnn.indices import (
     rows_of,
 )
 from graphport.ops.dialects.operands import integers, needed, sizes, transposed, vector
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add, Cast, Max, Mul, Sub
 from graphport.ops.pages.comparison import Greater, Where
 from graphport.ops.pages.indexing import (

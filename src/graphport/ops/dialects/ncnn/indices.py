@@ -16,10 +16,11 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import emitted, folded
+from graphport.ops.dialects.ncnn.emitting import emitted
 from graphport.ops.dialects.ncnn.functions import infinite
 from graphport.ops.dialects.ncnn.integers import spanned
 from graphport.ops.dialects.operands import sizes, transposed, vector
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add, Cast, Mul, Neg
 from graphport.ops.pages.comparison import Equal, Greater, Or
 from graphport.ops.pages.matmul import MatMul

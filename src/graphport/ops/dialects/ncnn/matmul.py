@@ -12,14 +12,12 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.activation import activated
+from graphport.ops.dialects.ncnn.annotations import batch_of
 from graphport.ops.dialects.ncnn.arithmetic import aligned
-from graphport.ops.dialects.ncnn.binding import (
-    Layer,
-    batch_of,
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import (
     emitted,
-    folded,
     laid,
-    layer,
     numbers_of,
     placed,
     rearranged,
@@ -30,6 +28,7 @@ from graphport.ops.dialects.ncnn.binding import (
 from graphport.ops.dialects.ncnn.functions import both
 from graphport.ops.dialects.ncnn.quantization import TERM, Integers, integers_of, rounded_operands
 from graphport.ops.dialects.torch_functions import vector
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.reshape import Flatten, Squeeze, Transpose, Unsqueeze

@@ -15,17 +15,9 @@ from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import (
-    Layer,
-    batch_of,
-    emitted,
-    laid,
-    layer,
-    lengths_of,
-    numbers_of,
-    reshaped,
-    restored,
-)
+from graphport.ops.dialects.ncnn.annotations import batch_of
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import emitted, laid, lengths_of, numbers_of, reshaped, restored
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.torch_functions import length, vector

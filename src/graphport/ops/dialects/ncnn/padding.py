@@ -12,7 +12,9 @@ from graphport.core.budget import bounded, reserve
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import Layer, batch_of, emitted, layer, lengths_of
+from graphport.ops.dialects.ncnn.annotations import batch_of
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import emitted, lengths_of
 from graphport.ops.dialects.operands import sizes, vector
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.pages.indexing import Gather, Slice

@@ -11,7 +11,8 @@ import numpy as np
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import NONE, Layer, emitted, layer, lengths_of
+from graphport.ops.dialects.ncnn.binding import NONE, Layer, layer
+from graphport.ops.dialects.ncnn.emitting import emitted, lengths_of
 from graphport.ops.dialects.ncnn.rows import ROWS
 from graphport.ops.dialects.ncnn.windows import (
     ENDINGS,

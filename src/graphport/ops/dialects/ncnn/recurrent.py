@@ -13,12 +13,11 @@ from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
-from graphport.ops.dialects.ncnn.binding import (
-    Layer,
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import (
     emitted,
     lacking,
     laid,
-    layer,
     numbers_of,
     rearranged,
     settled,

@@ -15,13 +15,12 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError
 from graphport.ops.dialects.einsum import einsum_by_matrices, products_under_mask
-from graphport.ops.dialects.ncnn.binding import (
-    Layer,
-    batch_of,
+from graphport.ops.dialects.ncnn.annotations import batch_of
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import (
     blob_axis,
     emitted,
     laid,
-    layer,
     lengths_of,
     placed,
     refuse_constants,

@@ -10,19 +10,16 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.ncnn.binding import (
-    AXES,
+from graphport.ops.dialects.ncnn.annotations import batch_of
+from graphport.ops.dialects.ncnn.binding import AXES, NONE, Layer, layer
+from graphport.ops.dialects.ncnn.emitting import (
     KEYS,
     MOST_AXES,
-    NONE,
-    Layer,
-    batch_of,
     beside,
     blob_axis,
     emitted,
     known,
     laid,
-    layer,
     lengths_of,
     placed,
     refuse_constants,

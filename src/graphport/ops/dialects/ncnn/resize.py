@@ -16,11 +16,14 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.affine_grid import affine_grid_by_matrix
-from graphport.ops.dialects.ncnn.binding import Layer, batch_of, computed, emitted, folded, known, laid, layer
+from graphport.ops.dialects.ncnn.annotations import batch_of
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import computed, emitted, known, laid
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
 from graphport.ops.dialects.operands import reals
 from graphport.ops.dialects.resize_by_axes import Sampling, is_there, resized_by_axes
 from graphport.ops.dialects.torch_functions import length, vector
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.reshape import Expand, Identity, Unsqueeze
 from graphport.ops.pages.resize import AffineGrid, Resize

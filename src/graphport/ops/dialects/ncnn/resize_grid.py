@@ -15,7 +15,8 @@ from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of
+from graphport.ops.dialects.ncnn.binding import Layer, layer
+from graphport.ops.dialects.ncnn.emitting import emitted, lengths_of
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Abs, Add, Floor, Mul, Round, Sub
 from graphport.ops.pages.reshape import Transpose

@@ -6,7 +6,8 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphport.ops.dialects.ncnn.binding import DIALECT, axis_of, emitted, layer, lengths_of, numbers_of
+from graphport.ops.dialects.ncnn.binding import DIALECT, axis_of, layer
+from graphport.ops.dialects.ncnn.emitting import emitted, lengths_of, numbers_of
 from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.torch_functions import length
 
