@@ -63,12 +63,12 @@ Value = Load | Constant | Apply
 class Program:
     """Values in the order of their computation; the last one is the result.
 
-    `constants` belong to the `Constant` values by slot, `spans` to the values: where in the text each comes from.
+    `constants` belong to the `Constant` values by slot, `positions` to the values: where in the text each comes from.
     """
 
     values: tuple[Value, ...]
     constants: tuple[Number, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
     @property
     def dtype(self) -> DType:
@@ -135,7 +135,7 @@ class Builder:
         self.arguments = arguments
         self.default_float = default_float
         self.pool: list[Value] = []
-        self.places: list[int] = []
+        self.positions: list[int] = []
         self.constants: list[Number] = []
         self.slots: dict[tuple[type, str], int] = {}
         self.numbers: dict[Value, int] = {}
@@ -233,7 +233,7 @@ class Builder:
             return known
         self.numbers[value] = len(self.pool)
         self.pool.append(value)
-        self.places.append(position)
+        self.positions.append(position)
         return len(self.pool) - 1
 
     def finished(self, entry: object) -> Result:
@@ -275,7 +275,7 @@ class Builder:
                 case value:
                     values.append(value)
         constants = tuple(self.constants[slot] for slot in slots)
-        return Program(tuple(values), constants, tuple(self.places[old] for old in order))
+        return Program(tuple(values), constants, tuple(self.positions[old] for old in order))
 
 
 def _schedule(pool: Sequence[Value], root: int) -> list[int]:
@@ -365,5 +365,5 @@ def check_operand_count(text: Text, steps: Sequence[Step], given: int) -> None:
 
 def span_of(text: Text, steps: Sequence[Step], program: Program, number: int) -> Span:
     """Where in the text value `number` of `program` comes from."""
-    step = steps[program.places[number]]
+    step = steps[program.positions[number]]
     return text.span(step.start, step.end)

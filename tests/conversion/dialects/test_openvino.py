@@ -12,7 +12,7 @@ from graphport.conversion.dialects.openvino import after_lifting, before, before
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.openvino import MEANS
+from graphport.formats.openvino import MEAN_VALUES
 from graphport.formats.openvino.notes import DECOMPRESSION
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
@@ -388,7 +388,7 @@ def test_inputs_with_means_are_read_without_them_by_everybody():
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (1, 2)))
     z = graph.add_input("z", TensorFact(DType.FLOAT32, (1, 2)))
     means = storage_of(np.array([[1, 2]], np.float32))
-    x.notes[MEANS], z.notes["other"] = means, 1
+    x.notes[MEAN_VALUES], z.notes["other"] = means, 1
     y = Node("opset1.Add", [x, x], [Value("y", x.fact)], dialect="openvino")
     dead = Node("opset1.ReLU", [x], [Value("dead", x.fact)], dialect="openvino")
     for node in (y, dead):
@@ -401,7 +401,7 @@ def test_inputs_with_means_are_read_without_them_by_everybody():
     assert centred.operands[0] is x
     assert centred.operands[1].storage is means
     assert list(y.operands) == [centred.output] * 2
-    assert (centred.output.fact, MEANS in x.notes, z.uses) == (x.fact, False, type(z.uses)())
+    assert (centred.output.fact, MEAN_VALUES in x.notes, z.uses) == (x.fact, False, type(z.uses)())
 
 
 @pytest.mark.parametrize(("axis", "has_zero"), list(product((0, 1), (False, True))))

@@ -252,7 +252,7 @@ class _Checker:
         scope = Scope(body, is_graph=False, is_generic=fragment.generic is not None)
         for parameter, formal in zip(fragment.parameters, declaration.formals, strict=True):
             scope.types[formal.name] = formal.type
-            scope.places[formal.name] = parameter.name
+            scope.definitions[formal.name] = parameter.name
         parameters = {formal.name for formal in declaration.formals}
         results = dict(declaration.results)
         self._flatness(body, is_graph=False)
@@ -269,21 +269,21 @@ class _Checker:
                     self._inference.fitting.fit(statement.value, part, wanted, what, "NNEF0411")
                 self._define(name, wanted if wanted is not None else part, scope)
         for result in fragment.results:
-            if result.name.text not in scope.places:
+            if result.name.text not in scope.definitions:
                 self._never_assigned("result", result.name, scope)
 
     def _define(self, name: Name, kind: Type, scope: Scope) -> None:
-        first = scope.places.get(name.text)
+        first = scope.definitions.get(name.text)
         if first is not None:
             line = self._line(first)
             message = f"'{name.text}' is assigned twice"
             self._error("NNEF0304", message, name, f"the first time in line {line}; use a new name")
             return
-        scope.places[name.text] = name
+        scope.definitions[name.text] = name
         scope.types[name.text] = kind
 
     def _never_assigned(self, what: str, name: Name, scope: Scope) -> None:
-        remedy = suggestion(name.text, scope.places) or f"add '{name.text} = …' to the body"
+        remedy = suggestion(name.text, scope.definitions) or f"add '{name.text} = …' to the body"
         self._error("NNEF0305", f"{what} '{name.text}' is never assigned", name, remedy)
 
     def _unpacked(self, target: Expression, kind: Type, value: Expression) -> Iterable[tuple[Name, Type]]:
@@ -321,11 +321,11 @@ class _Checker:
         for statement in graph.body:
             self._graph_statement(statement, scope, parameters)
         for parameter in graph.parameters:
-            if parameter.text not in scope.places:
+            if parameter.text not in scope.definitions:
                 message = f"input '{parameter.text}' is never made"
                 self._error("NNEF0307", message, parameter, f"add '{parameter.text} = external(shape = […])'")
         for result in graph.results:
-            if result.text not in scope.places and result.text not in parameters:
+            if result.text not in scope.definitions and result.text not in parameters:
                 self._never_assigned("output", result, scope)
 
     def _graph_statement(self, statement: Assignment, scope: Scope, parameters: dict[str, Name]) -> None:
@@ -352,7 +352,7 @@ class _Checker:
         if called == "external" and name.text not in parameters:
             message = f"'{name.text}' is external and no parameter of the graph"
             self._error("NNEF0308", message, name, "add it to the graph's inputs")
-        elif name.text in parameters and called != "external" and not (is_faulty or name.text in scope.places):
+        elif name.text in parameters and called != "external" and not (is_faulty or name.text in scope.definitions):
             message = f"input '{name.text}' is not the result of 'external'"
             self._error("NNEF0307", message, name, f"write '{name.text} = external(shape = […])'")
         self._define(name, kind, scope)

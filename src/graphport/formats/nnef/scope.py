@@ -28,7 +28,7 @@ class Scope:
     is_graph: bool
     is_generic: bool = False
     types: dict[str, Type] = field(default_factory=dict[str, Type])
-    places: dict[str, Name] = field(default_factory=dict[str, Name])
+    definitions: dict[str, Name] = field(default_factory=dict[str, Name])
     variables: set[str] = field(default_factory=set[str])
     updated: dict[str, Call] = field(default_factory=dict[str, Call])
     _assigned: dict[str, Name] | None = None

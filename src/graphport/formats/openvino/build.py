@@ -39,7 +39,7 @@ class _Form(NamedTuple):
     inputs: dict[str, int]
     """The operand of each input port by number."""
     operands: tuple[Claim | None, ...]
-    places: dict[str, int]
+    results: dict[str, int]
     """The result of each output port by number."""
     outputs: tuple[Output, ...]
     has_bodies: bool
@@ -245,7 +245,7 @@ class Networks:
             source, output, target, input = ends
             try:
                 _, form, _, results = layers[source]
-                index = form.places[output]
+                index = form.results[output]
                 _, other, operands, _ = layers[target]
                 place = other.inputs[input]
             except KeyError:
@@ -270,7 +270,7 @@ class Networks:
             KeyError: one of them does not exist.
         """
         _, form, _, results = layers[source]
-        index = form.places[output]
+        index = form.results[output]
         element, other, operands, _ = layers[target]
         place = other.inputs[input]
         value = results[index]
@@ -290,7 +290,7 @@ class Networks:
             return
         for number, port, what in ((source, output, "output"), (target, input, "input")):
             layer, form = layers[number][:2] if number in layers else (None, None)
-            if form is not None and port in (form.places if what == "output" else form.inputs):
+            if form is not None and port in (form.results if what == "output" else form.inputs):
                 continue
             where = f"layer {number[:60]}" if layer is None else f"its {what} port {port[:60]}"
             message = f"an edge names {where}, which does not exist"

@@ -51,7 +51,7 @@ class Ports(NamedTuple):
     inputs: dict[str, int]
     operands: tuple[Claim | None, ...]
     """What each input port says of its tensor, `None` where that cannot be read."""
-    places: dict[str, int]
+    results: dict[str, int]
     outputs: tuple[Output, ...]
 
 
