@@ -331,6 +331,23 @@ def test_what_openvino_has_by_itself_is_told_where_it_is_there(place, monkeypatc
     assert result.exit_code == 0
 
 
+def test_a_result_is_timed_in_the_words_that_are_written_for_its_target(monkeypatch):
+    """ONNX Runtime computes on reals what is bent behind a product of integers, unless that is said otherwise."""
+    from graphport.api.run import timed_session
+    from graphport.backends import onnxruntime
+
+    weight = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["b"]), node("MatMul", ["b", "w"], ["y"], name="z")]
+    net = gp.from_onnx(model(nodes, [("x", [1, 16])], [("y", [1, 16])], {"w": weight}))
+    made = gp.quantize(net, {"x": np.ones((8, 16), np.float32)}, cheap_layers=False, float_nodes=("z",))
+    seen, real = [], onnxruntime._session
+    monkeypatch.setattr(onnxruntime, "_session", lambda *given: seen.append(given[0]) or real(*given))
+    timed_session(made, "onnxruntime")
+    written = gp.to_onnx(made).graph.node
+    assert sorted(node.op for node in seen[0]) == sorted(node.op_type for node in written)
+    assert "Sum" in {node.op for node in seen[0]}
+
+
 def test_a_result_that_is_slower_is_told(place, monkeypatch):
     times = {"source_ms": 1.0, "target_ms": 2.0, "speed_up": 0.5}
     monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times)

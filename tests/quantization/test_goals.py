@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError
-from graphport.quantization.goals import FrontPoint, Goals, front, knee, latency_goal, timed_until_sure
+from graphport.quantization.goals import FrontPoint, Goals, front, knee, latency_goal, numbered_as, timed_until_sure
 from tests.quantization.fronts import FRONTS
 
 
@@ -32,7 +32,6 @@ POINTS = [_point(1, 20, 0.4, 90), _point(2, 30, 0.45, 100), _point(3, 32, 0.7, 1
     (Goals(bytes=200, latency=1.2), 4),
     (Goals(bytes=200, is_small=True), 4),
     (Goals(snr=35, bytes=200), 4),
-    (Goals(point=1, snr=35), 1),
     (Goals(), 2),
     (Goals(snr=39, latency=0.69), 3),
 ])  # fmt: skip
@@ -94,6 +93,18 @@ def test_points_that_another_is_over_are_not_on_the_front():
     assert len(kept) == 9
     assert kept[0] is many[0]
     assert kept[-1] is many[-1]
+
+
+def test_a_number_is_that_of_the_same_point_though_times_differ():
+    points = [_point(1, 30, 0.4), _point(2, 40, 0.6), _point(3, 50, 0.61, 200)]
+    other = [*points[:2], replace(points[2], latency=0.59)]
+    assert [each.point for each in front(points)] == [each.point for each in front(other)] == [1, 2, 3]
+
+
+def test_the_fastest_point_is_on_the_front():
+    many = [_point(n, 20 + n * n / 10, 0.4 + abs(n - 3) / 50, 1000 + 40 * n) for n in range(30)]
+    many[3] = replace(many[3], bytes=5000)
+    assert many[3] in front(many)
 
 
 def test_the_knee_is_where_more_time_gains_little():
@@ -179,7 +190,7 @@ def test_what_cannot_be_the_knee_is_not_timed_again():
 
 def test_there_is_no_other_point():
     with pytest.raises(DiagnosticError, match=r"QUANT0025.*no point 7"):
-        Goals(point=7).chosen(POINTS)
+        numbered_as(POINTS, 7)
 
 
 @pytest.mark.parametrize(("said", "expected"), [

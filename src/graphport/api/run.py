@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from graphport.api.foreign import in_read_words
+from graphport.api.model import QuantizedModel
 from graphport.backends import prepare as prepare_session
 from graphport.backends.inputs import checked, other_random_inputs, random_inputs
 from graphport.conversion.legalize import is_canonical, legalize
@@ -106,8 +107,16 @@ def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:
 
 
 def timed_session(model: Model, backend: str, *, threads: int = 0) -> Runner:
-    """The same, computing as the runtime does by itself: time is measured of what users have."""
-    return _runner(model, backend, threads, quick=True)
+    """The same, computing as the runtime does by itself: time is measured of what users have.
+
+    What was quantized for a runtime has the words there that are written for it.
+    """
+    graph = runnable(model)
+    if isinstance(model, QuantizedModel) and model.report is not None and model.report.settings.target == backend:
+        from graphport.quantization.written import as_written
+
+        graph = as_written(graph, model.report.settings, model.exact)
+    return Runner(graph, backend, threads, quick=True)
 
 
 def _runner(model: Model, backend: str, threads: int, **flags: bool) -> Runner:

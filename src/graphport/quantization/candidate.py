@@ -31,11 +31,6 @@ class Candidate:
     follower: Follower | None = None
     floating: tuple[str, ...] = ()
 
-    @property
-    def is_followed(self) -> bool:
-        """Whether its own layers were followed, not those of what it was made of."""
-        return self.follower is not None and self.follower.quantization is self.quantization
-
 
 def root_with_qparams(value: Value, all_qparams: Mapping[Value, object]) -> Value | None:
     """The value, above `value` over nodes that only move numbers, that has a grid."""

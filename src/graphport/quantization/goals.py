@@ -105,17 +105,10 @@ class Goals:
         return found
 
     def chosen(self, points: Sequence[FrontPoint]) -> FrontPoint:
-        """The point to write: that which was named; of those that meet all goals the best; else the nearest.
+        """The point to write if none is named: of those that meet all goals the best; else the nearest.
 
         What is slower than the source is not, where anything else is, unless it meets the goals or no goal is in time.
         """
-        if self.point is not None:
-            found = next((each for each in points if each.point == self.point), None)
-            if found is None:
-                message = f"there is no point {self.point}"
-                remedy = f"points: 1 to {len(points)}"
-                raise DiagnosticError(Diagnostic("QUANT0025", message, None, remedy))
-            return found
         if not self.are_any:
             return knee(points, by_size=self.is_small)
         meeting = [each for each in points if not self.missed(each)]
@@ -222,9 +215,10 @@ def _above_the_line(points: Sequence[FrontPoint]) -> FrontPoint:
 
 
 def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None = None) -> list[FrontPoint]:
-    """The points that no other is nearer, faster and smaller than, the fastest first; of many the widest apart.
+    """The points that no other is nearer, faster and smaller than, the nearest last; of many the widest apart.
 
-    The one that is `wanted` is among them.
+    The one that is `wanted` is among them, and the fastest. Noise is the same in each run, unlike time, so that a
+    number is that of the same point as far as can be.
     """
 
     def is_over(a: FrontPoint, b: FrontPoint) -> bool:
@@ -236,12 +230,25 @@ def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None
         for each in points
         if each is wanted or not any(is_over(other, each) for other in points if other is not each)
     ]
-    kept.sort(key=lambda x: (x.latency or 0.0, -x.snr_db))
+    kept.sort(key=lambda x: (x.snr_db, -x.bytes))
+    fastest = min(kept, key=lambda x: x.latency or 0.0)
     while len(kept) > most:
-        inner = [i for i in range(1, len(kept) - 1) if kept[i] is not wanted]
-        gaps = {i: kept[i + 1].snr_db - kept[i - 1].snr_db for i in inner}
-        del kept[min(gaps, key=lambda i: abs(gaps[i]))]
+        inner = [i for i in range(1, len(kept) - 1) if kept[i] is not wanted and kept[i] is not fastest]
+        del kept[min(inner, key=lambda i: kept[i + 1].snr_db - kept[i - 1].snr_db)]
     return kept
+
+
+def numbered_as(points: Sequence[FrontPoint], number: int) -> FrontPoint:
+    """The point of the front that was named.
+
+    Raises:
+        DiagnosticError: QUANT0025 there is none.
+    """
+    for each in points:
+        if each.point == number:
+            return each
+    remedy = f"points: 1 to {len(points)}"
+    raise DiagnosticError(Diagnostic("QUANT0025", f"there is no point {number}", None, remedy))
 
 
 def latency_goal(stated: float | str | None) -> tuple[float | None, bool]:

@@ -89,7 +89,7 @@ class QuantizationReport(Tabular):
     snr_range: tuple[float, float] | None = None
     agreement_range: tuple[float, float] | None = None
     front: tuple[FrontPoint, ...] = ()
-    """Plans that no other is nearer, faster and smaller than, the fastest first; one where only one was made."""
+    """Plans that no other is nearer, faster and smaller than, the nearest last; one where only one was made."""
     chosen: FrontPoint | None = None
     """The plan of these that was taken."""
     accuracy_level: int | None = None

@@ -471,13 +471,13 @@ class QuantizationSession:
     def followed_again(self, best: Candidate, before: Candidate) -> Candidate:
         """`best`, with the noise that its layers have now that more of them are real than in `before`."""
         known = before.follower
-        if best is before or known is None or best.is_followed:
+        if known is None or best is before or best.follower not in (None, known):
             return best
         self.timed("analyse", self._analysed, best)
         if best.follower is not None:
-            # Weights are as they were rounded before.
-            found = best.follower.noise.items()
-            best.follower.noise = {node: replace(noise, means=known.noise[node].means) for node, noise in found}
+            # Weights are as they were rounded before, unless its nodes are others, as channels are balanced otherwise.
+            found = {node: (noise, known.noise.get(node, noise)) for node, noise in best.follower.noise.items()}
+            best.follower.noise = {node: replace(noise, means=old.means) for node, (noise, old) in found.items()}
         return best
 
     def _analysed(self, best: Candidate) -> None:

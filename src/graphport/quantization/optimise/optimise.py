@@ -14,7 +14,7 @@ from graphport.core.packages import install
 from graphport.quantization import engine
 from graphport.quantization.estimate import conversion_time, elements, kernel_time
 from graphport.quantization.float_fallback import floated
-from graphport.quantization.goals import FrontPoint, Goals, front, timed_until_sure
+from graphport.quantization.goals import FrontPoint, Goals, front, numbered_as, timed_until_sure
 from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.nbits import has_products
 from graphport.quantization.optimise.costs import Beside, Times, preparer, steadied, times_of
@@ -93,6 +93,8 @@ def optimised(
         metric: takes what runs a model, a function from inputs to outputs, and gives a number that should be large.
         asked: what decides without a front: what that would give is a candidate, too.
     """
+    # Which point is asked for has no part in what the front is: its numbers would be others.
+    point, goals = goals.point, replace(goals, point=None)
     table = _table(session, base)
     noises = _noises(session, base)
     planned = session.timed("plans", _planned, session, base, table, noises)
@@ -118,11 +120,11 @@ def optimised(
         points += _measured(session, base, [each], metric, table)
     if table is None:
         points = _timed_again(session, base, goals, candidates, points)
-    wanted = goals.chosen(points) if goals.point is None else None
+    wanted = goals.chosen(points)
     kept = front(points, wanted=wanted)
-    by_point = {id(point): candidate for point, candidate in zip(points, candidates, strict=True)}
-    numbered = [replace(point, point=number) for number, point in enumerate(kept, 1)]
-    chosen = goals.chosen(numbered) if wanted is None else numbered[kept.index(wanted)]
+    by_point = {id(each): candidate for each, candidate in zip(points, candidates, strict=True)}
+    numbered = [replace(each, point=number) for number, each in enumerate(kept, 1)]
+    chosen = numbered[kept.index(wanted)] if point is None else numbered_as(numbered, point)
     candidate = by_point[id(kept[chosen.point - 1])]
     met = None if not goals.are_any else not goals.missed(chosen)
     findings = [] if met is not False else [_missed(goals, chosen, metric)]
@@ -135,7 +137,7 @@ def _may_be_chosen(goals: Goals, points: Sequence[FrontPoint], place: int) -> bo
     point = points[place]
     part = None if point.latency is None else _QUICKER * point.latency
     better = replace(point, snr_db=point.snr_db + _GAINED, latency=part)
-    return replace(goals, point=None).chosen([*points[:place], better, *points[place + 1 :]]) is better
+    return goals.chosen([*points[:place], better, *points[place + 1 :]]) is better
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -347,7 +349,7 @@ def _timed_again(
     What might be the knee is timed until that is sure, each time in a session of its own, whose memory counts, too.
     """
     found = list(points)
-    if goals.point is not None or (goals.latency is None and (goals.are_any or goals.is_small)):
+    if goals.latency is None and (goals.are_any or goals.is_small):
         return found
     beside = _beside(session, base)
     if beside is None:
