@@ -47,9 +47,13 @@ class Arguments:
     operands: list[Value | None] = field(default_factory=list["Value | None"])
     keys: list[str] = field(default_factory=list[str])
     attributes: dict[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    numbers: set[int] = field(default_factory=set[int])
+    """Places of operands that are numbers of Python, and no tensors."""
 
-    def operand(self, name: str, value: Value | None) -> None:
+    def operand(self, name: str, value: Value | None, *, is_number: bool = False) -> None:
         """Give an operand under a name."""
+        if is_number:
+            self.numbers.add(len(self.operands))
         self.operands.append(value)
         self.keys.append(name)
 
@@ -94,7 +98,7 @@ class ArgumentReader:
     def _number(self, value: Any, name: str, into: Arguments) -> None:
         inner, chosen = union(value, f"the argument {name}")
         if inner == "as_name":
-            into.operand(name, self._lookup(text(chosen, name)))
+            into.operand(name, self._lookup(text(chosen, name)), is_number=True)
         else:
             into.attributes[name] = _literal(inner, chosen, name)
 
@@ -119,10 +123,10 @@ class ArgumentReader:
             return
         for kind, item in given:
             if kind == "as_name":
-                into.operand(f"{name}{ITEM}", self._lookup(text(item, name)))
+                into.operand(f"{name}{ITEM}", self._lookup(text(item, name)), is_number=True)
                 continue
             storage = storage_of(_literal(kind, item, name))
-            into.operand(f"{name}{ITEM}", self._constant(TensorFact.of(storage), storage))
+            into.operand(f"{name}{ITEM}", self._constant(TensorFact.of(storage), storage), is_number=True)
 
 
 def _listed(value: Any, name: str) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.core.names import unique
 from graphport.formats.pt2.arguments import ArgumentReader, Arguments
 from graphport.formats.pt2.facts import Recorded
@@ -11,7 +13,9 @@ from graphport.formats.pt2.schema import SchemaError, fail, fields, items, name_
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
-    from graphport.core.facts import Fact, TensorFact
+    from collections.abc import Sequence
+
+    from graphport.core.facts import Fact
     from graphport.formats.pt2.extents import Extents
     from graphport.formats.pt2.spans import Spans
     from graphport.ir.graph import Attribute
@@ -23,8 +27,11 @@ LAYOUT = "pt2.layout"
 STRIDED = "pt2.strided"
 """The note of a value whose elements do not lie one after another; only where something writes in place."""
 OVERLOADED = "torch.ops."
+_ON_TENSORS = "torch.ops.aten."
+_CAST = "aten.to.dtype"
 MOST_NESTED = 32
 MOST_VALUES = 1 << 22
+_ELEMENTS = ("aten.item.default", "aten._local_scalar_dense.default")
 _PLAIN_OUTPUTS = ("as_int", "as_float", "as_bool", "as_string", "as_none", "as_complex")
 
 
@@ -38,6 +45,18 @@ def _is_in_place(node: Any) -> bool:
 def _takes_strides(node: Any) -> bool:
     target = fields(node, "a node").get("target")
     return isinstance(target, str) and target.startswith("torch.ops.aten.as_strided")
+
+
+def _dtype(value: Value | None) -> DType | None:
+    return value.fact.dtype if value is not None and isinstance(value.fact, TensorFact) else None
+
+
+def _element(number: Value) -> Value:
+    """The tensor that a number is the only element of, where that has no axes; else the number."""
+    node = number.producer
+    operand = node.operand(0) if node is not None and node.word in _ELEMENTS else None
+    fact = None if operand is None else operand.fact
+    return operand if operand is not None and isinstance(fact, TensorFact) and fact.shape == () else number
 
 
 WITH_EFFECTS = "torch.ops.higher_order.with_effects"
@@ -98,6 +117,7 @@ class GraphReader:
         self._builder = builder
         self.recorded = Recorded(document, builder.extents, builder.known)
         self._values: dict[str, Value] = {}
+        self._narrowed: dict[Value, Value] = {}
         self._writes = any(_is_in_place(node) for node in items(document.get("nodes"), "the nodes"))
         self._takes_strides = any(_takes_strides(node) for node in items(document.get("nodes"), "the nodes"))
         self._arguments = ArgumentReader(self.lookup, self._constant, builder.body)
@@ -142,7 +162,6 @@ class GraphReader:
                 return self.lookup(text(chosen, "an output"))
             kind, value = inner, chosen
         if kind in ("as_int", "as_float", "as_bool"):
-            from graphport.core.facts import TensorFact
             from graphport.core.storage import storage_of
 
             storage = storage_of(value)
@@ -186,8 +205,37 @@ class GraphReader:
         if arguments.operands:
             attributes[KEYS] = tuple(arguments.keys)
         origin = self._builder.places, self._builder.places.add(name, node.get("metadata"))
+        if target.startswith(_ON_TENSORS):
+            self._narrow(arguments, results)
         word = target.removeprefix(OVERLOADED)
         self.made.append(Node(word, arguments.operands, results, attributes, dialect=DIALECT, name=name, origin=origin))
+
+    def _narrow(self, arguments: Arguments, results: Sequence[Value | None]) -> None:
+        """Let tensors read real numbers, which have 64 bits in Python, in single precision, as PyTorch does.
+
+        Leaves alone: what is beside a tensor of 64 bits, what becomes integers, what makes tensors of numbers alone.
+        """
+        tensors = [x for place, x in enumerate(arguments.operands) if place not in arguments.numbers]
+        result = _dtype(results[0]) if results else None
+        if result is None or result is DType.FLOAT64 or result.is_integer or not tensors:
+            return
+        if any(_dtype(value) is DType.FLOAT64 for value in tensors):
+            return
+        for place in sorted(arguments.numbers):
+            value = arguments.operands[place]
+            if value is not None and _dtype(value) is DType.FLOAT64:
+                arguments.operands[place] = self._single(value)
+
+    def _single(self, number: Value) -> Value:
+        found = self._narrowed.get(number)
+        if found is None:
+            fact = TensorFact(DType.FLOAT32, ())
+            found = self._narrowed[number] = Value(self._builder.name(f"{number.name}_single"), fact)
+            source = _element(number)
+            self.made.append(
+                Node(_CAST, [source], [found], {KEYS: ("self",), "dtype": "torch.float32"}, dialect=DIALECT)
+            )
+        return found
 
     def _results(self, node: dict[str, Any]) -> list[Value | None]:
         found: list[Value | None] = []

@@ -86,7 +86,7 @@ class Recorded:
     def real(self, name: str) -> Fact:
         """What is known of a real number that is computed from sizes."""
         del name
-        return TensorFact(DType.FLOAT32, ())
+        return TensorFact(DType.FLOAT64, ())
 
     def dim(self, size: Any, name: str) -> Dim:
         """An extent; one that is not known is called after the axis.

@@ -30,21 +30,21 @@ def cast(b: Builder, x: Value, dtype: DType) -> Value:
     return b(Cast, x, to=dtype, saturate=0 if dtype.is_floating and dtype.bits == 8 else None)
 
 
-def operand_of(b: Builder, x: Value | Scalar) -> Operand:
+def operand_of(b: Builder, x: Value | Scalar, default: DType = DEFAULT) -> Operand:
     """What promotion sees of a tensor or number."""
     if not isinstance(x, Value):
-        return Operand(scalar_dtype(x, DEFAULT), Priority.SCALAR, x)
+        return Operand(scalar_dtype(x, default), Priority.SCALAR, x)
     return Operand(dtype_of(x), Priority.TENSOR if b.dims(x) else Priority.ZERO_DIM)
 
 
-def common(b: Builder, *operands: Value | Scalar) -> DType:
-    """The element type that arithmetic on `operands` is done in.
+def common(b: Builder, *operands: Value | Scalar, default: DType = DEFAULT) -> DType:
+    """The element type that arithmetic on `operands` is done in; `default` is that of real numbers without a tensor.
 
     Raises:
         UnsupportedError: there is none.
     """
     try:
-        return result_dtype([operand_of(b, x) for x in operands], DEFAULT)
+        return result_dtype([operand_of(b, x, default) for x in operands], default)
     except Fault as fault:
         raise UnsupportedError(fault.message) from fault
 
@@ -54,9 +54,9 @@ def tensor(b: Builder, x: Value | Scalar, dtype: DType) -> Value:
     return cast(b, x, dtype) if isinstance(x, Value) else b.constant(x, dtype)
 
 
-def promoted(b: Builder, *operands: Value | Scalar) -> list[Value]:
+def promoted(b: Builder, *operands: Value | Scalar, default: DType = DEFAULT) -> list[Value]:
     """All of them in their common element type."""
-    dtype = common(b, *operands)
+    dtype = common(b, *operands, default=default)
     return [tensor(b, x, dtype) for x in operands]
 
 
@@ -66,14 +66,14 @@ def floating(b: Builder, x: Value) -> Value:
     return x if dtype.kind in "fc" else cast(b, x, DEFAULT)
 
 
-def computed(b: Builder, name: str, *operands: Value | Scalar) -> Value:
+def computed(b: Builder, name: str, *operands: Value | Scalar, default: DType = DEFAULT) -> Value:
     """A function of the expression language on operands of any types, as PyTorch computes it.
 
     Raises:
         UnsupportedError: it takes no such types, or no canonical operator computes it.
     """
     try:
-        found = resolve(name, SIGNATURES[name], [operand_of(b, x) for x in operands], DEFAULT)
+        found = resolve(name, SIGNATURES[name], [operand_of(b, x, default) for x in operands], default)
     except Fault as fault:
         raise UnsupportedError(fault.message) from fault
     given = [tensor(b, x, found.computed) for x in operands[: found.takes]]

@@ -730,6 +730,37 @@ class Sizes(nn.Module):
         return sizes(x, x.shape[0], x.shape[1], y.shape[0])
 
 
+def reals(x, n):
+    """Real numbers of 64 bits that are computed from open extents, and what reads them."""
+    part, third, whole = n * 0.29, n / 3, torch.arange(40)
+    lengths = (
+        *(torch.sym_int(part), torch.sym_int(n * 0.57), torch.sym_int(n / 0.7), math.floor(n * 0.07)),
+        *(math.ceil(n * 0.07), round(n * 0.145), torch.sym_int(torch.sym_max(part, 3))),
+        *(torch.sym_int(part * 100 % 7), torch.sym_int((n * 0.01) ** 2 * 100)),
+    )
+    single = x * part, whole * third, x.half()[:2] * third, whole.sum() * third, torch.where(x > 0, x, third)
+    bounds = x.clamp(max=n / 300), x > n / 300, whole > third, x.masked_fill(x > 0, part)
+    made = torch.full((2,), part), torch.full((2,), part, dtype=torch.int64), torch.linspace(0, part, 4)
+    double = x.double() * third, x.double() > third / 100, torch.full((2,), third, dtype=torch.float64)
+    items = x[:2] * x.sum().item(), x.double()[:2] * x.double().sum().item()
+    scaled = F.interpolate(x[None, None], (torch.sym_int(n * 0.57), 5), mode="nearest")
+    return *(x[:2] * each for each in lengths), *single, *bounds, *made, *double, *items, scaled, x[: lengths[0]]
+
+
+class Reals(nn.Module):
+    def forward(self, x):
+        return reals(x, x.shape[0])
+
+
+def write_reals(folder):
+    """A program of open extents, and what it computes at two sizes."""
+    args, others = (normal(100, 3),), (normal(57, 3),)
+    program = torch.export.export(Reals(), args, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    core.pack(folder, "reals", Reals(), args, program)
+    core.pack(folder, "fewer", Reals(), others, program)
+    (folder / "fewer.pt2").unlink()
+
+
 # Words that other versions of PyTorch have written of the same meaning, and this one does not.
 OTHER = {
     "math.trunc": "torch.sym_int",
@@ -766,6 +797,7 @@ def in_other_words(data):
 def main(arguments):
     folder = Path(arguments[0]) if arguments else HERE
     write_sizes(folder)
+    write_reals(folder)
     for group, calls in CALLS.items():
         if "one" not in arguments:
             core.write(folder, group, list(calls.values()), POOL)

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.overloads import ROWS, aten
 from graphport.ops.dialects.torch_functions import number, vector
-from graphport.ops.dialects.torch_promotion import promoted
+from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.pages.arithmetic import Abs, Div, Mod, Mul, Round
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.indexing import NonZero
 from graphport.ops.pages.reshape import Split, Squeeze
 
-ROWS.lower("""
+
+def _real(b: Builder, x: Value) -> Value:
+    """Real numbers of Python have 64 bits."""
+    return cast(b, x, DType.FLOAT64) if dtype_of(x).is_floating else x
+
+
+ROWS.having(real=_real).lower("""
 aten.item, aten._local_scalar_dense(self)
-    -> rank(self) > 0: Reshape(self, [])
-    -> self
+    -> number = real(self); rank(self) > 0: Reshape(number, [])
+    -> number
 """)
 
 

@@ -1,4 +1,4 @@
-"""Numbers that exported programs compute from sizes: tensors of rank 0."""
+"""Numbers that exported programs compute from sizes: tensors of rank 0, real ones of 64 bits, as Python's are."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.pytorch.overloads import DIALECT
 from graphport.ops.dialects.table import Rows
 from graphport.ops.dialects.torch_functions import KEYS, Function, Tensor
-from graphport.ops.dialects.torch_promotion import promoted
+from graphport.ops.dialects.torch_promotion import cast, computed, promoted
 from graphport.ops.dialects.torch_rows import FUNCTIONS
-from graphport.ops.pages.arithmetic import Div, Floor, Mod, Sub
 from graphport.ops.pages.comparison import Where
 
 
@@ -51,24 +50,32 @@ def _size_word(*words: str) -> Callable[[Function], Function]:
     return register
 
 
-@_size_word("_operator.floordiv")
-def floordiv(b: Builder, a: Tensor, b_: Tensor) -> Value:
-    """Toward minus infinity; sizes are not negative, where ONNX's quotient is the same."""
-    x, y = promoted(b, a, b_)
-    if not dtype_of(x).is_integer:
-        return b(Floor, b(Div, x, y))
-    rest = b(Mod, x, y)
-    return b(Div, b(Sub, x, rest), y)
+_REAL = DType.FLOAT64
 
 
 def _value(b: Builder, x: Tensor) -> Value:
-    return x if isinstance(x, Value) else b.constant(x)
+    return x if isinstance(x, Value) else b.constant(x, _REAL if isinstance(x, float) else None)
 
 
-Rows(DIALECT, {**FUNCTIONS, "value": _value}, register=_size_word).lower("""
+def _real(b: Builder, x: Tensor) -> Value:
+    return cast(b, _value(b, x), _REAL)
+
+
+def _promoted(b: Builder, *operands: Tensor) -> list[Value]:
+    return promoted(b, *operands, default=_REAL)
+
+
+def _computed(b: Builder, name: str, *operands: Tensor) -> Value:
+    return computed(b, name, *operands, default=_REAL)
+
+
+_FUNCTIONS = {**FUNCTIONS, "value": _value, "real": _real, "promoted": _promoted, "computed": _computed}
+
+Rows(DIALECT, _FUNCTIONS, register=_size_word).lower("""
 _operator.add(a, b_) -> Add(*promoted(a, b_))
 _operator.sub(a, b_) -> Sub(*promoted(a, b_))
 _operator.mul(a, b_) -> Mul(*promoted(a, b_))
+_operator.floordiv(a, b_) -> computed("floor_divide", a, b_)
 _operator.mod(a, b_) -> computed("remainder", a, b_)
 _operator.truediv(a, b_) -> computed("div", a, b_)
 _operator.pow, torch.sym_pow(a, b_) -> computed("pow", a, b_)
@@ -88,9 +95,9 @@ _operator.or_(a, b_) -> Or(*promoted(a, b_))
 torch.sym_max(a, b_) -> Max(*promoted(a, b_))
 torch.sym_min(a, b_) -> Min(*promoted(a, b_))
 torch.sym_not, _operator.not_(a) -> Not(value(a))
-torch.sym_float, _operator.float(a) -> cast(value(a), float32)
+torch.sym_float, _operator.float(a) -> real(a)
 torch.sym_int, math.trunc, _operator.int(a) -> cast(value(a), int64)
-torch.sym_sqrt, torch._sym_sqrt, math.sqrt(a) -> Sqrt(cast(value(a), float32))
+torch.sym_sqrt, torch._sym_sqrt, math.sqrt(a) -> Sqrt(real(a))
 # Integers stay as they are.
 math.floor(a)
     -> is_floating(x := value(a)): cast(Floor(x), int64)
@@ -107,4 +114,4 @@ _operator.round, builtins.round, math.round(a, ndigits=None)
 
 @_size_word("torch.sym_ite")
 def sym_ite(b: Builder, b_: Tensor, t: Tensor, f: Tensor) -> Value:
-    return b(Where, _value(b, b_), *promoted(b, t, f))
+    return b(Where, _value(b, b_), *_promoted(b, t, f))

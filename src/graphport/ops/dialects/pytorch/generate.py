@@ -62,7 +62,8 @@ def full(b: Builder, size: Any, fill_value: Any, dtype: Any = None) -> Value:
         value = number(fill_value)
         kind = DType.BOOL if isinstance(value, bool) else _INTEGRAL if isinstance(value, int) else _REAL
         return fill(b, lengths(b, size), value, named_dtype(dtype) or kind)
-    return b(Expand, cast(b, fill_value, named_dtype(dtype) or dtype_of(fill_value)), lengths(b, size))
+    kind = _REAL if _is_real(fill_value) else dtype_of(fill_value)
+    return b(Expand, cast(b, fill_value, named_dtype(dtype) or kind), lengths(b, size))
 
 
 @aten("aten.full_like")
