@@ -101,6 +101,20 @@ def test_a_number_is_that_of_the_same_point_though_times_differ():
     assert [each.point for each in front(points)] == [each.point for each in front(other)] == [1, 2, 3]
 
 
+def test_without_times_the_knee_is_that_of_noise_and_bytes():
+    points = [_point(1, 40, 0.4, 100), _point(2, 58, 0.4, 110), _point(3, 60, 0.4, 200)]
+    untimed = [replace(each, latency=None, latency_ms=None) for each in points]
+    assert knee(untimed).point == Goals().chosen(untimed).point == 2
+    assert knee([untimed[0], untimed[2]]).point == 1
+
+
+def test_equal_points_are_one():
+    point = replace(_point(1, 40, 0.4), latency=None, latency_ms=None)
+    twin = replace(point, point=2)
+    assert front([point, twin]) == [point]
+    assert front([point, twin], wanted=twin)[0] is twin
+
+
 def test_the_fastest_point_is_on_the_front():
     many = [_point(n, 20 + n * n / 10, 0.4 + abs(n - 3) / 50, 1000 + 40 * n) for n in range(30)]
     many[3] = replace(many[3], bytes=5000)

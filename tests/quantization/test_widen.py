@@ -71,6 +71,14 @@ def test_the_front_has_layers_with_16_bits_where_they_are_worth_their_bytes():
     assert min(point.bytes for point in tried) < whole.bytes
 
 
+def test_where_all_is_on_integers_no_point_has_real_layers():
+    front = gp.quantize(
+        nets.residual(), nets.samples(nets.residual(), 48), "qnn", preset="fast", front=True
+    ).report.front
+    assert not any("float32" in point.layers for point in front)
+    assert any("activations" in name for point in front for name in point.layers)
+
+
 def test_where_all_is_on_integers_a_goal_is_met_by_16_bits():
     found = _spiked()
     settings = {"preset": "fast", "full_integer": True, "equalize": False}

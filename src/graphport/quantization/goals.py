@@ -131,17 +131,17 @@ def _not_slower(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
 
 
 def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
-    """The nearest of the points that cost about the least, time and noise together; by size see `_above_the_line`.
+    """The nearest of the points that cost about the least, time and noise together.
+
+    By size, or where no time is known, see `_above_the_line`.
 
     About the least, costs are alike, and times that are a little off would move the least of them back and forth: the
     nearest one that costs as little is where costs begin to rise. Of those about as near the one that costs the least
     is taken, so that nothing is both nearer and faster.
     """
-    if by_size:
-        return _above_the_line(points)
     known = _in_time(points)
-    if not known:
-        return max(points, key=lambda x: x.snr_db)
+    if by_size or not known:
+        return _above_the_line(points)
     latest = _latest(known)
     bound = _CLOSE * min(_cost(each, latest) for each in known)
     close = [each for each in known if _cost(each, latest) <= bound]
@@ -225,11 +225,11 @@ def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None
         pairs = [(a.snr_db, b.snr_db), (-(a.latency or 0.0), -(b.latency or 0.0)), (-a.bytes * 0.98, -b.bytes)]
         return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs[:2])
 
-    kept = [
-        each
-        for each in points
-        if each is wanted or not any(is_over(other, each) for other in points if other is not each)
-    ]
+    kept: list[FrontPoint] = []
+    for each in sorted(points, key=lambda x: x is not wanted):
+        is_behind = any(is_over(other, each) for other in points if other is not each)
+        if each is wanted or not (is_behind or any(replace(x, point=each.point) == each for x in kept)):
+            kept.append(each)
     kept.sort(key=lambda x: (x.snr_db, -x.bytes))
     fastest = min(kept, key=lambda x: x.latency or 0.0)
     while len(kept) > most:

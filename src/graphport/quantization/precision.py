@@ -16,7 +16,7 @@ from graphport.quantization.report import Step
 from graphport.quantization.widen import has_wide_layers, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from graphport.ir.graph import Node
     from graphport.quantization.candidate import Candidate
@@ -155,9 +155,14 @@ def sensitivities(session: QuantizationSession, best: Candidate) -> dict[Node, f
 
 
 def _with_floating(session: QuantizationSession, best: Candidate, floating: list[Node]) -> Candidate:
-    """`best` with some layers in floating point, measured; with 16 bits where whoever runs it has integers only."""
-    names = [node.output.name for node in floating]
-    is_wide = session.choices.target.is_whole and has_wide_layers(session.choices.settings, session.choices.target)
-    trial = widened(session.choices, best, names) if is_wide else floated(session, best, names, _REASON)
+    """`best` with some layers in floating point, or with 16 bits, measured."""
+    trial = with_less_noise(session, best, [node.output.name for node in floating], _REASON)
     session.measure(trial)
     return trial
+
+
+def with_less_noise(session: QuantizationSession, best: Candidate, names: Collection[str], reason: str) -> Candidate:
+    """`best` with some layers in floating point; with 16 bits where whoever runs it has integers only."""
+    choices = session.choices
+    is_wide = choices.target.is_whole and has_wide_layers(choices.settings, choices.target)
+    return widened(choices, best, names) if is_wide else floated(session, best, names, reason)

@@ -216,8 +216,8 @@ def test_slow_kernels_for_integers_are_left_out(monkeypatch):
 
     monkeypatch.setattr(optimise, "times_of", times_of)
     tried = []
-    floated = optimise.floated
-    monkeypatch.setattr(optimise, "floated", lambda *given: tried.append(given[2]) or floated(*given))
+    made_of = optimise.with_less_noise
+    monkeypatch.setattr(optimise, "with_less_noise", lambda *given: tried.append(given[2]) or made_of(*given))
     gp.quantize(found, nets.samples(found), front=True)
     assert any("c" in names and "a" not in names for names in tried)
 

@@ -22,7 +22,7 @@ from graphport.quantization.optimise.plans import cost_of, plans
 from graphport.quantization.optimise.presets import of_preset
 from graphport.quantization.optimise.storing import Storing
 from graphport.quantization.optimise.table import read_table, unknown_to
-from graphport.quantization.precision import all_widened, sensitivities
+from graphport.quantization.precision import all_widened, sensitivities, with_less_noise
 from graphport.quantization.report import Step
 from graphport.quantization.widen import has_wide_layers, widened
 from graphport.quantization.written import as_written
@@ -115,7 +115,7 @@ def optimised(
         points += _measured(session, base, more, metric, table)
     order = [] if session.choices.settings.full_integer else list(noises)
     for number in _halvings(goals, points, order):
-        each = floated(session, base, [node.output.name for node in order[:number]], _REASON)
+        each = with_less_noise(session, base, [node.output.name for node in order[:number]], _REASON)
         candidates.append(each)
         points += _measured(session, base, [each], metric, table)
     if table is None:
@@ -224,7 +224,11 @@ def _planned(
     order = list(noises)
     by_noise = [tuple(node.output.name for node in order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
     found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MOST_PLANS]
-    real = [] if session.choices.settings.full_integer else [floated(session, base, names, _REASON) for names in found]
+    real = (
+        []
+        if session.choices.settings.full_integer
+        else [with_less_noise(session, base, names, _REASON) for names in found]
+    )
     return [*real, *_wide_plans(session, base, order)]
 
 
