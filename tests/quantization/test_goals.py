@@ -113,6 +113,8 @@ def test_equal_points_are_one():
     twin = replace(point, point=2)
     assert front([point, twin]) == [point]
     assert front([point, twin], wanted=twin)[0] is twin
+    timed = [replace(point, latency=0.5), replace(point, latency=0.49)]
+    assert front(timed, wanted=timed[0]) == timed[:1]
 
 
 def test_the_fastest_point_is_on_the_front():

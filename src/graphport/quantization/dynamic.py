@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.ir.graph import Attribute, Graph
+    from graphport.quantization.targets.target import Target
+
+
+def rounded_while_it_runs(graph: Graph, target: Target) -> Graph:
+    """A copy of `graph` whose products round what they read as kernels of `target` do."""
+    return products_of_rows(graph) if target.rounds_rows else dynamic_products(graph)
 
 
 def dynamic_products(graph: Graph) -> Graph:

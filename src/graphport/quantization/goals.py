@@ -226,9 +226,11 @@ def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None
         return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs[:2])
 
     kept: list[FrontPoint] = []
-    for each in sorted(points, key=lambda x: x is not wanted):
+    for each in sorted(points, key=lambda x: (x is not wanted, x.latency or 0.0)):
         is_behind = any(is_over(other, each) for other in points if other is not each)
-        if each is wanted or not (is_behind or any(replace(x, point=each.point) == each for x in kept)):
+        # Two plans may be one, which was timed twice.
+        is_twin = any((x.snr_db, x.bytes, x.layers) == (each.snr_db, each.bytes, each.layers) for x in kept)
+        if each is wanted or not (is_behind or is_twin):
             kept.append(each)
     kept.sort(key=lambda x: (x.snr_db, -x.bytes))
     fastest = min(kept, key=lambda x: x.latency or 0.0)

@@ -15,7 +15,7 @@ from graphport.quantization.canonicalize import canonicalize
 from graphport.quantization.choices import Choices
 from graphport.quantization.distributed import layers_elsewhere
 from graphport.quantization.distributed import observer as find_observer
-from graphport.quantization.dynamic import dynamic_products, products_of_rows
+from graphport.quantization.dynamic import rounded_while_it_runs
 from graphport.quantization.emptiness import inner_layers
 from graphport.quantization.engine import Judge
 from graphport.quantization.full_integer import full_integer
@@ -137,7 +137,7 @@ def quantize(
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
     made = insert_qdq(best.graph, best.quantization)
     if settings.dynamic:
-        made = products_of_rows(made) if choices.target.rounds_rows else dynamic_products(made)
+        made = rounded_while_it_runs(made, choices.target)
         best.noise = session.judge.noise(made)
         session.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
     if settings.full_integer:

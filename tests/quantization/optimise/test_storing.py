@@ -256,3 +256,15 @@ def _packed(numbers, bits):
     each = 8 // bits
     parts = numbers.reshape(len(numbers), -1, each)
     return np.sum([parts[..., k].astype(np.uint8) << (bits * k) for k in range(each)], axis=0).astype(np.uint8)
+
+
+def test_what_is_rounded_while_it_runs_is_measured_so():
+    r = np.random.default_rng(0)
+    constants = {f"w{k}": (r.standard_normal((32, 32)) / 6).astype(np.float32) for k in range(2)}
+    nodes = [nets.node("MatMul", [f"x{k}", f"w{k}"], [f"x{k + 1}"]) for k in range(2)]
+    found = gp.from_onnx(nets.model(nodes, [("x0", ["N", 32])], [("x2", ["N", 32])], constants))
+    x = {"x0": r.standard_normal((48, 32)).astype(np.float32)}
+    alone = gp.quantize(found, x, dynamic=True).report.snr_db
+    front = gp.quantize(found, x, dynamic=True, front=True).report.front
+    (told,) = (point.snr_db for point in front if point.layers == {"int8 weights": 2})
+    assert told == pytest.approx(alone)

@@ -12,6 +12,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.packages import install
 from graphport.quantization import engine
+from graphport.quantization.dynamic import rounded_while_it_runs
 from graphport.quantization.estimate import conversion_time, elements, kernel_time
 from graphport.quantization.float_fallback import floated
 from graphport.quantization.goals import FrontPoint, Goals, front, numbered_as, timed_until_sure
@@ -303,9 +304,11 @@ def _measured(
     times = None if table is None else _tabulated(session, base, candidates, table)
     points: list[FrontPoint] = []
     for number, each in enumerate(candidates):
-        quantized = insert_qdq(each.graph, each.quantization)
+        quantized = _made(session, each)
         graph = as_written(quantized, session.choices.settings)
-        is_rounded = _is_rounded(session.choices.settings) and has_products(quantized)
+        is_rounded = session.choices.settings.dynamic or (
+            _is_rounded(session.choices.settings) and has_products(quantized)
+        )
         noise = session.judge.noise(graph, as_run=True) if is_rounded else each.noise or session.measure(each)
         point = FrontPoint(
             number,
@@ -324,6 +327,12 @@ def _measured(
             session.on_progress("points", number + 1, len(candidates))
     whole = times[0] if times is not None else None if beside is None else beside.milliseconds
     return [each if whole is None else replace(each, latency_ms=whole * (each.latency or 0.0)) for each in points]
+
+
+def _made(session: QuantizationSession, of: Candidate) -> Graph:
+    quantized = insert_qdq(of.graph, of.quantization)
+    is_dynamic = session.choices.settings.dynamic
+    return rounded_while_it_runs(quantized, session.choices.target) if is_dynamic else quantized
 
 
 def _is_rounded(settings: Settings) -> bool:
@@ -361,7 +370,7 @@ def _timed_again(
 
     def timed(place: int) -> float:
         each = candidates[place]
-        return beside.part(as_written(insert_qdq(each.graph, each.quantization), session.choices.settings))
+        return beside.part(as_written(_made(session, each), session.choices.settings))
 
     def set_time(place: int, part: float) -> None:
         found[place] = replace(found[place], latency=part, latency_ms=beside.milliseconds * part)
