@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbolic, example, symbols
@@ -19,6 +19,7 @@ from graphport.formats.nnef.container import write_container
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.editions import provisional_words
 from graphport.formats.nnef.files import Files, Verbatim
+from graphport.formats.nnef.grouping import operand_groups, targets_text
 from graphport.formats.nnef.items import Fill
 from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.naming import LABEL, ORIGINALLY, Labels, Names
@@ -43,12 +44,13 @@ from graphport.formats.nnef.types import ArrayOf, TensorOf
 from graphport.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from graphport.core.diagnostics import Diagnostic
     from graphport.core.dims import Dim
     from graphport.formats.nnef.build import Structure
     from graphport.formats.nnef.declare import Declaration, Formal
+    from graphport.formats.nnef.grouping import Group
     from graphport.formats.nnef.original import Original
     from graphport.formats.nnef.syntax import Fragment
     from graphport.formats.nnef.tensors import Payload
@@ -58,8 +60,6 @@ if TYPE_CHECKING:
 SYMBOLS = "tract_symbol"
 _MOST_NUMBERS = 1024
 _DATA = frozenset(("scalar", "integer", "logical"))
-
-_Group: TypeAlias = "Value | list[_Group] | None"
 
 
 def write(
@@ -384,14 +384,14 @@ class _Flat(Files):
         formals = [formal for formal in declaration.formals if formal.takes_tensors]
         texts: list[str] = []
         needed = 0
-        for formal, operand in zip(formals, _groups(node, formals), strict=True):
+        for formal, operand in zip(formals, operand_groups(node, formals), strict=True):
             text = self._operand(node, formal, operand)
             texts.append(text)
             is_stated = formal.default is None or text != attribute_text(default_of(formal.default), None)
             needed = len(texts) if is_stated else needed
         return texts[:needed]
 
-    def _operand(self, node: Node, formal: Formal, operand: _Group) -> str:
+    def _operand(self, node: Node, formal: Formal, operand: Group) -> str:
         if isinstance(operand, list):
             return f"[{', '.join(self._operand(node, formal, item) for item in operand)}]"
         if operand is None:
@@ -449,7 +449,7 @@ class _Flat(Files):
         names = iter([self._names[value] if value is not None else self._names.unused() for value in node.outputs])
         form = call_form(node)
         if form is not None:
-            return ", ".join(_targets(structure, names) for structure in form.results)
+            return ", ".join(targets_text(structure, names) for structure in form.results)
         if declaration is not None and len(declaration.results) == 1 and isinstance(declaration.results[0][1], ArrayOf):
             return f"[{', '.join(names)}]"
         wanted = 1 if declaration is None else len(declaration.results)
@@ -472,33 +472,8 @@ class _Flat(Files):
         return texts
 
 
-def _groups(node: Node, formals: Sequence[Formal]) -> list[_Group]:
-    """The operands of a node by parameter; an array takes as many as the others leave."""
-    form = call_form(node)
-    if form is not None:
-        values = iter(node.inputs)
-        return [_grouped(form.operands[formal.name], values) for formal in formals]
-    operands: list[_Group] = list(node.inputs)
-    arrays = [place for place, formal in enumerate(formals) if not isinstance(formal.type, TensorOf)]
-    if arrays:
-        behind = len(formals) - arrays[0] - 1
-        stop = len(operands) - behind
-        operands[arrays[0] : stop] = [operands[arrays[0] : stop]]
-    if len(operands) > len(formals):
-        raise Unspellable(f"{len(operands)} tensors are given, {len(formals)} are taken")
-    return operands + [None] * (len(formals) - len(operands))
-
-
-def _grouped(structure: Structure, values: Iterator[Value | None]) -> _Group:
-    return next(values, None) if structure is None else [_grouped(each, values) for each in structure]
-
-
 def _item_of(of: Type) -> str | None:
     """The data-type of the tensors in a type, where it says one."""
     while isinstance(of, ArrayOf) and of.item is not None:
         of = of.item
     return of.item.name if isinstance(of, TensorOf) and of.item is not None else None
-
-
-def _targets(structure: Structure, names: Iterator[str]) -> str:
-    return next(names) if structure is None else f"[{', '.join(_targets(each, names) for each in structure)}]"
