@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.declare import Declaration
     from graphport.formats.nnef.evaluate import Value
     from graphport.formats.nnef.forms import FlatCall
-    from graphport.formats.nnef.syntax import Node
+    from graphport.formats.nnef.syntax import Builtin, Node
 
 Infer: TypeAlias = "Callable[[Operation], Sequence[TensorFact | None]]"
 """What is known of each of an operation's outputs, from the `fact` of its inputs and its attributes.
@@ -291,6 +291,22 @@ class Emitter:
             declared = tensor.producer.attributes.get("shape") if tensor.producer.name in _DECLARED else None
             return cast("tuple[Dim, ...] | None", declared)
         return None if tensor.fact is None else tensor.fact.shape
+
+    def shape_of(self, value: Value, node: Builtin, frame: Frame) -> list[Value]:
+        """What `shape_of` gives.
+
+        Raises:
+            Abandoned: the shape is not known, which has been noted.
+        """
+        if not isinstance(value, Tensor) or value.literal is not None:
+            return [] if self._is_final else [1, 1]
+        shape = self.shape(value)
+        if shape is None:
+            message = "the shape of this tensor is not known"
+            raise self._reporter.error("NNEF0516", message, node.operand, frame, "write it as an attribute")
+        # A shape of the provisional edition has at least two extents.
+        padding = 0 if self._is_final else max(2 - len(shape), 0)
+        return [*shape, *([1] * padding)]
 
     def propagate(self) -> None:
         """Check the arguments of all operations made so far, and infer what is known of their results."""

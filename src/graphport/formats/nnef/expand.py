@@ -362,7 +362,7 @@ class Expander:
             value = yield self._of(node.operand, frame)
         match node.name:
             case "shape_of":
-                return self._shape_of(value, node, frame)
+                return self.emitter.shape_of(value, node, frame)
             case "length_of":
                 return len(value)
             case "range_of":
@@ -375,17 +375,6 @@ class Expander:
             remedy = f"the texts say 'the closest smaller'; others truncate to {result + 1}"
             self._reporter.warn("NNEF0519", f"{node.name}({value}) is {result}", node, frame, remedy)
         return result
-
-    def _shape_of(self, value: Value, node: Builtin, frame: Frame) -> list[Value]:
-        if not isinstance(value, Tensor) or value.literal is not None:
-            return [] if self._is_final else [1, 1]
-        shape = self.emitter.shape(value)
-        if shape is None:
-            message = "the shape of this tensor is not known"
-            raise self._reporter.error("NNEF0516", message, node.operand, frame, "write it as an attribute")
-        # A shape of the provisional edition has at least two extents.
-        padding = 0 if self._is_final else max(2 - len(shape), 0)
-        return [*shape, *([1] * padding)]
 
     def _comprehension(self, node: Comprehension, frame: Frame) -> Steps[Value]:
         self._budget.step(node, frame)
