@@ -5,13 +5,15 @@
 
 from pathlib import Path
 
+import openvino
 import pytest
 
+import graphport as gp
 from graphport.conversion.legalize import legalize
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
-from tests.formats.pt2.test_core_aten import compute_alike
+from tests.formats.pt2.test_core_aten import agree, compute_alike, recorded
 
 PROGRAMS = Path(__file__).parent / "words"
 RESULTS = {name: name for name in sorted(path.stem for path in PROGRAMS.glob("*.pt2"))} | {"older": "sizes"}
@@ -20,6 +22,20 @@ RESULTS = {name: name for name in sorted(path.stem for path in PROGRAMS.glob("*.
 @pytest.mark.parametrize(("name", "results"), [*RESULTS.items(), ("sizes", "larger"), ("reals", "fewer")])
 def test_words_compute_what_pytorch_does(name, results, tmp_path):
     compute_alike(PROGRAMS / f"{name}.pt2", PROGRAMS / f"{results}.npz", tmp_path)
+
+
+def test_real_numbers_of_known_sizes_are_computed_as_python_does(tmp_path):
+    model = gp.load(PROGRAMS / "reals.pt2", shapes={"x": [100, 3]})
+    expected = recorded(PROGRAMS / "reals.npz", "out")
+    assert [value.fact.shape for value in model.graph.outputs] == [array.shape for array in expected]
+    (x,) = recorded(PROGRAMS / "reals.npz", "in")
+    agree(list(gp.run(model, {"x": x}, backend="reference").values()), expected)
+    # OpenVINO has single precision for what a run tells.
+    gp.save(model, tmp_path / "net.xml")
+    compiled = openvino.Core().compile_model(tmp_path / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    found = compiled([x])
+    lengths = 9
+    agree([found[port] for port in compiled.outputs[:lengths]], expected[:lengths])
 
 
 def test_a_tensor_begins_with_its_first_number():

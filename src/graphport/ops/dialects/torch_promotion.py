@@ -13,10 +13,12 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.torch_functions import Scalar
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Cast
 
 DEFAULT = DType.FLOAT32
 """What a real number without a tensor beside it is."""
+_LARGEST = 2.0**127
 
 
 def cast(b: Builder, x: Value, dtype: DType) -> Value:
@@ -26,8 +28,25 @@ def cast(b: Builder, x: Value, dtype: DType) -> Value:
     if dtype.kind == "c":
         message = "no tensor is cast to complex numbers"
         raise UnsupportedError(message)
+    if dtype is DEFAULT and dtype_of(x) is DType.FLOAT64:
+        known = scalar_of(x)
+        if known is not None and abs(known) < _LARGEST:
+            return b.constant(known, dtype)
     # What is too large for eight bits is infinite there, or no number.
     return b(Cast, x, to=dtype, saturate=0 if dtype.is_floating and dtype.bits == 8 else None)
+
+
+def scalar_of(x: Value | Scalar | None) -> Scalar | None:
+    """The number that a tensor without axes is, where it is known."""
+    if not isinstance(x, Value):
+        return x
+    fact = x.fact
+    if not isinstance(fact, TensorFact) or fact.shape != () or fact.dtype is None:
+        return None
+    if fact.elements:
+        return fact.elements[0] if isinstance(fact.elements[0], int) else None
+    storage = folded(x) if fact.dtype in (DType.FLOAT64, DType.INT64) else None
+    return None if storage is None else storage.numpy().item()
 
 
 def operand_of(b: Builder, x: Value | Scalar, default: DType = DEFAULT) -> Operand:

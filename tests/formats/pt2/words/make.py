@@ -741,10 +741,21 @@ def reals(x, n):
     single = x * part, whole * third, x.half()[:2] * third, whole.sum() * third, torch.where(x > 0, x, third)
     bounds = x.clamp(max=n / 300), x > n / 300, whole > third, x.masked_fill(x > 0, part)
     made = torch.full((2,), part), torch.full((2,), part, dtype=torch.int64), torch.linspace(0, part, 4)
+    turned = x * (3 / n), x * (1 - n * 0.5), x * 1.01 ** (n * 0.5)
     double = x.double() * third, x.double() > third / 100, torch.full((2,), third, dtype=torch.float64)
     items = x[:2] * x.sum().item(), x.double()[:2] * x.double().sum().item()
     scaled = F.interpolate(x[None, None], (torch.sym_int(n * 0.57), 5), mode="nearest")
-    return *(x[:2] * each for each in lengths), *single, *bounds, *made, *double, *items, scaled, x[: lengths[0]]
+    return (
+        *(x[:2] * each for each in lengths),
+        *single,
+        *bounds,
+        *made,
+        *turned,
+        *double,
+        *items,
+        scaled,
+        x[: lengths[0]],
+    )
 
 
 class Reals(nn.Module):

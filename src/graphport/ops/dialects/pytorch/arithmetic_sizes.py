@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
-from collections.abc import Callable
+import math
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphport.core.dtypes import DType
@@ -12,13 +15,36 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pytorch.overloads import DIALECT
 from graphport.ops.dialects.table import Rows
-from graphport.ops.dialects.torch_functions import KEYS, Function, Tensor
-from graphport.ops.dialects.torch_promotion import cast, computed, promoted
+from graphport.ops.dialects.torch_functions import KEYS, Function, Scalar, Tensor
+from graphport.ops.dialects.torch_promotion import cast, computed, promoted, scalar_of
 from graphport.ops.dialects.torch_rows import FUNCTIONS
 from graphport.ops.pages.comparison import Where
 
+_PYTHON = (operator, math, builtins)
+_REAL_OF_INTEGERS = (operator.truediv, math.sqrt, float)
+_FAULTS = (TypeError, ValueError, ArithmeticError)
 
-def _called(rule: Function) -> Function:
+
+def _in_python(word: str, operands: Sequence[Tensor]) -> Scalar | None:
+    """What Python computes of real numbers that are known; `None` where one is not, and of integers alone.
+
+    Shapes of integers are computed as extents, and powers of them have no end.
+    """
+    name = word.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
+    function = next((getattr(module, name) for module in _PYTHON if hasattr(module, name)), None)
+    known = [number for x in operands if (number := scalar_of(x)) is not None]
+    if function is None or len(known) < len(operands):
+        return None
+    if function not in _REAL_OF_INTEGERS and not any(isinstance(x, float) for x in known):
+        return None
+    try:
+        found = function(*known)
+    except _FAULTS:
+        return None
+    return found if isinstance(found, float) or (isinstance(found, int) and abs(found) < _FAR) else None
+
+
+def _called(word: str, rule: Function) -> Function:
     """Arguments of `operator` are called `a` and `b`, and `b` is the builder here."""
     signature = inspect.signature(rule)
 
@@ -31,11 +57,13 @@ def _called(rule: Function) -> Function:
             # What functions of `math`, and `round`, call what they are given.
             named["a"] = named.pop(name)
         try:
-            signature.bind(builder, **named)
+            bound = signature.bind(builder, **named)
         except TypeError as error:
             message = f"its operands are not what it takes: {error}"
             raise UnsupportedError(message) from error
-        return rule(builder, **named)
+        _, *in_order = bound.arguments.values()
+        known = _in_python(word, [x for x in in_order if x is not None])
+        return rule(builder, **named) if known is None else _value(builder, known)
 
     vars(call)["__wrapped__"] = rule
     return call
@@ -44,13 +72,14 @@ def _called(rule: Function) -> Function:
 def _size_word(*words: str) -> Callable[[Function], Function]:
     def register(rule: Function) -> Function:
         for word in words:
-            lower(DIALECT, word)(_called(rule))
+            lower(DIALECT, word)(_called(word, rule))
         return rule
 
     return register
 
 
 _REAL = DType.FLOAT64
+_FAR = 1 << 63
 
 
 def _value(b: Builder, x: Tensor) -> Value:
