@@ -12,10 +12,12 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.ir import rewrite
+from graphport.quantization import session as quantization_session
 from graphport.quantization.engine import session
 from graphport.quantization.optimise import optimise, presets
 from graphport.quantization.optimise.costs import Times, times_of
 from tests.quantization import nets
+from tests.quantization.test_float_fallback import _narrow_first, _samples
 
 
 def _snr(found, made, count=400):
@@ -95,6 +97,43 @@ def test_a_preset_takes_the_channels_that_suit_its_plan(monkeypatch):
     _timed(monkeypatch, _share)
     gp.quantize(found, x, front=True)
     assert seen == [(True, pytest.approx(alone))]
+
+
+@pytest.mark.parametrize("quick", [(), ("b",)])
+def test_plans_of_a_preset_are_what_it_makes_by_itself_with_and_without_layers_real_for_noise(monkeypatch, quick):
+    for module in (quantization_session, presets):
+        monkeypatch.setattr(module, "quickest", lambda *_: quick)
+    found, x = _narrow_first(), _samples()
+    alone = gp.quantize(found, x).report
+    seen = []
+
+    def of_preset(session, base, asked):
+        made = presets.of_preset(session, base, asked)
+        adjusted = made[0].adjusted()
+        seen.extend([session.snr(adjusted), {*adjusted.floating}, *({*each.candidate.floating} for each in made)])
+        return made
+
+    monkeypatch.setattr(optimise, "of_preset", of_preset)
+    _timed(monkeypatch, _share)
+    gp.quantize(found, x, front=True)
+    plans = [{"a", *quick}, {*quick}] if quick else [{"a"}]
+    assert seen == [pytest.approx(alone.snr_db), plans[0], *plans]
+    assert len(alone.floating) == len(plans[0])
+
+
+def test_a_preset_has_codes_of_its_own_where_its_plan_is_the_quickest(monkeypatch):
+    for module in (quantization_session, presets):
+        monkeypatch.setattr(module, "quickest", lambda *_: ("b",))
+    found, x = _narrow_first(), _samples()
+    alone = gp.quantize(found, x).report
+    real = {layer.name for layer in alone.floating}
+
+    def time(graph):
+        convolutions = [node for node in graph if node.op == "Conv"]
+        return 0.3 if {node.name for node in convolutions if node.operands[1].is_constant} == real else 0.9
+
+    _timed(monkeypatch, time)
+    assert gp.quantize(found, x, front=True).report.chosen.snr_db >= alone.snr_db - 1e-6
 
 
 def _share(graph):
