@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError
+from graphport.quantization import verdict
 from graphport.quantization.goals import FrontPoint, Goals, front, knee, latency_goal, numbered_as, timed_until_sure
 from tests.quantization.fronts import FRONTS
 
@@ -106,6 +107,14 @@ def test_without_times_the_knee_is_that_of_noise_and_bytes():
     untimed = [replace(each, latency=None, latency_ms=None) for each in points]
     assert knee(untimed).point == Goals().chosen(untimed).point == 2
     assert knee([untimed[0], untimed[2]]).point == 1
+
+
+def test_a_faster_point_is_named_only_where_there_is_one():
+    points = [_point(1, 30, 1.2), _point(2, 40, 1.3)]
+    (slow,), (slower,) = (verdict.slower(point, points, "onnxruntime") for point in points)
+    assert "--point" not in (slow.help or "")
+    assert "--point" in (slower.help or "")
+    assert not verdict.slower(_point(3, 50, 1.01), points, "onnxruntime")
 
 
 def test_equal_points_are_one():

@@ -94,3 +94,7 @@ def test_what_a_target_fuses_or_leaves_floating_it_can_compute(name):
     assert found.leaves_float <= found.weighted
     assert found.per_channel <= found.weighted
     assert found.shared <= found.pointwise
+
+
+def test_a_list_of_names_is_taken():
+    assert Settings().updated(float_nodes=["a", "b"]) == Settings(float_nodes=("a", "b"))

@@ -238,7 +238,7 @@ def _report(
     else:
         on_progress = [
             *verdict(replace(settings, min_snr=None), best.quantization, noise, noisiest),
-            *slower(optimum.chosen, settings.target),
+            *slower(optimum.chosen, optimum.front, settings.target),
             *optimum.findings,
         ]
         met = optimum.goal_met

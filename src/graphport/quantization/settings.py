@@ -147,8 +147,7 @@ class Settings:
             findings.append(_wrong("version", f"is {version!r}", f"this is version {VERSION}"))
         if findings:
             raise DiagnosticError(*findings)
-        values = {name: _frozen(x) for name, x in given.items()}
-        return cls().updated(**values)
+        return cls().updated(**given)
 
     def updated(self, **values: Any) -> Settings:
         """These settings with other values.
@@ -164,7 +163,7 @@ class Settings:
         ]
         if unknown:
             raise DiagnosticError(*unknown)
-        found = replace(self, **values)
+        found = replace(self, **{name: _frozen(x) for name, x in values.items()})
         findings = [_wrong(name, f"is {getattr(found, name)!r}", remedy) for name, remedy in _broken(found)]
         if not findings:
             findings = _contradictions(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphport.ir.graph import Graph
     from graphport.quantization.engine import Noise
@@ -37,11 +37,14 @@ def unsure(goal: float, snr: float, margin: float) -> Diagnostic:
     return Diagnostic("QUANT0022", message, None, remedy, Severity.WARNING)
 
 
-def slower(point: FrontPoint, target: str) -> list[Diagnostic]:
-    """A warning where what was chosen was measured to be slower than the source."""
+def slower(point: FrontPoint, front: Sequence[FrontPoint], target: str) -> list[Diagnostic]:
+    """A warning where what was chosen from the front was measured to be slower than the source."""
     if point.latency is None or point.latency < _SLOWER:
         return []
+    is_fastest = all(point.latency <= (each.latency or 0.0) for each in front)
     remedy = "ask for time (--max-latency 1x), or take a faster point (--point)"
+    if is_fastest:
+        remedy = "no point of the front is faster: integers gain bytes here, and no time"
     return [_slower(target, f"{point.latency:.2f} of its time", remedy)]
 
 
