@@ -46,3 +46,13 @@ def test_a_tensor_begins_with_its_first_number():
     graph.set_outputs(node.results)
     (offset,) = legalize(graph)[0]
     assert offset.inputs[0].storage.numpy().tolist() == 0
+
+
+def test_a_cast_tells_the_type_of_what_has_an_unknown_one():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(None, (2, 3)))
+    attributes = {"dtype": "torch.float32", "$": ("self",)}
+    node = graph.append(Node("aten.to.dtype", [x], [Value("y")], attributes, dialect="pytorch"))
+    graph.set_outputs(node.results)
+    (cast,) = legalize(graph)[0]
+    assert (cast.op, cast.output.fact) == ("Cast", TensorFact(DType.FLOAT32, (2, 3)))

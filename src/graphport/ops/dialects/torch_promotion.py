@@ -28,7 +28,7 @@ def cast(b: Builder, x: Value, dtype: DType) -> Value:
     if dtype.kind == "c":
         message = "no tensor is cast to complex numbers"
         raise UnsupportedError(message)
-    if dtype is DEFAULT and dtype_of(x) is DType.FLOAT64:
+    if dtype is DEFAULT and x.dtype is DType.FLOAT64:
         known = scalar_of(x)
         if known is not None and abs(known) < _LARGEST:
             return b.constant(known, dtype)
