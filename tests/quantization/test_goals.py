@@ -117,6 +117,11 @@ def test_a_faster_point_is_named_only_where_there_is_one():
     assert not verdict.slower(_point(3, 50, 1.01), points, "onnxruntime")
 
 
+def test_a_hundredth_of_the_bytes_keeps_no_point_that_is_noisier_and_slower():
+    points = [_point(1, 40, 0.5, 1000), _point(2, 39, 0.6, 990), _point(3, 38, 0.7, 900)]
+    assert [each.point for each in front(points)] == [3, 1]
+
+
 def test_equal_points_are_one():
     point = replace(_point(1, 40, 0.4), latency=None, latency_ms=None)
     twin = replace(point, point=2)

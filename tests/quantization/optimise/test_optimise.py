@@ -160,6 +160,22 @@ def test_goals_are_met_or_the_nearest_point_is_told(monkeypatch):
     assert f"{missed.chosen.snr_db:.2f} dB" in finding.message
 
 
+def test_of_two_times_a_goal_counts_the_longer(monkeypatch):
+    seen = set()
+
+    def time(graph):
+        known = tuple((node.op, node.name) for node in graph)
+        part = _share(graph) / (2 if known in seen else 1)
+        seen.add(known)
+        return part
+
+    _timed(monkeypatch, time)
+    found = nets.products()
+    chosen = gp.quantize(found, nets.samples(found, 64), max_latency=1.0, preset="fast").report.chosen
+    rounded = sum(count for name, count in chosen.layers.items() if name != "float32")
+    assert chosen.latency == pytest.approx(1.0 - 0.1 * rounded)
+
+
 def test_any_point_can_be_taken(monkeypatch):
     _timed(monkeypatch, _share)
     found = nets.residual()
