@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from tests.models import node
 from tests.ops.dialects.ncnn.written import check, saved
@@ -155,3 +156,17 @@ def test_bounds_and_terms(tmp_path):
 def test_a_parameter_that_has_no_text_is_refused(tmp_path):
     with pytest.raises(DiagnosticError, match="not finite"):
         saved(tmp_path, [node("LeakyRelu", ["x"], ["y"], alpha=INF)], {"x": X})
+
+
+def test_a_constant_that_is_no_number_is_chosen_and_nothing_else_is_lost(tmp_path):
+    nodes = [
+        node("Less", ["x", "zero"], ["c"]),
+        node("Where", ["c", "nan", "x"], ["a"]),
+        node("Where", ["c", "x", "nan"], ["b"]),
+    ]
+    check(tmp_path, nodes, {"x": FINITE}, {"zero": np.array(0, np.float32), "nan": np.array(np.nan, np.float32)})
+    # What is read is computed by readers to whom the smaller one of a number and of none is none.
+    again = gp.load(tmp_path / "net.param")
+    below, above = gp.run(again, {"x": FINITE}, backend="reference").values()
+    np.testing.assert_array_equal(below, np.where(FINITE < 0, np.float32(np.nan), FINITE))
+    np.testing.assert_array_equal(above, np.where(FINITE < 0, FINITE, np.float32(np.nan)))

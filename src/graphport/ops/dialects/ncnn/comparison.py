@@ -168,6 +168,8 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     if tells == _LOSES:
         message = "a choice by IsNaN or IsInf of what is computed: exp, a softmax or a quotient loses what is no number"
         raise UnsupportedError(message)
+    if folded(condition) is None and (_is_nan(x) or _is_nan(y)):
+        return _nan_where(b, condition, y) if _is_nan(x) else _nan_where(b, _inverted(b, condition), x)
     lacks = [_may_be_none(each) for each in (x, y)]
     is_copied = tells is not None or (any(lacks) and _is_copyable(b, condition, x, y))
     found = _selected(b, condition, x, y) if is_copied else _chosen(b, condition, x, y, lacks)
@@ -175,6 +177,20 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
         found.fact = TensorFact(dtype_of(x), b.dims(found))
         kept(found, x, y)
     return found
+
+
+def _is_nan(x: Value) -> bool:
+    """Whether it is one constant, and no number."""
+    stored = folded(x)
+    return stored is not None and stored.count == 1 and bool(np.isnan(stored.numpy()).all())
+
+
+def _nan_where(b: Builder, truth: Value, x: Value) -> Value:
+    """`x`, but no number where it is true: sqrt(-1) is added there, and sqrt(-0) elsewhere.
+
+    Bounds do not do it: which of two is the larger one is open where one is no number.
+    """
+    return both(b, "add", x, unary(b, "sqrt", by_number(b, "mul", truth, -1.0)))
 
 
 _ROOTS = frozenset(
