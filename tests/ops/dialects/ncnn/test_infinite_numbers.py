@@ -170,3 +170,16 @@ def test_a_constant_that_is_no_number_is_chosen_and_nothing_else_is_lost(tmp_pat
     below, above = gp.run(again, {"x": FINITE}, backend="reference").values()
     np.testing.assert_array_equal(below, np.where(FINITE < 0, np.float32(np.nan), FINITE))
     np.testing.assert_array_equal(above, np.where(FINITE < 0, FINITE, np.float32(np.nan)))
+
+
+def test_one_of_two_single_numbers_that_may_be_none(tmp_path):
+    nodes = [
+        node("ReduceSum", ["x"], ["s"], keepdims=0),
+        node("ReduceMax", ["x"], ["t"], keepdims=0),
+        node("Div", ["s", "t"], ["q"]),
+        node("Greater", ["s", "bound"], ["c"]),
+        node("Where", ["c", "q", "s"], ["w"]),
+        node("Mul", ["x", "w"], ["y"]),
+    ]
+    for bound in (-1e6, 1e6):
+        check(tmp_path, nodes, {"x": FINITE}, {"bound": np.array(bound, np.float32)}, rtol=1e-4)

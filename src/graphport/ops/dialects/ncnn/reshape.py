@@ -364,6 +364,8 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
         raise UnsupportedError(message)
     dims = b.dims(input)
     rank = max(len(dims), len(wanted))
+    if not rank:
+        return emitted(b, "Noop", input)
     target = [1] * (rank - len(wanted)) + list(wanted)
     x = input if rank == len(dims) else _into(b, input, [*[1] * (rank - len(dims)), *dims])
     if x is None:
