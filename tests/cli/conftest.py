@@ -9,7 +9,7 @@ import pytest
 from tests import turns
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def few_turns() -> Iterator[None]:
     with turns.few_turns():
         yield

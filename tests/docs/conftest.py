@@ -9,7 +9,7 @@ import pytest
 from tests.turns import few_turns
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def one_runtime() -> Iterator[None]:
     """`quantize` times in one runtime; that it takes all there are is shown in tests/quantization."""
     with few_turns() as patched:
