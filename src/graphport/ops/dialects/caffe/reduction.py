@@ -70,7 +70,7 @@ def _emitted(
         facts = [TensorFact(DType.FLOAT32, (*dims[:2], 1, 1))]
         (y,) = in_caffe(b, "Pooling", x, facts=facts, pool=pool, global_pooling=True)
         return y if keepdims else reshaped_in_caffe(b, y)[0]
-    if not operation or indices != list(range(indices[0], len(dims))):
+    if not operation or not indices or indices != list(range(indices[0], len(dims))):
         return None
     facts = [TensorFact(DType.FLOAT32, dims[: indices[0]])]
     (y,) = in_caffe(b, "Reduction", x, facts=facts, operation=operation, axis=indices[0])

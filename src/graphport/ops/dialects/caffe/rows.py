@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.ops.dialects.caffe.binding import DIALECT, in_caffe, layer, reshaped_in_caffe
 from graphport.ops.dialects.table import Rows
+from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +41,7 @@ def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], att
 
 def stated_axis(b: Builder, axis: int, *operands: Value) -> int | None:
     """An axis, counted from 0; nothing where it is that of the channels, as layers have it by default."""
-    place = axis % len(b.dims(operands[0]))
+    place = axis_index(axis, len(b.dims(operands[0])))
     return place if place != 1 else None
 
 

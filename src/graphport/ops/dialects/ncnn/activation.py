@@ -35,6 +35,7 @@ from graphport.ops.pages.comparison import Equal
 from graphport.ops.pages.reduction import ArgMax
 from graphport.ops.pages.reshape import Split
 from graphport.ops.pattern import constant_numbers
+from graphport.ops.shapes import axis_index
 
 
 def activated(at: Layer, y: Value) -> Value:
@@ -173,7 +174,8 @@ LogSoftmax -> Sub(low := Sub(input, ReduceMax(input, [axis])), ReduceLogSumExp(l
 
 @Hardmax.lift("ncnn")
 def lift_hardmax(b: Builder, x: Value, *, axis: int = -1) -> Value:
-    at, dims = axis % len(b.dims(x)), b.dims(x)
+    dims = b.dims(x)
+    at = axis_index(axis, len(dims))
     (n,) = sizes(dims[at : at + 1], "the axis that is searched")
     place = b(ArgMax, x, axis=at)
     return b(Cast, b(Equal, place, along(b, np.arange(reserve(n)), at, len(dims), DType.INT64)), to=DType.FLOAT32)

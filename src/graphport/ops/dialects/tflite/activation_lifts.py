@@ -15,6 +15,7 @@ from graphport.ops.dialects.tflite.emitting import cast_to, computed_in, ints
 from graphport.ops.pages.activation import Hardmax
 from graphport.ops.pages.activation.dropout import Dropout
 from graphport.ops.pages.reshape import Identity
+from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -25,7 +26,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 @Hardmax.lift("tflite")
 def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
-    axis %= len(b.dims(input))
+    axis = axis_index(axis, len(b.dims(input)))
     (n,) = sizes(b.dims(input)[axis : axis + 1], "what is searched")
     types = frozenset((DType.FLOAT32,))
     best = computed_in(b, types, "ARG_MAX", input, beside=(ints(b, axis),), output_type=2, types=(DType.INT32,))

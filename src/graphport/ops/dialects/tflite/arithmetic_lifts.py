@@ -28,6 +28,7 @@ from graphport.ops.pages import activation, arithmetic, comparison
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.matmul import MatMul
+from graphport.ops.shapes import axis_index
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
 def _along(b: Builder, word: str, x: Value, axis: int, **options: Any) -> Value:
     """A normalization along the last axis; another is moved there."""
     rank = len(b.dims(x))
-    axis %= rank
+    axis = axis_index(axis, rank)
     order = [*[i for i in range(rank) if i != axis], axis]
     y = computed_in(b, _REALS, word, transposed_constant(b, x, order), **options)
     return transposed_constant(b, y, [order.index(i) for i in range(rank)])
