@@ -304,7 +304,7 @@ def op(
         name: ONNX's name, where Python cannot spell the function so.
         domain: ONNX's domain.
         symbolic: the function also computes with symbolic dims in object arrays.
-        moves_data: results are operands' elements, some of them, elsewhere.
+        moves_data: results are operands' elements, some of them, elsewhere; what `picks` does so.
         moves_where: defaults of attributes with all of which that is so, where it is not so with others.
         exactness: what a right implementation may differ by.
         role: how a quantizer treats it.
@@ -335,7 +335,7 @@ def op(
             since=since,
             domain=domain,
             symbolic=symbolic,
-            moves_data=moves_data,
+            moves_data=moves_data or picks,
             moves_where=tuple(moves_where),
             exactness=exactness,
             role=role,

@@ -40,7 +40,6 @@ def _check_indices(indices: TensorFact, length: Dim, axis: int) -> None:
     since=1,
     outputs=("output",),
     symbolic=True,
-    moves_data=True,
     exactness="exact",
     role="passive",
     index_operands=("indices",),
@@ -81,7 +80,6 @@ def _gather_elements_shape(data: TensorFact, indices: TensorFact, *, axis: int =
     shape=_gather_elements_shape,
     since=11,
     outputs=("output",),
-    moves_data=True,
     exactness="exact",
     role="passive",
     index_operands=("indices",),
@@ -123,7 +121,6 @@ def _gather_nd_shape(data: TensorFact, indices: TensorFact, *, batch_dims: int =
     shape=_gather_nd_shape,
     since=11,
     outputs=("output",),
-    moves_data=True,
     exactness="exact",
     role="passive",
     index_operands=("indices",),
@@ -157,7 +154,7 @@ def _compress_shape(input: TensorFact, condition: TensorFact, *, axis: int | Non
     return input.with_shape([*input.dims[:place], count, *input.dims[place + 1 :]])
 
 
-@op(picks=True, shape=_compress_shape, since=9, outputs=("output",), moves_data=True, exactness="exact", role="passive")
+@op(picks=True, shape=_compress_shape, since=9, outputs=("output",), exactness="exact", role="passive")
 def Compress(input: Old, condition: Condition, *, axis: int | None = None) -> Old:
     """Entries along `axis` (of the flattened tensor without it) where `condition` holds.
 

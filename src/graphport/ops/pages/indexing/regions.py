@@ -37,7 +37,6 @@ def _reverse_shape(
     picks=True,
     shape=_reverse_shape,
     since=10,
-    moves_data=True,
     exactness="exact",
     role="passive",
     index_operands=("sequence_lens",),

@@ -86,7 +86,6 @@ def _from_front(position: Dim, n: Dim) -> Dim | None:
     since=10,
     outputs=("output",),
     symbolic=True,
-    moves_data=True,
     exactness="exact",
     role="passive",
     index_operands=("starts", "ends", "axes", "steps"),

@@ -42,7 +42,6 @@ def _itself(input: Fact) -> Fact:
     nnef="copy(input)",
     pnnx="nn.Identity(input)",
     symbolic=True,
-    moves_data=True,
     exactness="exact",
     role="passive",
 )
@@ -181,7 +180,6 @@ def _remaining(source: tuple[Dim, ...], rest: list[Dim], target: tuple[Dim, ...]
     since=5,
     outputs=("reshaped",),
     symbolic=True,
-    moves_data=True,
     exactness="exact",
     role="passive",
     index_operands=("shape",),
@@ -216,7 +214,6 @@ def _flatten_shape(input: TensorFact, *, axis: int = 1) -> TensorFact:
     shape=_flatten_shape,
     since=1,
     outputs=("output",),
-    moves_data=True,
     exactness="exact",
     role="passive",
 )
@@ -259,7 +256,6 @@ def _fewer(data: TensorFact, count: int) -> TensorFact:
     since=13,
     outputs=("squeezed",),
     symbolic=True,
-    moves_data=True,
     exactness="exact",
     role="passive",
     index_operands=("axes",),
@@ -294,7 +290,6 @@ def _unsqueeze_shape(data: TensorFact, axes: TensorFact) -> TensorFact:
     since=13,
     outputs=("expanded",),
     symbolic=True,
-    moves_data=True,
     exactness="exact",
     role="passive",
     index_operands=("axes",),
@@ -323,7 +318,6 @@ def _transpose_shape(data: TensorFact, *, perm: tuple[int, ...] | None = None) -
     since=1,
     outputs=("transposed",),
     symbolic=True,
-    moves_data=True,
     exactness="exact",
     role="passive",
 )

@@ -39,7 +39,6 @@ def _depth_to_space_shape(input: TensorFact, *, blocksize: int, mode: str = "DCR
     shape=_depth_to_space_shape,
     since=11,
     outputs=("output",),
-    moves_data=True,
     exactness="exact",
     role="passive",
 )
@@ -75,7 +74,6 @@ def _space_to_depth_shape(input: TensorFact, *, blocksize: int) -> TensorFact:
     shape=_space_to_depth_shape,
     since=1,
     outputs=("output",),
-    moves_data=True,
     exactness="exact",
     role="passive",
 )
