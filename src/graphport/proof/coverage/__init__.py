@@ -1,0 +1,1 @@
+"""Which parts of a model the test inputs of a proof reach."""

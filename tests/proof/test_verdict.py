@@ -1,0 +1,140 @@
+"""The verdict is a function of the matrix of runs: every kind of matrix is enumerated, and docs/proof.md has the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import pytest
+
+from graphport.proof.coverage.record import Coverage
+from graphport.proof.run import Configuration, Failure, Run
+from graphport.proof.verdict import Matrix, Verdict, decide
+
+LABELS = {"a": "net.onnx", "b": "net.xml"}
+TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "reference": "the reference"}
+
+RAN = {"loaded": True, "ran": True}
+NATIVE = {
+    "runs": dict(RAN),
+    "not installed": {"failure": Failure.MISSING, "reason": "is not installed"},
+    "lacks an operator": {"failure": Failure.LACKING, "reason": "has no kernel for Foo"},
+    "rejects the file": {"failure": Failure.REJECTED, "reason": "does not load it"},
+    "rejects an input": {"loaded": True, "failure": Failure.REJECTED, "reason": "does not compute it"},
+    "deadline": {"loaded": True, "failure": Failure.LIMIT, "reason": "no result within 600 s"},
+}
+"""What happens to the runtime of a side."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way that a proof can go."""
+
+    source: str
+    written: str
+    is_known_reader: bool
+    agrees: bool
+    is_default: bool
+    is_covered: bool
+    has_interface: bool
+
+    def matrix(self) -> Matrix:
+        runs: list[Run] = []
+        for side, state, runtime in (("a", self.source, "onnxruntime"), ("b", self.written, "openvino")):
+            configuration = Configuration.DEFAULT if self.is_default else Configuration.STRICT
+            given = "normal" if NATIVE[state].get("loaded") else ""
+            compared = self.agrees if side == "b" and state == "runs" else None
+            reason = "y differs by 0.5" if compared is False else None
+            native = Run(side, runtime, "1", configuration, given, agrees=compared, max_abs=0.5, reason=reason)
+            native = replace(native, is_known_reader=self.is_known_reader, **NATIVE[state])
+            runs.append(native)
+            if state != "runs":
+                compared = self.agrees if side == "b" else None
+                reason = "y differs by 0.5" if compared is False else None
+                reading = Run(side, "reference", "1", Configuration.READING, "normal", **RAN)
+                runs.append(replace(reading, agrees=compared, max_abs=0.5, reason=reason))
+        interface = ("output y is float32, and float16 in net.xml",) if self.has_interface else ()
+        never = () if self.is_covered else ("body of Loop 'decode'",)
+        return Matrix(tuple(runs), LABELS, TITLES, Coverage(never=never), interface)
+
+
+CASES = [Case(*each) for each in product(NATIVE, NATIVE, *[(False, True)] * 5)]
+
+
+def expected(case: Case) -> Verdict:
+    """The table of issue "A verdict that states its coverage", written out once more."""
+    refuses = case.written == "rejects the file" or (
+        case.written == "rejects an input" and case.source != "rejects an input"
+    )
+    lacks = case.written == "lacks an operator" and case.is_known_reader
+    if case.has_interface or not case.agrees or refuses or lacks:
+        return Verdict.FAILED
+    if case.source != "runs" or case.written != "runs" or not case.is_default:
+        return Verdict.CONSISTENT
+    return Verdict.VERIFIED if case.is_covered else Verdict.WHERE_COVERED
+
+
+def test_every_matrix_has_the_verdict_of_the_table():
+    for case in CASES:
+        outcome = decide(case.matrix())
+        assert outcome.verdict is expected(case), case
+        assert outcome.sentence.startswith(f"{outcome.verdict}: ")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "plain", "demanded", "strict"),
+    [
+        pytest.param(Verdict.VERIFIED, 0, 0, 0, id="verified passes everywhere"),
+        pytest.param(Verdict.WHERE_COVERED, 0, 0, 1, id="--strict demands complete coverage"),
+        pytest.param(Verdict.CONSISTENT, 0, 1, 1, id="--verify demands native runtimes"),
+        pytest.param(Verdict.NOT_VERIFIED, 0, 1, 1, id="--verify demands a comparison"),
+        pytest.param(Verdict.FAILED, 1, 1, 1, id="a refuted file never passes"),
+    ],
+)
+def test_exit_codes(verdict, plain, demanded, strict):
+    matrices = [case.matrix() for case in CASES] + [Matrix(obstacle="no valid inputs were found")]
+    found = [matrix for matrix in matrices if decide(matrix).verdict is verdict]
+    assert found
+    for matrix in found:
+        codes = [decide(matrix), decide(matrix, is_demanded=True), decide(matrix, is_strict=True)]
+        assert [each.exit_code for each in codes] == [plain, demanded, strict]
+
+
+def test_only_a_runtime_that_computed_every_test_input_agrees():
+    runs = [
+        Run("a", "onnxruntime", "1", Configuration.DEFAULT, "normal", **RAN),
+        Run("a", "onnxruntime", "1", Configuration.DEFAULT, "edges", **RAN),
+        Run("b", "openvino", "1", Configuration.DEFAULT, "normal", agrees=True, **RAN),
+        Run("b", "openvino", "1", Configuration.DEFAULT, "edges", agrees=True, **RAN),
+    ]
+    reference = Run("a", "reference", "1", Configuration.READING, "normal", agrees=True, **RAN)
+    left_out = Run("a", "reference", "1", Configuration.READING, "edges", loaded=True, failure=Failure.LIMIT)
+    assert "reference" not in decide(Matrix((*runs, reference, left_out), LABELS, TITLES)).sentence
+    ran = replace(reference, input="edges")
+    assert "the reference" in decide(Matrix((*runs, reference, ran), LABELS, TITLES)).sentence
+    differs = replace(ran, agrees=False, reason="y differs by 0.5")
+    outcome = decide(Matrix((*runs, reference, differs), LABELS, TITLES))
+    assert outcome.verdict is Verdict.VERIFIED
+    assert "reference" not in outcome.sentence
+
+
+def test_a_test_input_that_the_written_file_did_not_compute_is_listed():
+    runs = [
+        Run("a", "onnxruntime", "1", Configuration.DEFAULT, "normal", **RAN),
+        Run("a", "onnxruntime", "1", Configuration.DEFAULT, "edges", **RAN),
+        Run("b", "openvino", "1", Configuration.DEFAULT, "normal", agrees=True, **RAN),
+        Run("b", "openvino", "1", Configuration.DEFAULT, "edges", loaded=True, failure=Failure.LIMIT, reason="slow"),
+    ]
+    outcome = decide(Matrix(tuple(runs), LABELS, TITLES))
+    assert outcome.verdict is Verdict.WHERE_COVERED
+    assert "never executed: test input 'edges'" in outcome.sentence
+
+
+def test_coverage_of_two_sets_of_runs_is_what_either_reached():
+    first = Coverage(branches=frozenset({"then branch of If 'c'"}), never=("body of Loop 'l'", "rows of 'w'"))
+    second = Coverage(iterations={"body of Loop 'l'": frozenset({0, 2})}, never=("then branch of If 'c'",))
+    assert first.merged(second).never == ("rows of 'w'",)
+    assert first.merged(second) == Coverage(first.branches, second.iterations, never=("rows of 'w'",))
+    assert not first.merged(second).complete
+    none = Coverage(iterations={"body of Loop 'l'": frozenset({0})})
+    assert first.merged(none).never == first.never
