@@ -21,6 +21,8 @@ from graphport.ops.declare import ShapeError
 _MADE_OF_NOTHING = frozenset({"Constant"})
 _DEEPEST = 16
 """Operators between a constant and what is made of it: changes of layout and element type."""
+LARGEST_READ = 4096
+"""Bytes of a constant that a rule may compute with; larger ones stay where they are."""
 
 
 class UncomputedError(DiagnosticError, ValueError):

@@ -22,8 +22,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.caffe.binding import LARGEST_READ
-from graphport.ops.folded import folded
+from graphport.ops.folded import LARGEST_READ, folded
 from graphport.ops.pattern import constant_numbers
 
 Function: TypeAlias = Callable[..., Any]

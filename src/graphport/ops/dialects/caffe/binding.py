@@ -23,6 +23,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.folded import LARGEST_READ
 from graphport.ops.pages.reshape import Unsqueeze
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 DIALECT = "caffe"
-LARGEST_READ = 4096
-"""Bytes of a constant that a rule may compute with; larger ones stay where they are."""
 BOTTOMS = "bottoms"
 """The attribute that says how many of the operands are bottoms."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.nnef.attention import lift_attention as formula
+from graphport.ops.dialects.attention import attention
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Mod, Mul, Sub
 from graphport.ops.pages.comparison import And, LessOrEqual, Where
@@ -39,7 +39,7 @@ def lift_attention(b: Builder, op: AttentionView) -> Lifted:
         window = op.left_window_size, 0 if op.is_causal else op.right_window_size
         mask = _masked(b, (op.q, op.k), op.attn_mask, op.nonpad_kv_seqlen, window)
         op = replace(op, attn_mask=mask, nonpad_kv_seqlen=None, is_causal=0, left_window_size=-1, right_window_size=-1)
-    return formula(b, op)
+    return attention(b, op)
 
 
 def _masked(
