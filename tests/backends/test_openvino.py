@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import graphport as gp
-from graphport.backends.openvino import prepare
+from graphport.backends import prepare
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 
@@ -32,7 +32,7 @@ Y = X * np.array([1, 2, 3], np.float32)
 
 @pytest.mark.parametrize("threads", [0, 1, 2])
 def test_outputs_are_named_and_in_order(threads, tmp_path):
-    found = prepare(model(tmp_path).graph, threads=threads).run({"x": X})
+    found = prepare(model(tmp_path).graph, "openvino", threads=threads).run({"x": X})
     assert list(found) == ["z", "y"]
     np.testing.assert_array_equal(found["z"], np.maximum(Y, 0))
 
@@ -51,11 +51,11 @@ def test_numbers_are_computed_in_float32(tmp_path):
 def test_told_to_be_quick_it_computes_as_by_itself(tmp_path):
     core, graph = openvino.Core(), model(tmp_path).graph
     told = ("INFERENCE_PRECISION_HINT", "DYNAMIC_QUANTIZATION_GROUP_SIZE")
-    quick = prepare(graph, quick=True, threads=1)
+    quick = prepare(graph, "openvino", quick=True, threads=1)
     assert [quick._compiled.get_property(name) for name in told] == [core.get_property("CPU", name) for name in told]
     assert quick._compiled.get_property("INFERENCE_NUM_THREADS") == 1
     # By itself it rounds activations for weights that are compressed, in groups of some size.
-    careful = prepare(graph, threads=1)
+    careful = prepare(graph, "openvino", threads=1)
     assert [careful._compiled.get_property(name) for name in told] == [openvino.Type.f32, 0]
 
 
@@ -88,13 +88,13 @@ def test_faults_of_the_run_are_told_on_one_thread_too(tmp_path):
         parameter("s", "2", "i64"),
         Layer("y", "opset1.Reshape", {"special_zero": "false"}, ["x", "s"]),
     ]
-    session = prepare(gp.load(write_ir(tmp_path, layers, ["y"])).graph, threads=1)
+    session = prepare(gp.load(write_ir(tmp_path, layers, ["y"])).graph, "openvino", threads=1)
     with pytest.raises(gp.DiagnosticError, match="RUN0005"):
         session.run({"x": np.zeros(5, np.float32), "s": np.array([2, 3])})
 
 
 def test_one_session_takes_inputs_of_many_lengths(tmp_path):
-    session = prepare(model(tmp_path).graph)
+    session = prepare(model(tmp_path).graph, "openvino")
     for count in (1, 3, 2, 1):
         x = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
         first = session.run({"x": x})["y"]
@@ -109,7 +109,7 @@ def test_a_session_runs_on_after_a_run_that_failed(tmp_path):
         parameter("s", "2", "i64"),
         Layer("y", "opset1.Reshape", {"special_zero": "false"}, ["x", "s"]),
     ]
-    session = prepare(gp.load(write_ir(tmp_path, layers, ["y"])).graph)
+    session = prepare(gp.load(write_ir(tmp_path, layers, ["y"])).graph, "openvino")
     x = np.arange(6, dtype=np.float32)
     for _ in range(2):
         with pytest.raises(gp.DiagnosticError, match="RUN0005"):

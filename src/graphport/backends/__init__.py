@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -11,43 +11,11 @@ from graphport.core.names import near
 from graphport.core.packages import distribution, install, is_older, is_there
 from graphport.core.progress import stage
 from graphport.ir.graph import walk
+from graphport.runtimes import Backend
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from graphport.ir.graph import Graph
-
-
-class Session(Protocol):
-    """A graph that a backend has made ready to run."""
-
-    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
-        """Outputs by name, in order; with `every_value`, before them every value that the graph itself computes.
-
-        `inputs` has an array of the declared element type for each input of the graph.
-        """
-        ...
-
-
-class Backend(NamedTuple):
-    """A way to run graphs: the package that it needs and the module that speaks to it."""
-
-    package: str
-    module: str
-    least: str | None = None
-    """The oldest version of the package that it takes."""
-    is_automatic: bool = True
-    """Whether `auto` may choose it."""
-    is_expressive: bool = False
-    """Whether it computes `graphport.Expression` as it is; the others are given canonical operators instead."""
-    dialect: str | None = None
-    """The dialect that it is handed: words of it that have no canonical form it computes, and nobody else does."""
-    keeps_memory: bool = False
-    """Whether a session keeps the memory of a run for the next one, unless it is told that there is only one."""
-    is_careful: bool = False
-    """Whether it computes more exactly, and slower, than its runtime by itself, unless it is told to be quick."""
-    most_threads: int | None = None
-    """On how many threads it can be told to compute: any number if `None`; 0 where it cannot be told."""
+    from graphport.runtimes import Session
 
 
 BACKENDS: dict[str, Backend] = {
@@ -136,10 +104,14 @@ def prepare(
         from graphport.passes.fuse_expressions import without_expressions
 
         graph = without_expressions(graph)
-    module = import_module(BACKENDS[backend].module)
     known = BACKENDS[backend]
+    module = import_module(known.module)
     options: dict[str, Any] = {} if known.most_threads is not None else {"threads": threads}
     options |= ({"once": once} if known.keeps_memory else {}) | ({"quick": quick} if known.is_careful else {})
+    if known.dialect is not None:
+        from graphport.conversion.lift import lift
+
+        options["export"] = lift
     with stage(f"{backend} loads {len(graph):,} nodes"):
         return module.prepare(graph, **options)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends.subprocess import RefusedError, Worker, returned, serve
-from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.formats.tflite import write
 from graphport.formats.tflite.notes import TENSOR
@@ -23,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphport.ir.graph import Graph
+    from graphport.runtimes import Export
 
 
 _QUICK = "quick"
 
 
-def prepare(graph: Graph, *, quick: bool = False) -> LiteRTSession:
+def prepare(graph: Graph, *, export: Export, quick: bool = False) -> LiteRTSession:
     """A session on `graph`, which is loaded at once.
 
     It computes by LiteRT's own kernels, unless it has to be `quick`: by XNNPACK's, which are the default.
@@ -36,26 +36,27 @@ def prepare(graph: Graph, *, quick: bool = False) -> LiteRTSession:
     Raises:
         DiagnosticError: RUN0003 with what TFLite cannot say, or with LiteRT's words where it does not load the model.
     """
-    return LiteRTSession(graph, quick=quick)
+    return LiteRTSession(graph, export, quick=quick)
 
 
 class LiteRTSession:
     """The models that LiteRT has made of a graph: with its outputs, and with all values."""
 
-    def __init__(self, graph: Graph, *, quick: bool = False) -> None:
+    def __init__(self, graph: Graph, export: Export, *, quick: bool = False) -> None:
         self._graph = graph
+        self._export = export
         self._quick = quick
-        self._loaded = {False: _loaded(graph, every_value=False, quick=quick)}
+        self._loaded = {False: _loaded(graph, export, every_value=False, quick=quick)}
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         if every_value not in self._loaded:
-            self._loaded[every_value] = _loaded(self._graph, every_value=every_value, quick=self._quick)
+            self._loaded[every_value] = _loaded(self._graph, self._export, every_value=every_value, quick=self._quick)
         given = [np.asarray(inputs[value.name]) for value in self._graph.inputs]
         values = returned(self._graph, every_value=every_value)
         return {value.name: array for value, array in zip(values, self._loaded[every_value].run(given), strict=True)}
 
 
-def _loaded(graph: Graph, *, every_value: bool, quick: bool) -> Worker:
+def _loaded(graph: Graph, export: Export, *, every_value: bool, quick: bool) -> Worker:
     """LiteRT with `graph` in it."""
     twin = rewrite.copy(graph)
     twin.set_outputs(returned(twin, every_value=every_value))
@@ -64,7 +65,7 @@ def _loaded(graph: Graph, *, every_value: bool, quick: bool) -> Worker:
         if value.has_notes:
             value.notes.pop(TENSOR, None)
             forget(value)
-    stated, findings = lift(twin, "tflite")
+    stated, findings = export(twin, "tflite")
     if findings:
         raise _unsupported(findings)
     with TemporaryDirectory(prefix="graphport-") as folder:

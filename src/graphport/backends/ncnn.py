@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends.subprocess import RefusedError, Worker, bound, fixed, returned, serve
-from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
@@ -28,13 +27,14 @@ if TYPE_CHECKING:
 
     from graphport.backends.subprocess import Shapes
     from graphport.ir.graph import Graph, Value
+    from graphport.runtimes import Export
 
 _NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage")
 """What ncnn computes with fewer bits by default; integers are where the model says so."""
 _QUICK, _CAREFUL = "quick", "careful"
 
 
-def prepare(graph: Graph, *, threads: int = 0, quick: bool = False) -> NcnnSession:
+def prepare(graph: Graph, *, export: Export, threads: int = 0, quick: bool = False) -> NcnnSession:
     """A session on `graph`, which is loaded at once if every input has a shape, else when it is given arrays.
 
     It computes on `threads` threads, by default on one, and in float32 unless it has to be `quick`, as it is by
@@ -43,14 +43,15 @@ def prepare(graph: Graph, *, threads: int = 0, quick: bool = False) -> NcnnSessi
     Raises:
         DiagnosticError: RUN0003 with what ncnn cannot say, or that it does not load the model.
     """
-    return NcnnSession(graph, threads=threads, quick=quick)
+    return NcnnSession(graph, export, threads=threads, quick=quick)
 
 
 class NcnnSession:
     """The models that ncnn has made of a graph: one for each choice of lengths."""
 
-    def __init__(self, graph: Graph, *, threads: int = 0, quick: bool = False) -> None:
+    def __init__(self, graph: Graph, export: Export, *, threads: int = 0, quick: bool = False) -> None:
         self._graph = graph
+        self._export = export
         self._threads = threads
         self._quick = quick
         self._loaded: dict[tuple[tuple[tuple[int, ...], ...], bool], _Loaded] = {}
@@ -95,7 +96,9 @@ class NcnnSession:
         key = tuple(shapes.values()), every_value
         found = self._loaded.get(key)
         if found is None:
-            found = self._loaded[key] = _Loaded(made(), self._threads, every_value=every_value, quick=self._quick)
+            found = self._loaded[key] = _Loaded(
+                made(), self._export, self._threads, every_value=every_value, quick=self._quick
+            )
         return found
 
 
@@ -182,9 +185,9 @@ def _joined(blobs: Sequence[Any], value: Value, declared: Mapping[str, Any]) -> 
 class _Loaded:
     """A process with one model in ncnn, and the values that it returns. It ends when nobody has it any more."""
 
-    def __init__(self, graph: Graph, threads: int, *, every_value: bool, quick: bool) -> None:
+    def __init__(self, graph: Graph, export: Export, threads: int, *, every_value: bool, quick: bool) -> None:
         self.values = returned(graph, every_value=every_value)
-        lifted, findings = lift(graph, "ncnn")
+        lifted, findings = export(graph, "ncnn")
         if findings:
             raise _unsupported(findings)
         self.stated = {value.name: _stated(value) for value in lifted.values()}

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends.error_attribution import blamed, fault
-from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.packages import without
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from graphport.ir.graph import Graph, Value
+    from graphport.runtimes import Export
 
 _PLACE = re.compile(r"^(Exception from|Check '.*' failed at) .*?:\d+:?\s*")
 _NAMED = (
@@ -42,7 +42,7 @@ _NARROW = 8
 """Bits below which OpenVINO packs elements of inputs and outputs."""
 
 
-def prepare(graph: Graph, *, threads: int = 0, quick: bool = False) -> OpenvinoSession:
+def prepare(graph: Graph, *, export: Export, threads: int = 0, quick: bool = False) -> OpenvinoSession:
     """A session on `graph`, on `threads` threads, by default on as many as OpenVINO likes.
 
     Unless it has to be `quick`, as it is by default and when time is measured, nothing is rounded that the model does
@@ -52,17 +52,18 @@ def prepare(graph: Graph, *, threads: int = 0, quick: bool = False) -> OpenvinoS
         DiagnosticError: RUN0003 with what IR files cannot say, or with OpenVINO's words where it refuses the model.
     """
     settings = {} if quick else _AS_IT_STANDS
-    return OpenvinoSession(graph, settings | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {}))
+    return OpenvinoSession(graph, export, settings | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {}))
 
 
 class OpenvinoSession:
     """One compiled model, and a second one that returns every value once that is asked for."""
 
-    def __init__(self, graph: Graph, settings: Mapping[str, str]) -> None:
+    def __init__(self, graph: Graph, export: Export, settings: Mapping[str, str]) -> None:
         _check_types(graph.inputs)
         self._graph = graph
+        self._export = export
         self._settings = settings
-        self._compiled = _compiled(graph, (), settings)
+        self._compiled = _compiled(graph, (), export, settings)
         self._observed: Any = None
         self._requests: dict[int, Any] = {}
 
@@ -72,7 +73,7 @@ class OpenvinoSession:
         if every_value:
             computed = [value for node in self._graph for value in node.results]
             if self._observed is None:
-                self._observed = _compiled(self._graph, computed, self._settings)
+                self._observed = _compiled(self._graph, computed, self._export, self._settings)
             compiled = self._observed
             values = [*computed, *(value for value in values if value not in computed)]
         try:
@@ -100,7 +101,7 @@ def _check_types(values: Sequence[Value]) -> None:
             raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
 
 
-def _compiled(graph: Graph, extra: Sequence[Value], settings: Mapping[str, str]) -> Any:
+def _compiled(graph: Graph, extra: Sequence[Value], export: Export, settings: Mapping[str, str]) -> Any:
     with without("openvino_telemetry"):  # its import tells its makers of every use
         import openvino
 
@@ -112,7 +113,7 @@ def _compiled(graph: Graph, extra: Sequence[Value], settings: Mapping[str, str])
     if extra:
         made = dict.fromkeys(value for node in stated for value in node.results)
         stated.set_outputs([*made, *(value for value in stated.outputs if value not in made)])
-    lifted, findings = lift(stated, "openvino")
+    lifted, findings = export(stated, "openvino")
     if findings:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, "choose another backend") for f in findings))
     try:

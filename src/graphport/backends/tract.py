@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends.subprocess import RefusedError, Worker, bound, fixed, returned, serve
-from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.formats.nnef import write
@@ -24,26 +23,28 @@ if TYPE_CHECKING:
 
     from graphport.backends.subprocess import Shapes
     from graphport.ir.graph import Graph, Value
+    from graphport.runtimes import Export
 
 _SUPPORTED = {"f": DType.FLOAT32, "i": DType.INT64, "u": DType.INT64, "b": DType.BOOL}
 _NARROWED = (DType.FLOAT64, DType.UINT64)
 _NUMBERED = re.compile(r"^\d+: ")
 
 
-def prepare(graph: Graph) -> TractSession:
+def prepare(graph: Graph, *, export: Export) -> TractSession:
     """A session on `graph`, which is loaded at once if every input has a shape, else when it is given arrays.
 
     Raises:
         DiagnosticError: RUN0003 with what NNEF cannot say, or with tract's words where it does not load the model.
     """
-    return TractSession(graph)
+    return TractSession(graph, export)
 
 
 class TractSession:
     """The models that tract has made of a graph: one for each choice of lengths, with all values returned or not."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, export: Export) -> None:
         self._graph = graph
+        self._export = export
         self._loaded: dict[tuple[tuple[tuple[int, ...], ...], bool], Worker] = {}
         wide = sorted({str(dtype) for value in graph.inputs if (dtype := value.dtype) in _NARROWED})
         if wide:
@@ -63,7 +64,7 @@ class TractSession:
     def _worker(self, shapes: Shapes, *, every_value: bool) -> Worker:
         key = tuple(shapes.values()), every_value
         if key not in self._loaded:
-            self._loaded[key] = _loaded(_bound(self._graph, shapes, every_value=every_value))
+            self._loaded[key] = _loaded(_bound(self._graph, shapes, every_value=every_value), self._export)
         return self._loaded[key]
 
 
@@ -74,9 +75,9 @@ def _bound(graph: Graph, shapes: Shapes, *, every_value: bool) -> Graph:
     return twin
 
 
-def _loaded(graph: Graph) -> Worker:
+def _loaded(graph: Graph, export: Export) -> Worker:
     """tract with `graph` in it."""
-    stated, findings = lift(graph, "nnef")
+    stated, findings = export(graph, "nnef")
     if findings:
         raise _unsupported(findings)
     # The text that the model was read from may say what tract does not know.

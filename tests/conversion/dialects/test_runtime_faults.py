@@ -6,7 +6,7 @@ import pytest
 from ai_edge_litert import interpreter as litert
 
 import graphport as gp
-from graphport.backends import openvino, reference
+from graphport.backends import prepare, reference
 from graphport.conversion.dialects.tflite_views import shape_from_root
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
@@ -30,7 +30,7 @@ def begun(*dims):
 
 def same(graph, x):
     (expected,) = reference.prepare(graph).run({"x": x}).values()
-    (found,) = openvino.prepare(graph).run({"x": x}).values()
+    (found,) = prepare(graph, "openvino").run({"x": x}).values()
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     return expected
 

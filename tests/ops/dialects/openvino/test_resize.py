@@ -4,7 +4,7 @@ import numpy as np
 import openvino as ov
 
 import graphport as gp
-from graphport.backends import openvino, reference
+from graphport.backends import prepare, reference
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -177,7 +177,7 @@ def test_an_open_batch_need_not_be_known_where_the_rest_is_resized(how, by_scale
             y = builder(Resize, given, None, None, sizes, **how)
         graph.add_output(y)
         (expected,) = reference.prepare(graph).run({"x": x}).values()
-        (found,) = openvino.prepare(graph).run({"x": x}).values()
+        (found,) = prepare(graph, "openvino").run({"x": x}).values()
         assert expected.shape == (batch, 2, 7, 3)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
@@ -228,5 +228,5 @@ def test_corners_of_an_open_extent_are_aligned_beside_a_batch_of_one():
     for height in (5, 3):
         x = RANDOM.normal(size=(1, 2, height, 6)).astype(np.float32)
         (expected,) = reference.prepare(graph).run({"x": x}).values()
-        (found,) = openvino.prepare(graph).run({"x": x}).values()
+        (found,) = prepare(graph, "openvino").run({"x": x}).values()
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
