@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.conversion.dialects import after_legalizing, before_legalizing
-from graphport.conversion.legalizer import Legalizer
+from graphport.conversion.legalizer import Legalizer, legalize_nodes
 from graphport.core.collection import paused_collection
 from graphport.core.progress import stage
 from graphport.ir import rewrite
@@ -51,7 +51,7 @@ def legalize(
         result = graph if in_place else rewrite.copy(graph)
         present = dict.fromkeys(node.dialect for inner in walk(result) for node in inner)
         worker = Legalizer(result, check_declared=check_declared, keep=frozenset(keep), exact=exact)
-        worker.inference.findings += before_legalizing(result, present)
+        worker.inference.findings += before_legalizing(result, present, legalize_nodes)
         worker.inference.meet(result)
         with stage("reading nodes in canonical words", len(result), "nodes") as step:
             worker.graph(result, step)

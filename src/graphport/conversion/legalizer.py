@@ -224,3 +224,10 @@ def _new_nodes(before: Node | None, node: Node) -> list[Node]:
         found.append(place)
         place = place.previous
     return found[::-1]
+
+
+def legalize_nodes(graph: Graph) -> None:
+    """Legalize the nodes of a graph in place, by their rules alone."""
+    legalizer = Legalizer(graph)
+    legalizer.inference.meet(graph)
+    legalizer.graph(graph)

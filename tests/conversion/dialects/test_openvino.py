@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.conversion.dialects.openvino import after_lifting, before, before_lifting
+from graphport.conversion.dialects.openvino import after_lifting, before_lifting, before_using_rules
+from graphport.conversion.legalizer import legalize_nodes
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -69,7 +70,7 @@ def test_every_result_is_a_value_of_its_own_under_its_name():
     one = graph.add_constant("one", TensorFact.of(storage), storage)
     y = graph.append(Node("opset1.ReLU", [x], [Value("y", x.fact)], dialect="openvino")).output
     graph.set_outputs([x, y, one, y])
-    before(graph)
+    before_using_rules(graph, legalize_nodes)
     found = graph.outputs
     assert len(set(found)) == 4
     assert found[1] is y
@@ -394,7 +395,7 @@ def test_inputs_with_means_are_read_without_them_by_everybody():
     for node in (y, dead):
         graph.append(node)
     graph.set_outputs([y.output])
-    before(graph)
+    before_using_rules(graph, legalize_nodes)
     verify(graph)
     assert [node.word for node in graph] == ["opset1.Subtract", "opset1.Add"]
     centred = graph.first

@@ -8,6 +8,7 @@ import pytest
 
 import graphport as gp
 from graphport.conversion.dialects.openvino_states import expose_states, hide_states
+from graphport.conversion.legalizer import legalize_nodes
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
@@ -295,7 +296,7 @@ class Net:
         return self.graph.append(Node(word, list(operands), [made], told, dialect=dialect)).output
 
     def exposed(self) -> Any:
-        expose_states(self.graph)
+        expose_states(self.graph, legalize_nodes)
         verify(self.graph)
         return self.graph.inputs[1]
 
@@ -396,7 +397,7 @@ def test_a_variable_that_nobody_assigns_or_reads_stays():
         node = next(each for each in net.graph if each.word == gone)
         node.set_attribute("variable_id", "other")
         words = [each.word for each in net.graph]
-        expose_states(net.graph)
+        expose_states(net.graph, legalize_nodes)
         assert ([each.word for each in net.graph], net.graph.inputs) == (words, [net.x])
 
 
@@ -484,7 +485,7 @@ def test_an_empty_variable_begins_with_entries_only_where_they_are_gathered_alon
         y = net.put(word, *operands, dialect="custom" if kind == "custom" else "openvino")
         net.put("opset6.Assign", y, variable_id="v")
         net.graph.set_outputs([y])
-        expose_states(net.graph)
+        expose_states(net.graph, legalize_nodes)
         verify(net.graph)
         words = [node.word for node in net.graph]
         is_counted = kind in ("", "axis behind", "old word")

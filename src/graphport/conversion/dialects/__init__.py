@@ -1,6 +1,7 @@
 """What a dialect does differently in a whole graph, not in a word: one module each.
 
-Its hooks are `before(graph)`, ahead of legalizing, which may return findings, `after(graph)` behind it, and on the way
+Its hooks are `before(graph)`, ahead of legalizing, which may return findings, or `before_using_rules(graph, legalize)`,
+which can legalize other graphs on the way, `after(graph)` behind it, and on the way
 back `before_lifting(graph)` and `after_lifting(graph)`, as far as it needs them; `optimize(graph)` where that is asked
 for. Where its words come in versions, `older(word, newest)` gives the function that says one in words that are no
 newer.
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def before_legalizing(graph: Graph, dialects: Iterable[str]) -> list[Diagnostic]:
+def before_legalizing(graph: Graph, dialects: Iterable[str], legalize: Callable[[Graph], None]) -> list[Diagnostic]:
     """Let each of `dialects`, which nodes of `graph` are in, settle what its words alone cannot say.
 
     Returns:
@@ -33,6 +34,8 @@ def before_legalizing(graph: Graph, dialects: Iterable[str]) -> list[Diagnostic]
         module = _module(dialect)
         if module is not None and hasattr(module, "before"):
             findings += module.before(graph) or ()
+        if module is not None and hasattr(module, "before_using_rules"):
+            module.before_using_rules(graph, legalize)
     return findings
 
 

@@ -19,20 +19,22 @@ from graphport.ir.graph import Node, Value
 from graphport.ops.folded import Widened
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph
 
-__all__ = ["after_lifting", "before", "before_lifting", "older"]
+__all__ = ["after_lifting", "before_lifting", "before_using_rules", "older"]
 
 _MOST_CHANNELS = 1024
 """Scales of one tensor that are looked at."""
 
 
-def before(graph: Graph) -> None:
+def before_using_rules(graph: Graph, legalize: Callable[[Graph], None]) -> None:
     """Make variables inputs and outputs, and let every output be a value of its own."""
     _drop_dead(graph)
     _subtract_preprocess_mean(graph)
-    expose_states(graph)
+    expose_states(graph, legalize)
     _name_dequantization(graph)
     _widen_decompression(graph)
     _part_outputs(graph)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.conversion.dialects.openvino_starts import choose
-from graphport.conversion.legalizer import Legalizer
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
@@ -18,6 +17,8 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.folded import Computed, folded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.core.storage import Storage
 
 READ, ASSIGN = ("opset3.ReadValue", "opset6.ReadValue"), ("opset3.Assign", "opset6.Assign")
@@ -28,7 +29,7 @@ _MOST_ZEROS = 1 << 24
 """Elements of a variable that begins with zeros, which nobody has to write down."""
 
 
-def expose_states(graph: Graph) -> None:
+def expose_states(graph: Graph, legalize: Callable[[Graph], None]) -> None:
     """Let every run be given the variables that it updates, and return what they are in the next one.
 
     Before  s = ReadValue(start, variable_id='v');  t = f(s, x);  Assign(t, variable_id='v')
@@ -45,7 +46,7 @@ def expose_states(graph: Graph) -> None:
         if update is None or source is None or not node.outputs:
             continue
         state = graph.adopt_input(Value(graph.fresh(variable), _declared(node), origin=node.origin))
-        state.storage = _start(node, state)
+        state.storage = _start(node, state, legalize)
         result = Value(graph.fresh(f"{variable}_next"), source.fact)
         graph.insert_before(update, Node("Identity", [source], [result], origin=update.origin))
         _take_names(state, node, variable)
@@ -166,11 +167,11 @@ def _declared(node: Node) -> TensorFact:
     return TensorFact(dtype if isinstance(dtype, DType) else fact.dtype, shape)
 
 
-def _start(node: Node, state: Value) -> Storage | None:
+def _start(node: Node, state: Value, legalize: Callable[[Graph], None]) -> Storage | None:
     """The numbers that the variable begins with, as far as they are known before a run."""
     start = node.operand(0)
     if start is not None:
-        return start.storage if start.is_constant else _computed(start)
+        return start.storage if start.is_constant else _computed(start, legalize)
     return _zeros(state)
 
 
@@ -185,7 +186,7 @@ def _zeros(state: Value) -> Storage | None:
     return ArrayStorage(np.zeros(shape, fact.dtype.numpy), fact.dtype)
 
 
-def _computed(value: Value) -> Storage | None:
+def _computed(value: Value, legalize: Callable[[Graph], None]) -> Storage | None:
     """The numbers of what is made of constants alone; `None` of anything else."""
     needed: dict[Node, None] = {}
     pending = [value]
@@ -208,7 +209,5 @@ def _computed(value: Value) -> Storage | None:
         made = alone.append(rewrite.copy_node(node, twins))
         twins |= {old: new for old, new in zip(node.outputs, made.outputs, strict=True) if old and new}
     alone.add_output(twins[value])
-    legalizer = Legalizer(alone)
-    legalizer.inference.meet(alone)
-    legalizer.graph(alone)
+    legalize(alone)
     return folded(alone.outputs[0])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from graphport.conversion.dialects.pytorch_pairs import REALS, pair_value
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
@@ -15,15 +15,11 @@ from graphport.expression.syntax import Call, List, Literal, Reference, postorde
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
 from graphport.ops.dialects.torch_functions import COMPLEX, ITEM, KEYS, PLACE, literal_of
-from graphport.ops.folded import Computed, folded
+from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
-    from graphport.core.facts import Fact
-    from graphport.core.storage import Storage
     from graphport.expression.syntax import Node as Tree
     from graphport.ir.graph import Attribute, Graph
 
@@ -32,7 +28,6 @@ _DICTIONARY = "prim::DictConstruct"
 """Keys and values in turn; what returns it returns the values."""
 _PACKS = frozenset({"prim::TupleConstruct", "prim::ListConstruct", _DICTIONARY})
 _UNPACKS = frozenset({"prim::TupleUnpack", "prim::ListUnpack"})
-_REALS = MappingProxyType({DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64})
 
 Item = Value | None
 """An item of a list: a tensor, or nothing."""
@@ -73,30 +68,8 @@ def _pair(graph: Graph) -> None:
         pair_value(value)
 
 
-def pair_value(value: Value) -> None:
-    """Make a complex tensor a real one with a last axis of two."""
-    value.fact = _paired(value.fact)
-    if value.storage is not None:
-        value.storage = _real(value.storage)
-
-
 def _is_complex(value: Value) -> bool:
-    return isinstance(value.fact, TensorFact) and value.fact.dtype in _REALS
-
-
-def _paired(fact: Fact) -> Fact:
-    if not isinstance(fact, TensorFact) or fact.dtype is None:
-        return UNKNOWN
-    return TensorFact(_REALS[fact.dtype], None if fact.shape is None else (*fact.shape, 2))
-
-
-def _real(storage: Storage) -> Storage:
-    dtype = _REALS[storage.dtype]
-
-    def parts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return array.view(dtype.numpy)
-
-    return Computed(parts, (storage,), dtype, (*storage.shape, 2))
+    return isinstance(value.fact, TensorFact) and value.fact.dtype in REALS
 
 
 def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]], trees: dict[str, Tree | None]) -> None:

@@ -1,0 +1,42 @@
+"""Complex tensors as real ones with a last axis of two."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.ops.folded import Computed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Value
+
+REALS = MappingProxyType({DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64})
+"""The element type of the parts of a complex number, by its own."""
+
+
+def pair_value(value: Value) -> None:
+    """Make a complex tensor a real one with a last axis of two."""
+    value.fact = _paired(value.fact)
+    if value.storage is not None:
+        value.storage = _real(value.storage)
+
+
+def _paired(fact: Fact) -> Fact:
+    if not isinstance(fact, TensorFact) or fact.dtype is None:
+        return UNKNOWN
+    return TensorFact(REALS[fact.dtype], None if fact.shape is None else (*fact.shape, 2))
+
+
+def _real(storage: Storage) -> Storage:
+    dtype = REALS[storage.dtype]
+
+    def parts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array.view(dtype.numpy)
+
+    return Computed(parts, (storage,), dtype, (*storage.shape, 2))
