@@ -13,7 +13,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from graphport.formats import nnef
-from graphport.lsp.nnef import completions
+from graphport.lsp.nnef_completion import list_completions
 
 # The client's own pygls asks asyncio what Python 3.14 wants inspect to be asked.
 pytestmark = pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning")
@@ -70,11 +70,11 @@ async def findings(told, version: int):
 
 
 def change(client, uri: str, version: int, line: int, column: int, text: str, removed: int = 0) -> None:
-    place = types.Range(types.Position(line, column), types.Position(line, column + removed))
+    token_at = types.Range(types.Position(line, column), types.Position(line, column + removed))
     client.text_document_did_change(
         types.DidChangeTextDocumentParams(
             types.VersionedTextDocumentIdentifier(version, uri),
-            [types.TextDocumentContentChangePartial(range=place, text=text)],
+            [types.TextDocumentContentChangePartial(range=token_at, text=text)],
         )
     )
 
@@ -92,9 +92,9 @@ async def whole_session(path: Path) -> None:
         assert [f for f in await findings(told, 1) if f.severity is types.DiagnosticSeverity.Error] == []
 
         async def hover(words: str, over: int = 0) -> str:
-            place = at(TEXT, words)
-            place.character += over
-            found = await client.text_document_hover_async(types.HoverParams(document, place))
+            token_at = at(TEXT, words)
+            token_at.character += over
+            found = await client.text_document_hover_async(types.HoverParams(document, token_at))
             return found.contents.value if found else ""
 
         assert "float32[1, 4, 8, 8]" in await hover("h = conv")
@@ -104,11 +104,11 @@ async def whole_session(path: Path) -> None:
         assert "`padding" in await hover("padding = ")
 
         # Definitions: a value, and a standard operation in the text that declares it.
-        place = await client.text_document_definition_async(types.DefinitionParams(document, at(TEXT, "h);")))
-        assert (place.uri, place.range.start) == (uri, at(TEXT, "h = conv"))
-        place = await client.text_document_definition_async(types.DefinitionParams(document, at(TEXT, "conv(x")))
-        assert place.uri.endswith("stdlib.nnef")
-        assert (STANDARD[place.range.start.line] + " ").startswith(("fragment conv(", "fragment conv<"))
+        token_at = await client.text_document_definition_async(types.DefinitionParams(document, at(TEXT, "h);")))
+        assert (token_at.uri, token_at.range.start) == (uri, at(TEXT, "h = conv"))
+        token_at = await client.text_document_definition_async(types.DefinitionParams(document, at(TEXT, "conv(x")))
+        assert token_at.uri.endswith("stdlib.nnef")
+        assert (STANDARD[token_at.range.start.line] + " ").startswith(("fragment conv(", "fragment conv<"))
 
         uses = await client.text_document_references_async(
             types.ReferenceParams(types.ReferenceContext(True), document, at(TEXT, "h = conv"))
@@ -183,8 +183,8 @@ async def layers_session(path: Path, text: str, word: str, operator: str, broken
         symbols = await client.text_document_document_symbol_async(types.DocumentSymbolParams(document))
         assert "act" in {symbol.name for symbol in symbols}
         right, wrong = broken
-        place = at(text, right)
-        change(client, uri, 2, place.line, place.character, wrong, removed=len(right))
+        token_at = at(text, right)
+        change(client, uri, 2, token_at.line, token_at.character, wrong, removed=len(right))
         assert any(f.severity is types.DiagnosticSeverity.Error for f in await findings(told, 2))
 
 
@@ -212,19 +212,19 @@ def large(count: int) -> str:
 def test_a_keystroke_in_5000_lines_takes_less_than_100_ms_of_the_processor(tmp_path):
     from pygls.workspace import TextDocument
 
-    from graphport.lsp.server import Text
-    from graphport.lsp.words import Kind
+    from graphport.lsp.nnef_tokens import TokenKind
+    from graphport.lsp.server import OpenDocument
 
     uri = (tmp_path / "large.nnef").as_uri()
-    document, text = TextDocument(uri, large(5000), 1), Text(uri)
+    document, text = TextDocument(uri, large(5000), 1), OpenDocument(uri)
     text.update(document.source, 1)
     spent: list[float] = []
     for number in range(9):
         start = time.process_time()
-        place = types.Range(types.Position(1000 + number, 4), types.Position(1000 + number, 4))
-        document.apply_change(types.TextDocumentContentChangePartial(range=place, text="z"))
+        token_at = types.Range(types.Position(1000 + number, 4), types.Position(1000 + number, 4))
+        document.apply_change(types.TextDocumentContentChangePartial(range=token_at, text="z"))
         text.update(document.source, 2 + number)
-        names = completions(text.words, 1000 + number, 4)
+        names = list_completions(text.tokens, 1000 + number, 4)
         spent.append(time.process_time() - start)
-        assert f"zh{995 + number}" in [name for name, kind, _ in names if kind is Kind.VALUE]
+        assert f"zh{995 + number}" in [name for name, kind, _ in names if kind is TokenKind.VALUE]
     assert sorted(spent)[4] < 0.1

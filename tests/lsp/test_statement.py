@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from graphport.lsp.findings import analysed, as_lsp
-from graphport.lsp.server import Text
+from graphport.lsp.diagnostics import analyse, to_lsp_diagnostic
+from graphport.lsp.server import OpenDocument
 
 BODY = """version 1.0;
 extension KHR_enable_fragment_definitions, KHR_enable_operator_expressions;
@@ -31,19 +31,19 @@ graph net(x) -> (y, flags)
 """
 
 
-def opened(source: str) -> Text:
+def opened(source: str) -> OpenDocument:
     """A text that was read as a whole."""
-    text = Text("file:///net.nnef")
+    text = OpenDocument("file:///net.nnef")
     text.update(source, 1)
-    text.analysis = analysed(source, text.path, 1, "nnef")
-    text.published = [as_lsp(finding, text.lines) for finding in text.analysis.findings]
+    text.analysis = analyse(source, text.path, 1, "nnef")
+    text.published = [to_lsp_diagnostic(finding, text.lines) for finding in text.analysis.findings]
     return text
 
 
-def typed(text: Text, source: str) -> bool:
+def typed(text: OpenDocument, source: str) -> bool:
     before = text.lines
     text.update(source, 2)
-    return text.reread(before)
+    return text.check_changes(before)
 
 
 def told(findings) -> list[tuple[str, int, int, int, int]]:
@@ -71,7 +71,7 @@ def test_what_is_told_of_a_statement_is_what_the_whole_text_tells(old, new, code
     assert typed(text, source)
     line = next(n for n, (a, b) in enumerate(zip(BODY.split("\n"), source.split("\n"), strict=True)) if a != b)
     near = range(line - 1, line + 2)
-    whole = [as_lsp(finding, text.lines) for finding in analysed(source, text.path, 2, "nnef").findings]
+    whole = [to_lsp_diagnostic(finding, text.lines) for finding in analyse(source, text.path, 2, "nnef").findings]
     expected = [each for each in whole if each.range.start.line in near]
     found = [each for each in text.published if each.range.start.line in near]
     # What follows from a mistake is found elsewhere in the whole text, not in the statement.

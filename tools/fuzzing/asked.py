@@ -103,45 +103,45 @@ def verbs_of_editor(path: Path) -> Iterator[Verb]:
     from lsprotocol import types
 
     from graphport.lsp import server
-    from graphport.lsp.findings import analysed, as_lsp
+    from graphport.lsp.diagnostics import analyse, to_lsp_diagnostic
 
     data = path.read_bytes()
     source = data.decode("utf-8", "surrogateescape")
     chance = random.Random(crc32(data))  # noqa: S311  places are to be the same every time
-    text = server.Text(path.as_uri())
+    text = server.OpenDocument(path.as_uri())
     asked: Any = SimpleNamespace(texts={text.uri: text})
     yield "words", lambda: text.update(source, 1)
     if text.format is None:
         return
-    yield "model", lambda: setattr(text, "analysis", analysed(source, text.path, 1, text.format or "nnef"))
-    stated: list[types.Diagnostic] = []
-    yield "findings", lambda: stated.extend(as_lsp(each, text.lines) for each in text.analysis.findings)
+    yield "model", lambda: setattr(text, "analysis", analyse(source, text.path, 1, text.format or "nnef"))
+    detail: list[types.Diagnostic] = []
+    yield "findings", lambda: detail.extend(to_lsp_diagnostic(each, text.lines) for each in text.analysis.findings)
     this = types.TextDocumentIdentifier(text.uri)
     whole = types.Range(types.Position(0, 0), types.Position(len(text.lines) + 1, 0))
     for name, answer, given in (
-        ("tokens", server._tokens, types.SemanticTokensParams(this)),
-        ("tokens of lines", server._tokens, types.SemanticTokensRangeParams(this, whole)),
-        ("hints", server._hints, types.InlayHintParams(this, whole)),
-        ("outline", server._outline, types.DocumentSymbolParams(this)),
+        ("tokens", server._semantic_tokens, types.SemanticTokensParams(this)),
+        ("tokens of lines", server._semantic_tokens, types.SemanticTokensRangeParams(this, whole)),
+        ("hints", server._inlay_hints, types.InlayHintParams(this, whole)),
+        ("outline", server._document_symbols, types.DocumentSymbolParams(this)),
         (
             "format",
             server._format,
             types.DocumentFormattingParams(this, types.FormattingOptions(tab_size=4, insert_spaces=True)),
         ),
-        ("actions", server._actions, types.CodeActionParams(this, whole, types.CodeActionContext(stated))),
+        ("actions", server._code_actions, types.CodeActionParams(this, whole, types.CodeActionContext(detail))),
     ):
         yield name, partial(answer, asked, given)
     for _ in range(_PLACES):
         line = chance.randrange(len(text.lines) + 1)
-        place = types.Position(line, chance.randrange(len([*text.lines, ""][line]) + 3))
+        token_at = types.Position(line, chance.randrange(len([*text.lines, ""][line]) + 3))
         context = types.ReferenceContext(include_declaration=chance.random() < 0.5)
         for name, answer, given in (
-            ("hover", server._hover, types.HoverParams(this, place)),
-            ("definition", server._definition, types.DefinitionParams(this, place)),
-            ("references", server._references, types.ReferenceParams(context, this, place)),
-            ("highlight", server._highlight, types.DocumentHighlightParams(this, place)),
-            ("prepare rename", server._can_rename, types.PrepareRenameParams(this, place)),
-            ("rename", server._rename, types.RenameParams(this, place, "other")),
-            ("complete", server._complete, types.CompletionParams(this, place)),
+            ("hover", server._hover, types.HoverParams(this, token_at)),
+            ("definition", server._definition, types.DefinitionParams(this, token_at)),
+            ("references", server._references, types.ReferenceParams(context, this, token_at)),
+            ("highlight", server._highlight, types.DocumentHighlightParams(this, token_at)),
+            ("prepare rename", server._prepare_rename, types.PrepareRenameParams(this, token_at)),
+            ("rename", server._rename, types.RenameParams(this, token_at, "other")),
+            ("complete", server._complete, types.CompletionParams(this, token_at)),
         ):
             yield name, partial(answer, asked, given)

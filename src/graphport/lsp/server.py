@@ -1,8 +1,7 @@
-"""The language server: what an editor asks, answered from the words of a text and from what was found out of it.
+"""Language server (LSP) for model texts.
 
-Words are read at once with every keystroke, and only where the text has changed; so is the statement that is being
-typed, by itself. Reading the text as a model takes longer and is done beside, when nobody has typed for a moment; the
-last answer stays until there is a better one.
+Each change tokenizes the changed lines and checks the edited statements at once. The complete analysis runs in a
+background thread after `IDLE_SECONDS` without changes; the previous results stay in use until it finishes.
 """
 
 from __future__ import annotations
@@ -19,33 +18,33 @@ from pygls.lsp.server import LanguageServer
 
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.core.version import __version__
-from graphport.lsp import layers, nnef, statement
-from graphport.lsp.findings import Analysis, analysed, as_lsp, meant, missing
-from graphport.lsp.positions import column, range_of, units
-from graphport.lsp.words import Kind, Words
+from graphport.lsp import incremental, layer_lists, nnef_completion
+from graphport.lsp.diagnostics import Analysis, analyse, proposed_line, proposed_name, to_lsp_diagnostic
+from graphport.lsp.nnef_tokens import TokenIndex, TokenKind
+from graphport.lsp.positions import code_point_column, range_of, utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphport.lsp.words import Place
+    from graphport.lsp.nnef_tokens import LocatedToken
 
-IDLE = 0.03
-"""Seconds without a keystroke after which a text is read as a model."""
-_SWITCH = 0.001  # a keystroke does not wait for the reading that goes on beside it
-_MOST_COMPLETIONS = 200
-_BEGUN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
-_LEGEND = [kind.value for kind in Kind]
+IDLE_SECONDS = 0.03
+"""Delay between the last change and the complete analysis, in seconds."""
+SWITCH_INTERVAL_SECONDS = 0.001  # requests must not wait for the background analysis
+MAX_COMPLETIONS = 200
+_IDENTIFIER_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
+_LEGEND = [kind.value for kind in TokenKind]
 _COMPLETIONS = {
-    Kind.KEYWORD: types.CompletionItemKind.Keyword,
-    Kind.TYPE: types.CompletionItemKind.TypeParameter,
-    Kind.OPERATION: types.CompletionItemKind.Function,
-    Kind.PARAMETER: types.CompletionItemKind.Property,
-    Kind.VALUE: types.CompletionItemKind.Variable,
+    TokenKind.KEYWORD: types.CompletionItemKind.Keyword,
+    TokenKind.TYPE: types.CompletionItemKind.TypeParameter,
+    TokenKind.OPERATION: types.CompletionItemKind.Function,
+    TokenKind.PARAMETER: types.CompletionItemKind.Property,
+    TokenKind.VALUE: types.CompletionItemKind.Variable,
 }
 
 
-class Text:
-    """A text that is open in the editor."""
+class OpenDocument:
+    """A document that is open in the editor."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -53,153 +52,156 @@ class Text:
         self.format: str | None = None
         self.version: int | None = None
         self.lines: list[str] = []
-        self.words = Words()
+        self.tokens = TokenIndex()
         self.analysis = Analysis()
         self.published: list[types.Diagnostic] = []
         self.timer: threading.Timer | None = None
 
     def update(self, source: str, version: int | None) -> None:
-        """Take another version of the text."""
+        """Set the text and version of the document."""
         self.version = version
         self.lines = source.split("\n")
-        self.format = layers.format_of(self.path, source)
+        self.format = layer_lists.detect_format(self.path, source)
         if self.format == "nnef":
-            self.words.update(self.lines)
+            self.tokens.update(self.lines)
 
-    def reread(self, before: Sequence[str]) -> bool:
-        """Read the statements that differ from the lines before; whether that could be done without the whole text.
+    def check_changes(self, before: Sequence[str]) -> bool:
+        """Check the statements that differ from `before` and return whether that was possible.
 
-        What was told of other lines stays, where these stand now.
+        Diagnostics of other lines stay and move with their lines.
         """
         if self.format != "nnef" or not self.analysis.facts:
             return False
-        first, stop_before, stop = statement.changed(before, self.lines)
-        place = statement.bounds(self.words, first, stop)
-        found = None if place is None else statement.read(self.words, *place, self.analysis.facts)
+        first, stop_before, stop = incremental.find_changed_lines(before, self.lines)
+        token_at = incremental.find_statement_lines(self.tokens, first, stop)
+        found = None if token_at is None else incremental.check_statements(self.tokens, *token_at, self.analysis.facts)
         if found is None:
             return False
         moved = stop - stop_before
         self.published = [
-            *(_moved(each, moved if each.range.start.line >= stop_before else 0) for each in self.published
+            *(_shift_lines(each, moved if each.range.start.line >= stop_before else 0) for each in self.published
               if not found.first <= each.range.start.line <= found.last - moved),
-            *self._own(found),
+            *self._map_to_document(found),
         ]  # fmt: skip
         self.analysis = Analysis(self.analysis.version, self.analysis.findings, {**self.analysis.facts, **found.facts})
         return True
 
-    def _own(self, found: statement.Statements) -> Iterator[types.Diagnostic]:
-        """Findings of statements where they stand in the text; what is found behind the last one is told at its end."""
-        lines, down = found.text.split("\n"), found.first - found.above
-        end = types.Position(found.last, units(self.lines[found.last], len(self.lines[found.last])))
-        for finding in found.findings:
-            stated = _moved(as_lsp(finding, lines), down)
-            if stated.range.start.line > found.last:
-                stated.range = types.Range(end, end)
-            yield stated
+    def _map_to_document(self, found: incremental.StatementCheck) -> Iterator[types.Diagnostic]:
+        """Convert diagnostics of the incremental text to locations in the document.
 
-    def place(self, position: types.Position) -> Place | None:
-        """The word at a position."""
+        A diagnostic after the last statement is located at its end.
+        """
+        lines, down = found.text.split("\n"), found.first - found.above
+        end = types.Position(found.last, utf16_length(self.lines[found.last], len(self.lines[found.last])))
+        for finding in found.findings:
+            detail = _shift_lines(to_lsp_diagnostic(finding, lines), down)
+            if detail.range.start.line > found.last:
+                detail.range = types.Range(end, end)
+            yield detail
+
+    def token_at(self, position: types.Position) -> LocatedToken | None:
+        """Return the token at a position."""
         if self.format != "nnef" or position.line >= len(self.lines):
             return None
-        return self.words.at(position.line, column(self.lines[position.line], position.character))
+        return self.tokens.at(position.line, code_point_column(self.lines[position.line], position.character))
 
-    def location(self, place: Place) -> types.Location:
-        """A word as an editor finds it."""
-        return types.Location(self.uri, range_of(self.lines, place.line, place.word.start, place.word.stop))
+    def location(self, token_at: LocatedToken) -> types.Location:
+        """Return the LSP location of a token."""
+        return types.Location(self.uri, range_of(self.lines, token_at.line, token_at.token.start, token_at.token.stop))
 
 
 class Server(LanguageServer):
-    """The server, and the texts that are open."""
+    """The language server and its open documents."""
 
     def __init__(self) -> None:
         super().__init__("graphport", __version__)  # pyright: ignore[reportUnknownMemberType]
-        self.texts: dict[str, Text] = {}
-        self.reading = threading.Lock()  # one text at a time: versions that are typed meanwhile are left out
+        self.texts: dict[str, OpenDocument] = {}
+        self.reading = threading.Lock()  # one analysis at a time; it skips outdated versions
 
-    def take(self, uri: str) -> None:
-        """Take the present version of a text, and read it as a model when nobody types any more."""
+    def update_document(self, uri: str) -> None:
+        """Update a document and schedule its complete analysis."""
         document = self.workspace.get_text_document(uri)
-        text = self.texts.setdefault(uri, Text(uri))
+        text = self.texts.setdefault(uri, OpenDocument(uri))
         before = text.lines
         text.update(document.source, document.version)
         if text.timer is not None:
             text.timer.cancel()
-        if before and text.reread(before):
-            self._tell(text, document.version)
-        text.timer = threading.Timer(IDLE, self._analyse, (text, document.source, document.version))
+        if before and text.check_changes(before):
+            self._publish(text, document.version)
+        text.timer = threading.Timer(IDLE_SECONDS, self._analyse, (text, document.source, document.version))
         text.timer.daemon = True
         text.timer.start()
 
-    def _analyse(self, text: Text, source: str, version: int | None) -> None:
+    def _analyse(self, text: OpenDocument, source: str, version: int | None) -> None:
         with self.reading:
             if text.format is None or text.version != version:
                 return
             try:
-                found = analysed(source, text.path, version, text.format)
+                found = analyse(source, text.path, version, text.format)
             except DiagnosticError as error:
                 found = Analysis(version, error.diagnostics)
         if text.version != version:
             return
-        # A text that cannot be read keeps the shapes that it had.
+        # A text with errors keeps the facts of its last correct version.
         text.analysis = found if found.facts else Analysis(version, found.findings, text.analysis.facts)
-        text.published = [as_lsp(finding, text.lines) for finding in found.findings]
-        self._tell(text, version)
+        text.published = [to_lsp_diagnostic(finding, text.lines) for finding in found.findings]
+        self._publish(text, version)
 
-    def _tell(self, text: Text, version: int | None) -> None:
-        """Tell the editor what is known of a version of a text."""
+    def _publish(self, text: OpenDocument, version: int | None) -> None:
+        """Publish the diagnostics of a version and refresh the inlay hints."""
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(text.uri, text.published, version))
         capabilities = self.client_capabilities.workspace
         if capabilities is not None and capabilities.inlay_hint and capabilities.inlay_hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)
 
 
-def _moved(finding: types.Diagnostic, down: int) -> types.Diagnostic:
-    """A finding so many lines further down."""
+def _shift_lines(finding: types.Diagnostic, down: int) -> types.Diagnostic:
+    """Return a diagnostic moved down by `down` lines."""
     if not down:
         return finding
     start, end = finding.range.start, finding.range.end
-    place = types.Range(
+    token_at = types.Range(
         types.Position(start.line + down, start.character), types.Position(end.line + down, end.character)
     )
     moved = copy(finding)
-    moved.range = place
+    moved.range = token_at
     return moved
 
 
-def make() -> Server:
-    """A server that answers everything below; `start_io` lets it speak."""
+def make_server() -> Server:
+    """Return a server with all handlers registered; `start_io` runs it."""
     server = Server()
-    for name, answer in _ANSWERS.items():
+    for name, answer in _HANDLERS.items():
         server.feature(name)(answer)
     server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=["(", ",", "="]))(
         _complete
     )
     server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(_rename)
     legend = types.SemanticTokensLegend(_LEGEND, ["declaration"])
-    server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, legend)(_tokens)
-    server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, legend)(_tokens)
+    server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, legend)(_semantic_tokens)
+    server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, legend)(_semantic_tokens)
     return server
 
 
 def main() -> None:
     """Serve an editor over standard input and output."""
-    sys.setswitchinterval(_SWITCH)
-    make().start_io()
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    make_server().start_io()
 
 
-def _opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
-    server.take(params.text_document.uri)
+def _did_open(server: Server, params: types.DidOpenTextDocumentParams) -> None:
+    server.update_document(params.text_document.uri)
 
 
-def _changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
-    server.take(params.text_document.uri)
+def _did_change(server: Server, params: types.DidChangeTextDocumentParams) -> None:
+    server.update_document(params.text_document.uri)
 
 
-def _saved(server: Server, params: types.DidSaveTextDocumentParams) -> None:
-    server.take(params.text_document.uri)
+def _did_save(server: Server, params: types.DidSaveTextDocumentParams) -> None:
+    server.update_document(params.text_document.uri)
 
 
-def _closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
+def _did_close(server: Server, params: types.DidCloseTextDocumentParams) -> None:
     text = server.texts.pop(params.text_document.uri, None)
     if text is not None and text.timer is not None:
         text.timer.cancel()
@@ -208,20 +210,20 @@ def _closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
 
 def _hover(server: Server, params: types.HoverParams) -> types.Hover | None:
     text = server.texts[params.text_document.uri]
-    place = text.place(params.position)
-    if place is not None:
-        stated = nnef.hover(place, text.words, text.analysis.facts)
-    elif text.format in layers.FORMATS:
-        stated = layers.hover(text.lines, text.format, params.position.line, _run(text, params.position))
+    token_at = text.token_at(params.position)
+    if token_at is not None:
+        detail = nnef_completion.hover_text(token_at, text.tokens, text.analysis.facts)
+    elif text.format in layer_lists.DIALECTS:
+        detail = layer_lists.hover_text(text.lines, text.format, params.position.line, _word_at(text, params.position))
     else:
-        stated = None
-    return None if stated is None else types.Hover(types.MarkupContent(types.MarkupKind.Markdown, stated))
+        detail = None
+    return None if detail is None else types.Hover(types.MarkupContent(types.MarkupKind.Markdown, detail))
 
 
-def _run(text: Text, position: types.Position) -> str:
-    """The run of characters at a position that are neither blanks nor quotes."""
+def _word_at(text: OpenDocument, position: types.Position) -> str:
+    """Return the run of characters around a position without blanks, quotes and colons."""
     line = text.lines[position.line] if position.line < len(text.lines) else ""
-    at = column(line, position.character)
+    at = code_point_column(line, position.character)
     start, stop = at, at
     while start > 0 and line[start - 1] not in " \t\"':":
         start -= 1
@@ -232,50 +234,62 @@ def _run(text: Text, position: types.Position) -> str:
 
 def _definition(server: Server, params: types.DefinitionParams) -> types.Location | None:
     text = server.texts[params.text_document.uri]
-    place = text.place(params.position)
-    if place is None:
+    token_at = text.token_at(params.position)
+    if token_at is None:
         return None
-    declared = text.words.declaration(place)
+    declared = text.tokens.declaration(token_at)
     if declared is not None:
         return text.location(declared)
-    home = nnef.home(place.word.text) if place.word.kind is Kind.OPERATION else None
+    home = (
+        nnef_completion.find_declaration_in_library(token_at.token.text)
+        if token_at.token.kind is TokenKind.OPERATION
+        else None
+    )
     if home is None:
         return None
     path, line, start = home
-    stop = start + len(place.word.text)
+    stop = start + len(token_at.token.text)
     return types.Location(path.as_uri(), types.Range(types.Position(line, start), types.Position(line, stop)))
 
 
 def _references(server: Server, params: types.ReferenceParams) -> list[types.Location]:
     text = server.texts[params.text_document.uri]
-    place = text.place(params.position)
-    if place is None:
+    token_at = text.token_at(params.position)
+    if token_at is None:
         return []
-    found = text.words.alike(place)
+    found = text.tokens.same_name(token_at)
     wanted = params.context.include_declaration
-    return [text.location(each) for each in found if wanted or not each.word.declares]
+    return [text.location(each) for each in found if wanted or not each.token.declares]
 
 
 def _highlight(server: Server, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
     text = server.texts[params.text_document.uri]
-    place = text.place(params.position)
-    return [] if place is None else [types.DocumentHighlight(text.location(p).range) for p in text.words.alike(place)]
+    token_at = text.token_at(params.position)
+    return (
+        []
+        if token_at is None
+        else [types.DocumentHighlight(text.location(p).range) for p in text.tokens.same_name(token_at)]
+    )
 
 
-def _can_rename(server: Server, params: types.PrepareRenameParams) -> types.Range | None:
+def _prepare_rename(server: Server, params: types.PrepareRenameParams) -> types.Range | None:
     text = server.texts[params.text_document.uri]
-    place = text.place(params.position)
-    if place is None or place.word.kind not in (Kind.VALUE, Kind.OPERATION) or not text.words.declaration(place):
+    token_at = text.token_at(params.position)
+    if (
+        token_at is None
+        or token_at.token.kind not in (TokenKind.VALUE, TokenKind.OPERATION)
+        or not text.tokens.declaration(token_at)
+    ):
         return None
-    return text.location(place).range
+    return text.location(token_at).range
 
 
 def _rename(server: Server, params: types.RenameParams) -> types.WorkspaceEdit | None:
     text = server.texts[params.text_document.uri]
-    place = text.place(params.position)
-    if place is None or not params.new_name.isidentifier() or not params.new_name.isascii():
+    token_at = text.token_at(params.position)
+    if token_at is None or not params.new_name.isidentifier() or not params.new_name.isascii():
         return None
-    edits = [types.TextEdit(text.location(each).range, params.new_name) for each in text.words.alike(place)]
+    edits = [types.TextEdit(text.location(each).range, params.new_name) for each in text.tokens.same_name(token_at)]
     return types.WorkspaceEdit({text.uri: edits})
 
 
@@ -283,28 +297,28 @@ def _complete(server: Server, params: types.CompletionParams) -> types.Completio
     text = server.texts[params.text_document.uri]
     if text.format != "nnef" or params.position.line >= len(text.lines):
         return types.CompletionList(is_incomplete=False, items=[])
-    at = column(text.lines[params.position.line], params.position.character)
-    begun = _BEGUN.search(text.lines[params.position.line][:at])
+    at = code_point_column(text.lines[params.position.line], params.position.character)
+    begun = _IDENTIFIER_PREFIX.search(text.lines[params.position.line][:at])
     letters = begun[0].lower() if begun is not None else ""
-    known = nnef.completions(text.words, params.position.line, at - len(letters))
+    known = nnef_completion.list_completions(text.tokens, params.position.line, at - len(letters))
     fitting = [each for each in known if letters in each[0].lower()]
     items = [
         types.CompletionItem(
             name,
             kind=_COMPLETIONS[kind],
-            detail=stated or text.analysis.facts.get(name) if kind is Kind.VALUE else stated or None,
-            insert_text=f"{name} = " if kind is Kind.PARAMETER else None,
+            detail=detail or text.analysis.facts.get(name) if kind is TokenKind.VALUE else detail or None,
+            insert_text=f"{name} = " if kind is TokenKind.PARAMETER else None,
             sort_text=f"{order:05d}",
         )
-        for order, (name, kind, stated) in enumerate(fitting[:_MOST_COMPLETIONS])
+        for order, (name, kind, detail) in enumerate(fitting[:MAX_COMPLETIONS])
     ]
     return types.CompletionList(is_incomplete=len(fitting) > len(items), items=items)
 
 
 def _resolve(server: Server, item: types.CompletionItem) -> types.CompletionItem:
     if item.kind == types.CompletionItemKind.Function:
-        stated = nnef.operation(item.label, Words())
-        item.documentation = None if stated is None else types.MarkupContent(types.MarkupKind.Markdown, stated)
+        detail = nnef_completion.describe_operation(item.label, TokenIndex())
+        item.documentation = None if detail is None else types.MarkupContent(types.MarkupKind.Markdown, detail)
     del server
     return item
 
@@ -322,19 +336,23 @@ def _format(server: Server, params: types.DocumentFormattingParams) -> list[type
         return []
     if laid_out == source:
         return []
-    end = types.Position(len(text.lines) - 1, units(text.lines[-1], len(text.lines[-1])))
+    end = types.Position(len(text.lines) - 1, utf16_length(text.lines[-1], len(text.lines[-1])))
     return [types.TextEdit(types.Range(types.Position(0, 0), end), laid_out)]
 
 
-def _actions(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+def _code_actions(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
     found: list[types.CodeAction] = []
     for finding in params.context.diagnostics:
         text = server.texts[params.text_document.uri]
-        place, name, line = text.place(finding.range.start), meant(finding.message), missing(finding.message)
-        if name is not None and place is not None:
-            title, edit = f"Change {place.word.text} to {name}", types.TextEdit(text.location(place).range, name)
+        token_at, name, line = (
+            text.token_at(finding.range.start),
+            proposed_name(finding.message),
+            proposed_line(finding.message),
+        )
+        if name is not None and token_at is not None:
+            title, edit = f"Change {token_at.token.text} to {name}", types.TextEdit(text.location(token_at).range, name)
         elif line is not None:
-            below = types.Position(text.words.first("version") + 1, 0)
+            below = types.Position(text.tokens.first("version") + 1, 0)
             title, edit = f"Add {line}", types.TextEdit(types.Range(below, below), f"{line}\n")
         else:
             continue
@@ -350,7 +368,7 @@ def _actions(server: Server, params: types.CodeActionParams) -> list[types.CodeA
     return found
 
 
-def _tokens(
+def _semantic_tokens(
     server: Server, params: types.SemanticTokensParams | types.SemanticTokensRangeParams
 ) -> types.SemanticTokens:
     text = server.texts[params.text_document.uri]
@@ -360,70 +378,73 @@ def _tokens(
     data: list[int] = []
     last_line, last_start = 0, 0
     for number in lines if text.format == "nnef" else ():
-        for word in text.words.of_line(number):
-            if word.kind is Kind.SIGN:
+        for token in text.tokens.of_line(number):
+            if token.kind is TokenKind.PUNCTUATION:
                 continue
-            start = units(text.lines[number], word.start)
-            length = units(text.lines[number], word.stop) - start
+            start = utf16_length(text.lines[number], token.start)
+            length = utf16_length(text.lines[number], token.stop) - start
             data += [
                 number - last_line,
                 start - (last_start if number == last_line else 0),
                 length,
-                _LEGEND.index(word.kind),
-                int(word.declares),
+                _LEGEND.index(token.kind),
+                int(token.declares),
             ]
             last_line, last_start = number, start
     return types.SemanticTokens(data)
 
 
-def _hints(server: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
+def _inlay_hints(server: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
     text = server.texts[params.text_document.uri]
     facts = text.analysis.facts
     found: list[types.InlayHint] = []
     for number in range(params.range.start.line, min(params.range.end.line + 1, len(text.lines))):
-        for word in text.words.of_line(number) if text.format == "nnef" else ():
-            if word.kind is Kind.VALUE and word.declares and word.text in facts:
-                at = types.Position(number, units(text.lines[number], word.stop))
-                found.append(types.InlayHint(at, f": {facts[word.text]}", kind=types.InlayHintKind.Type))
+        for token in text.tokens.of_line(number) if text.format == "nnef" else ():
+            if token.kind is TokenKind.VALUE and token.declares and token.text in facts:
+                at = types.Position(number, utf16_length(text.lines[number], token.stop))
+                found.append(types.InlayHint(at, f": {facts[token.text]}", kind=types.InlayHintKind.Type))
     return found
 
 
-def _outline(server: Server, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+def _document_symbols(server: Server, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
     text = server.texts[params.text_document.uri]
 
     def symbol(name: str, detail: str, kind: types.SymbolKind, first: int, last: int) -> types.DocumentSymbol:
-        start, end = types.Position(first, 0), types.Position(last, units(text.lines[last], len(text.lines[last])))
+        start, end = (
+            types.Position(first, 0),
+            types.Position(last, utf16_length(text.lines[last], len(text.lines[last]))),
+        )
         whole = types.Range(start, end)
         return types.DocumentSymbol(name or detail or "?", kind, whole, whole, detail=detail)
 
-    if text.format in layers.FORMATS:
-        found = layers.layers(text.lines, text.format)
+    if text.format in layer_lists.DIALECTS:
+        found = layer_lists.parse_layers(text.lines, text.format)
         return [symbol(x.name, x.type, types.SymbolKind.Function, x.first, x.last) for x in found]
     return [
         symbol(
-            place.word.text,
-            text.analysis.facts.get(place.word.text, ""),
-            types.SymbolKind.Variable if place.word.kind is Kind.VALUE else types.SymbolKind.Function,
-            place.line,
-            place.line,
+            token_at.token.text,
+            text.analysis.facts.get(token_at.token.text, ""),
+            types.SymbolKind.Variable if token_at.token.kind is TokenKind.VALUE else types.SymbolKind.Function,
+            token_at.line,
+            token_at.line,
         )
-        for place in text.words.declared()
+        for token_at in text.tokens.declared()
     ]
 
 
-_ANSWERS: dict[str, Any] = {
-    types.TEXT_DOCUMENT_DID_OPEN: _opened,
-    types.TEXT_DOCUMENT_DID_CHANGE: _changed,
-    types.TEXT_DOCUMENT_DID_SAVE: _saved,
-    types.TEXT_DOCUMENT_DID_CLOSE: _closed,
+_HANDLERS: dict[str, Any] = {
+    types.TEXT_DOCUMENT_DID_OPEN: _did_open,
+    types.TEXT_DOCUMENT_DID_CHANGE: _did_change,
+    types.TEXT_DOCUMENT_DID_SAVE: _did_save,
+    types.TEXT_DOCUMENT_DID_CLOSE: _did_close,
     types.TEXT_DOCUMENT_HOVER: _hover,
     types.TEXT_DOCUMENT_DEFINITION: _definition,
     types.TEXT_DOCUMENT_REFERENCES: _references,
     types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: _highlight,
-    types.TEXT_DOCUMENT_PREPARE_RENAME: _can_rename,
+    types.TEXT_DOCUMENT_PREPARE_RENAME: _prepare_rename,
     types.COMPLETION_ITEM_RESOLVE: _resolve,
     types.TEXT_DOCUMENT_FORMATTING: _format,
-    types.TEXT_DOCUMENT_CODE_ACTION: _actions,
-    types.TEXT_DOCUMENT_INLAY_HINT: _hints,
-    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _outline,
+    types.TEXT_DOCUMENT_CODE_ACTION: _code_actions,
+    types.TEXT_DOCUMENT_INLAY_HINT: _inlay_hints,
+    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _document_symbols,
 }

@@ -1,4 +1,4 @@
-"""What is wrong with a text that is being typed, and the facts of its values."""
+"""Diagnostics of an edited text and the facts of its values."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ _SEVERITIES = {
     Severity.WARNING: types.DiagnosticSeverity.Warning,
     Severity.NOTE: types.DiagnosticSeverity.Information,
 }
-_ADDED = re.compile(r"add '(extension [A-Za-z0-9_]+;)' after the version")
-_MEANT = re.compile(r"did you mean '?([A-Za-z_][A-Za-z0-9_]*)'?\?")
+_PROPOSED_EXTENSION = re.compile(r"add '(extension [A-Za-z0-9_]+;)' after the version")
+_PROPOSED_NAME = re.compile(r"did you mean '?([A-Za-z_][A-Za-z0-9_]*)'?\?")
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What is known of one version of a text: findings, and the type and shape of every value by its name."""
+    """Diagnostics of one version of a text, and dtype and shape of each value by name."""
 
     version: int | None = None
     findings: Sequence[Diagnostic] = ()
     facts: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def analysed(text: str, path: str, version: int | None, format: str) -> Analysis:
-    """Read `text` as its format does, as far as it goes."""
+def analyse(text: str, path: str, version: int | None, format: str) -> Analysis:
+    """Read `text` in its format and return diagnostics and facts."""
     from graphport.api.load import checked
 
     if format != "nnef":
-        return Analysis(version, _of_layers(text, path, format))
-    model, findings = checked(_encoded(text), format=format)
+        return Analysis(version, _check_layer_list(text, path, format))
+    model, findings = checked(_encode(text), format=format)
     if model is None or any(finding.is_error for finding in findings):
         return Analysis(version, findings)
     return Analysis(version, findings, {name: str(fact) for name, fact in model.shapes().items()})
 
 
-def _encoded(text: str) -> bytes:
-    # Editors may hold halves of characters, which are no UTF-8: whoever reads the file tells so.
+def _encode(text: str) -> bytes:
+    # Editors may hold lone surrogates; the reader reports them as invalid UTF-8.
     return text.encode("utf-8", "surrogatepass")
 
 
-def _of_layers(text: str, path: str, format: str) -> Sequence[Diagnostic]:
-    """Findings of a list of layers: of the file with its weights if it is saved as it is, else of the text alone."""
+def _check_layer_list(text: str, path: str, format: str) -> Sequence[Diagnostic]:
+    """Check a layer list: the file with its weights if the text is saved, otherwise the text alone."""
     import graphport
 
     place = Path(path)
     try:
-        is_saved = place.is_file() and place.read_bytes() == _encoded(text)
+        is_saved = place.is_file() and place.read_bytes() == _encode(text)
     except OSError:
         is_saved = False
     if is_saved:
@@ -88,8 +88,8 @@ def _of_layers(text: str, path: str, format: str) -> Sequence[Diagnostic]:
     return collected.found
 
 
-def as_lsp(finding: Diagnostic, lines: Sequence[str]) -> types.Diagnostic:
-    """A finding as an editor shows it; the remedy stands below the sentence."""
+def to_lsp_diagnostic(finding: Diagnostic, lines: Sequence[str]) -> types.Diagnostic:
+    """Convert a diagnostic to LSP; the remedy follows the message on a new line."""
     message = finding.message if finding.help is None else f"{finding.message}\n{finding.help}"
     return types.Diagnostic(
         range_of_span(lines, finding.span),
@@ -100,13 +100,13 @@ def as_lsp(finding: Diagnostic, lines: Sequence[str]) -> types.Diagnostic:
     )
 
 
-def missing(message: str) -> str | None:
-    """The line that a remedy proposes to add after the version."""
-    found = _ADDED.search(message)
+def proposed_line(message: str) -> str | None:
+    """Return the line that a remedy proposes to add after the version line."""
+    found = _PROPOSED_EXTENSION.search(message)
     return None if found is None else found[1]
 
 
-def meant(message: str) -> str | None:
-    """The name that a remedy proposes in place of the one that was written."""
-    found = _MEANT.search(message)
+def proposed_name(message: str) -> str | None:
+    """Return the name that a remedy proposes instead of the present one."""
+    found = _PROPOSED_NAME.search(message)
     return None if found is None else found[1]
