@@ -20,7 +20,7 @@ from graphport.core.facts import UNKNOWN, SequenceFact, TensorFact
 from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.bind import bind, bind_inputs
-from graphport.proof.draws import bytes_of_inputs, drawn
+from graphport.proof.test_inputs import bytes_of_inputs, make_test_input
 from graphport.quantization.random_inputs import random_inputs_at
 from tests.models import model, node, perceptron, typed
 
@@ -109,7 +109,11 @@ def test_what_a_symbol_stands_for_is_made_up():
     assert free_sizes(graph) == {"T": 2}
     shapes = [
         {name: array.shape for name, array in found.items()}
-        for found in (random_inputs(graph), drawn(graph, "normal", {"T": 5}, 0).arrays, random_inputs_at(graph, 7))
+        for found in (
+            random_inputs(graph),
+            make_test_input(graph, "normal", {"T": 5}, 0).arrays,
+            random_inputs_at(graph, 7),
+        )
     ]
     assert shapes == [{"x": (1, n), "y": (1, 3 * n)} for n in (2, 5, 7)]
     assert bytes_of_inputs(graph, {"T": 5}) == 80

@@ -9,8 +9,8 @@ import graphport as gp
 from graphport.comparison.metrics import difference
 from graphport.passes.substitution import add_constant
 from graphport.proof import steps
-from graphport.proof.draws import Draw
 from graphport.proof.side import Side
+from graphport.proof.test_inputs import TestInput
 from tests.models import model, node
 from tests.quantization import nets
 
@@ -78,7 +78,7 @@ def test_only_what_moves_is_explained(tmp_path):
     nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
     constants = {"s": np.float32(1), "z": np.int8(0)}
     graph = gp.from_onnx(model(nodes, [("x", [1, 3])], [("y", None)], constants)).graph
-    side, draw = Side("a", "a", graph), Draw("given", 0, {}, {"x": x})
+    side, draw = Side("a", "a", graph), TestInput("given", 0, {}, {"x": x})
     before = np.array([[8.0, 3.0, 100.0]], np.float32)
 
     def explained(*after):
@@ -95,7 +95,7 @@ def test_where_both_agree_elsewhere_more_is_explained():
     nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
     constants = {"s": np.float32(1), "z": np.int8(0)}
     graph = gp.from_onnx(model(nodes, [("x", [1, 3])], [("y", None)], constants)).graph
-    side, draw = Side("a", "a", graph), Draw("normal", 0, {}, {"x": x})
+    side, draw = Side("a", "a", graph), TestInput("normal", 0, {}, {"x": x})
     before = np.array([[8.0, 3.0, 30.0]], np.float32)
 
     def explained(*after, close=frozenset({0})):

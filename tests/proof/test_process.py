@@ -12,11 +12,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
 from graphport.proof import process as processes
-from graphport.proof.draws import drawn
 from graphport.proof.process import Listening, Process, UnansweredError
+from graphport.proof.runners import NativeRunner
 from graphport.proof.runtimes import Runtime
 from graphport.proof.side import Side
-from graphport.proof.witnesses import OwnRuntime
+from graphport.proof.test_inputs import make_test_input
 
 LEAVING = """
 import os, subprocess, sys
@@ -98,10 +98,10 @@ def test_a_runtime_that_ends_over_lengths_that_nobody_takes_is_begun_anew_for_ot
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N"),)))
     graph.add_output(graph.append(Node("Neg", [x], [Value("y", x.fact)])).output)
     side = Side("a", "net", graph, tmp_path / "net")
-    witness = OwnRuntime(side, Runtime("picky", "Picky", "numpy", "picky"))
+    witness = NativeRunner(side, Runtime("picky", "Picky", "numpy", "picky"))
     witness.open()
     for length in (2, 1, 3):
-        witness.ask(drawn(graph, "normal", {"N": length}, 0), side)
+        witness.ask(make_test_input(graph, "normal", {"N": length}, 0), side)
         if length == 1:
             with pytest.raises(UnansweredError, match="its process ended with 3"):
                 witness.answer()

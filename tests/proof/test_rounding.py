@@ -7,8 +7,8 @@ import pytest
 
 import graphport as gp
 from graphport.comparison.metrics import difference
-from graphport.proof.draws import Draw
 from graphport.proof.rounding import explained, nudged
+from graphport.proof.test_inputs import TestInput
 from tests.models import model, node
 
 pytest.importorskip("onnxruntime")
@@ -46,13 +46,13 @@ def test_a_fault_of_the_same_model_is_one(tmp_path, factor):
 
 def test_every_real_number_is_moved_by_one_place():
     x, places = np.array([0.0, 1.0, -1e3], np.float32), np.array([1, 2])
-    moved = nudged(Draw("edges", 0, {}, {"x": x, "at": places}))
+    moved = nudged(TestInput("edges", 0, {}, {"x": x, "at": places}))
     assert moved is not None
     assert moved.arrays["at"] is places
     steps = np.abs(moved.arrays["x"].view(np.int32).astype(np.int64) - x.view(np.int32))
     assert steps[1:].tolist() == [1, 1]
     assert moved.arrays["x"][0] != 0
-    assert nudged(Draw("edges", 0, {}, {"at": places})) is None
+    assert nudged(TestInput("edges", 0, {}, {"at": places})) is None
 
 
 def test_what_is_eight_times_the_change_is_explained_and_no_more():

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import graphport as gp
 from graphport.cli.main import cli
-from graphport.proof.draws import KINDS, drawn
-from graphport.proof.ranges import held
+from graphport.proof.integer_ranges import integer_range
+from graphport.proof.test_inputs import KINDS, make_test_input
 from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.models import write_onnx
 from tests.passes.cases import info, model, node, some
@@ -100,8 +100,8 @@ def test_indices_are_drawn_over_their_axis():
         {"t": some(50, 2), "axes": np.array([0])},
     )
     graph = gp.from_onnx(proto).graph
-    assert held(graph.inputs[0], {})[:2] == (0, 50)
-    found = np.concatenate([drawn(graph, kind, {}, 0).arrays["i"] for kind in KINDS])
+    assert integer_range(graph.inputs[0], {})[:2] == (0, 50)
+    found = np.concatenate([make_test_input(graph, kind, {}, 0).arrays["i"] for kind in KINDS])
     assert {0, 49} <= set(found.tolist()) <= set(range(50))
     assert len(set(found.tolist())) > 25
 
@@ -182,7 +182,7 @@ def test_no_integer_divisor_is_zero(op):
         {"axes": np.array([0])},
     )
     graph = gp.from_onnx(proto).graph
-    found = np.concatenate([drawn(graph, kind, {}, 0).arrays["b"] for kind in KINDS])
+    found = np.concatenate([make_test_input(graph, kind, {}, 0).arrays["b"] for kind in KINDS])
     assert 0 not in found
     assert len(set(found.tolist())) > 5
 

@@ -17,8 +17,8 @@ from graphport.proof.document import FirstWrong
 if TYPE_CHECKING:
     from graphport.proof.case import Tolerance
     from graphport.proof.document import Proof
-    from graphport.proof.draws import Draw
     from graphport.proof.side import Side
+    from graphport.proof.test_inputs import TestInput
 
 _SECONDS = 10.0
 """What the search may take."""
@@ -50,7 +50,7 @@ def explained(proof: Proof, a: Side, b: Side, tolerance: Tolerance) -> Proof:
     return replace(proof, notes=(*proof.notes, f"the first wrong node is not told: {reason}"))
 
 
-def _found(a: Side, b: Side, draw: Draw, tolerance: Tolerance) -> FirstWrong | None:
+def _found(a: Side, b: Side, draw: TestInput, tolerance: Tolerance) -> FirstWrong | None:
     limits = Limits(least_snr=tolerance.least_snr)
     with stage("looking for the first wrong node"):
         found = find_difference(Model(a.graph), Model(b.graph), draw.arrays, limits=limits, seconds=_SECONDS)

@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
-    from graphport.proof.witnesses import Witness
+    from graphport.proof.runners import Runner
 
 _BLOCK = 1 << 18
 """Entries that are looked at at a time."""
@@ -26,7 +26,7 @@ class Manner(NamedTuple):
     """Whether numbers are such that a result may overflow: what is not finite is not compared then."""
 
     @classmethod
-    def common(cls, first: Witness, second: Witness, *, is_edge: bool) -> Manner:
+    def common(cls, first: Runner, second: Runner, *, is_edge: bool) -> Manner:
         """What both keep."""
         runtimes = [w.side.runtime for w in (first, second) if w.side.runtime is not None]
         return cls(all(r.has_exact_types for r in runtimes), all(r.has_batches for r in runtimes), is_edge)

@@ -10,8 +10,8 @@ from graphport.comparison.precision import QUANTIZED, quantized_snr
 from graphport.ir import own_rounding
 from graphport.proof.alignment import Evidence
 from graphport.proof.document import OutputProof
-from graphport.proof.draws import Draw
-from graphport.proof.witnesses import Witness
+from graphport.proof.runners import Runner
+from graphport.proof.test_inputs import TestInput
 
 if TYPE_CHECKING:
     from graphport.backends.relations import Relations
@@ -40,18 +40,18 @@ class Case:
     b: Side
     tolerance: Tolerance
     is_full: bool = False
-    witnesses: list[Witness] = field(default_factory=list[Witness])
+    witnesses: list[Runner] = field(default_factory=list[Runner])
     notes: list[str] = field(default_factory=list[str])
     faults: list[str] = field(default_factory=list[str])
-    draws: list[Draw] = field(default_factory=list[Draw])
+    draws: list[TestInput] = field(default_factory=list[TestInput])
     worst: dict[int, OutputProof] = field(default_factory=dict[int, OutputProof])
     evidence: dict[int, Evidence] = field(default_factory=dict[int, Evidence])
-    disagreeing: set[Witness] = field(default_factory=set[Witness])
-    close: set[tuple[Witness, Witness, int]] = field(default_factory=set["tuple[Witness, Witness, int]"])
+    disagreeing: set[Runner] = field(default_factory=set[Runner])
+    close: set[tuple[Runner, Runner, int]] = field(default_factory=set["tuple[Runner, Runner, int]"])
     """Which two agree on an output to the last places in a draw of ordinary numbers."""
     relations: Relations | None = None
     """Which open extents the first side takes in terms of others, as far as that was looked for."""
-    reported: set[tuple[Witness, int]] = field(default_factory=set["tuple[Witness, int]"])
+    reported: set[tuple[Runner, int]] = field(default_factory=set["tuple[Runner, int]"])
 
 
 def of_steps(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:

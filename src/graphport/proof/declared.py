@@ -8,20 +8,20 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
-from graphport.proof.witnesses import OwnRuntime
+from graphport.proof.runners import NativeRunner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.ir.graph import Value
+    from graphport.proof.runners import Runner
     from graphport.proof.runtimes.serve import Port
-    from graphport.proof.witnesses import Witness
 
 
-def contradiction(witness: Witness, answers: Sequence[Any]) -> str | None:
+def contradiction(witness: Runner, answers: Sequence[Any]) -> str | None:
     """Where a result has another shape or element type than its file declares, or than we have read of it."""
     ports: Sequence[Port] = ()
-    if isinstance(witness, OwnRuntime) and witness.opened is not None:
+    if isinstance(witness, NativeRunner) and witness.opened is not None:
         ports = witness.opened.outputs
     runtime = witness.side.runtime
     is_exact = runtime is None or runtime.has_exact_types or not witness.is_own

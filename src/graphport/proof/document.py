@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphport.comparison import Difference
-    from graphport.proof.draws import Draw
-    from graphport.proof.witnesses import Witness
+    from graphport.proof.runners import Runner
+    from graphport.proof.test_inputs import TestInput
 
 SCHEMA = "graphport/verify/1"
 
@@ -36,7 +36,7 @@ class Seen:
     sentence: str
 
     @classmethod
-    def of(cls, witness: Witness) -> Seen:
+    def of(cls, witness: Runner) -> Seen:
         """What is left of a witness."""
         return cls(
             witness.side.letter,
@@ -167,7 +167,7 @@ class Proof:
 
     outputs: tuple[OutputProof, ...] = ()
     witnesses: tuple[Seen, ...] = ()
-    draws: tuple[Draw, ...] = ()
+    draws: tuple[TestInput, ...] = ()
     agreeing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()

@@ -18,19 +18,19 @@ from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.case import Case, Tolerance, of_steps
 from graphport.proof.declared import contradiction
 from graphport.proof.document import OutputProof, Proof
-from graphport.proof.draws import KINDS, MODEST, Draw, accepted, bound_by, choices_of_sizes, drawn
 from graphport.proof.faults import habits, known_fault
 from graphport.proof.process import LackingError, UnansweredError
+from graphport.proof.runners import BackendRunner, DisagreementError, NativeRunner, Runner
 from graphport.proof.settling import settled
 from graphport.proof.side import paired
-from graphport.proof.witnesses import DisagreementError, OwnRuntime, Reading, Witness
+from graphport.proof.test_inputs import KINDS, MODEST, TestInput, accepted, bound_by, choices_of_sizes, make_test_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from graphport.backends.relations import Relations
-    from graphport.proof.draws import Sizes
     from graphport.proof.side import Side
+    from graphport.proof.test_inputs import Sizes
 
 _STEPS = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 """Types of integers that stand for real numbers."""
@@ -100,7 +100,7 @@ def _asked(case: Case, given: Mapping[str, Any] | None) -> str | None:
     return None
 
 
-def _computed(case: Case, a: Witness, b: Witness, given: Mapping[str, Any] | None) -> str | None:
+def _computed(case: Case, a: Runner, b: Runner, given: Mapping[str, Any] | None) -> str | None:
     """Ask both for all draws; why some sizes could not be computed, if so."""
     refused: str | None = None
     for slot in _slots(case, a, given):
@@ -113,13 +113,13 @@ def _computed(case: Case, a: Witness, b: Witness, given: Mapping[str, Any] | Non
     return refused
 
 
-def _open_own(case: Case) -> dict[str, Witness]:
+def _open_own(case: Case) -> dict[str, Runner]:
     """The runtimes of both files, which load them at the same time."""
-    begun: list[OwnRuntime] = []
+    begun: list[NativeRunner] = []
     for side in (case.a, case.b):
         if side.runtime is None or side.path is None:
             continue
-        witness = OwnRuntime(side, side.runtime)
+        witness = NativeRunner(side, side.runtime)
         case.witnesses.append(witness)
         if not side.runtime.is_installed:
             witness.reason = f"the package {side.runtime.package} is not installed"
@@ -133,7 +133,7 @@ def _open_own(case: Case) -> dict[str, Witness]:
     return {witness.side.letter: witness for witness in begun if _opens(case, witness)}
 
 
-def _opens(case: Case, witness: Witness) -> bool:
+def _opens(case: Case, witness: Runner) -> bool:
     try:
         with stage(f"{witness.title} loads {witness.side.label}"):
             witness.open()
@@ -149,7 +149,7 @@ def _opens(case: Case, witness: Witness) -> bool:
     return False
 
 
-def _is_rejection(case: Case, witness: Witness, error: UnansweredError) -> bool:
+def _is_rejection(case: Case, witness: Runner, error: UnansweredError) -> bool:
     """Whether a runtime refuses a file of ours that it should take: not where it refuses the source alike."""
     runtime = witness.side.runtime
     if not witness.is_own or witness.side is not case.b or runtime is None or not runtime.takes_all:
@@ -159,13 +159,13 @@ def _is_rejection(case: Case, witness: Witness, error: UnansweredError) -> bool:
     return not any(w.runtime == runtime.name and w.side is case.a and w.reason for w in case.witnesses)
 
 
-def _stand_in(case: Case, side: Side) -> Witness | None:
+def _stand_in(case: Case, side: Side) -> Runner | None:
     """Who computes our reading of a side that nobody computes as it is."""
     names = ["reference", *(name for name in preferred(side.graph) if name != "reference")]
     if side.path is None:
         names = [*names[1:], "reference"]
     for name in names:
-        witness = Reading(side, name)
+        witness = BackendRunner(side, name)
         case.witnesses.append(witness)
         if _opens(case, witness):
             return witness
@@ -194,10 +194,10 @@ def _symbols(side: Side) -> list[str]:
     return [*ones, *other]
 
 
-def _slots(case: Case, a: Witness, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[Draw]]]:
+def _slots(case: Case, a: Runner, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[TestInput]]]:
     """For each choice of sizes, alternatives of draws: who cannot compute the first may compute the next."""
     if given is not None:
-        yield iter([[Draw("given", 0, {}, dict(given))]])
+        yield iter([[TestInput("given", 0, {}, dict(given))]])
         return
     graph = case.a.graph
     names = {value.name: value for value in case.b.graph.inputs}
@@ -224,7 +224,7 @@ def _sizes(case: Case, choices: list[Sizes], related: Callable[[list[Sizes]], Re
     return accepted(case.a.graph, choices, completed_choices() if case.relations is None else ())
 
 
-def _related(case: Case, a: Witness, sizes: Sizes, other: list[Sizes], fixed: Sizes) -> Relations:
+def _related(case: Case, a: Runner, sizes: Sizes, other: list[Sizes], fixed: Sizes) -> Relations:
     """Relations between open extents with which the first side runs, if there are any."""
     _, lengths = open_axes(case.a.graph)
     free = {name: symbol for name, symbol in lengths.items() if name not in fixed}
@@ -232,7 +232,7 @@ def _related(case: Case, a: Witness, sizes: Sizes, other: list[Sizes], fixed: Si
     def runs(tried: Sizes) -> bool:
         if not is_accepted(case.a.graph, tried) or not _is_modest(case, tried):
             return False
-        values = _answers(case, [a], drawn(case.a.graph, KINDS[0], tried, 0)).get(a)
+        values = _answers(case, [a], make_test_input(case.a.graph, KINDS[0], tried, 0)).get(a)
         a.reason = None
         shows = values is not None and all(getattr(value, "size", 1) for value in values)
         return shows and not (a.is_own and contradiction(a, values or []))
@@ -252,12 +252,12 @@ def _is_modest(case: Case, sizes: Sizes) -> bool:
     return reason is None
 
 
-def _drawn(case: Case, sizes: Sizes, seed: int) -> list[Draw]:
+def _drawn(case: Case, sizes: Sizes, seed: int) -> list[TestInput]:
     kinds = KINDS if any(value.storage is None for value in case.a.graph.inputs) else KINDS[:1]
-    return [drawn(case.a.graph, kind, sizes, seed + index) for index, kind in enumerate(kinds)]
+    return [make_test_input(case.a.graph, kind, sizes, seed + index) for index, kind in enumerate(kinds)]
 
 
-def _first_refusal(case: Case, a: Witness, b: Witness, draws: list[Draw]) -> str | None:
+def _first_refusal(case: Case, a: Runner, b: Runner, draws: list[TestInput]) -> str | None:
     """Compute draws of one size; why the first side does not compute the first of them, if so."""
     thirds = _thirds(case, a, b) if not case.draws else [w for w in case.witnesses if w not in (a, b) and w.ran]
     for index, draw in enumerate(draws):
@@ -282,9 +282,9 @@ def _first_refusal(case: Case, a: Witness, b: Witness, draws: list[Draw]) -> str
     return None
 
 
-def _again_modestly(case: Case, mains: tuple[Witness, Witness], thirds: list[Witness], draw: Draw) -> None:
+def _again_modestly(case: Case, mains: tuple[Runner, Runner], thirds: list[Runner], draw: TestInput) -> None:
     """Ask with smaller numbers where something overflowed for one side and not for the other."""
-    modest = drawn(case.a.graph, draw.kind, draw.sizes, draw.seed, MODEST)
+    modest = make_test_input(case.a.graph, draw.kind, draw.sizes, draw.seed, MODEST)
     answers = _answers(case, list(mains), modest)
     if not all(main in answers for main in mains):
         return
@@ -294,23 +294,23 @@ def _again_modestly(case: Case, mains: tuple[Witness, Witness], thirds: list[Wit
     _hold(case, mains, thirds, modest, answers, is_last=True)
 
 
-def _thirds(case: Case, a: Witness, b: Witness) -> list[Witness]:
+def _thirds(case: Case, a: Runner, b: Runner) -> list[Runner]:
     """The reference on both sides, where it is not asked already."""
-    found: list[Witness] = []
+    found: list[Runner] = []
     for side, main in ((case.a, a), (case.b, b)):
         if main.runtime == "reference" or not is_installed("reference"):
             continue
-        witness = Reading(side, "reference", seconds=None if case.is_full else _LEAST_SECONDS)
+        witness = BackendRunner(side, "reference", seconds=None if case.is_full else _LEAST_SECONDS)
         case.witnesses.append(witness)
         if _opens(case, witness):
             found.append(witness)
     return found
 
 
-def _answers(case: Case, asked: list[Witness], draw: Draw) -> dict[Witness, list[Any]]:
+def _answers(case: Case, asked: list[Runner], draw: TestInput) -> dict[Runner, list[Any]]:
     """What each witness computes of a draw; who does not has a reason."""
-    found: dict[Witness, list[Any]] = {}
-    begun: list[Witness] = []
+    found: dict[Runner, list[Any]] = {}
+    begun: list[Runner] = []
     for witness in asked:
         try:
             witness.ask(draw, case.a)
@@ -324,7 +324,7 @@ def _answers(case: Case, asked: list[Witness], draw: Draw) -> dict[Witness, list
             begun.append(witness)
     # Those that compute in this process come last: the others compute meanwhile.
     for witness in begun:
-        if isinstance(witness, Reading) and witness.budget is not None:
+        if isinstance(witness, BackendRunner) and witness.budget is not None:
             quickest = min((w.seconds for w in case.witnesses if w.ran and w is not witness), default=0.0)
             witness.budget = max(witness.budget, _TIMES * quickest)
         try:
@@ -337,10 +337,10 @@ def _answers(case: Case, asked: list[Witness], draw: Draw) -> dict[Witness, list
 
 def _hold(
     case: Case,
-    mains: tuple[Witness, Witness],
-    thirds: list[Witness],
-    draw: Draw,
-    answers: dict[Witness, list[Any]],
+    mains: tuple[Runner, Runner],
+    thirds: list[Runner],
+    draw: TestInput,
+    answers: dict[Runner, list[Any]],
     *,
     is_last: bool = False,
 ) -> bool:
@@ -387,18 +387,18 @@ def _hold(
     return True
 
 
-def _close(case: Case, pair: tuple[Witness, Witness]) -> frozenset[int]:
+def _close(case: Case, pair: tuple[Runner, Runner]) -> frozenset[int]:
     return frozenset(position for *both, position in case.close if tuple(both) == pair)
 
 
-def _look_for_agreement(case: Case, pair: tuple[Witness, Witness], draw: Draw, open_: frozenset[int]) -> None:
-    """Draw more of the least sizes, where outputs differ as ties may make them and agree nowhere so far."""
+def _look_for_agreement(case: Case, pair: tuple[Runner, Runner], draw: TestInput, open_: frozenset[int]) -> None:
+    """TestInput more of the least sizes, where outputs differ as ties may make them and agree nowhere so far."""
     if draw.kind == "given" or quantized_snr(case.a.graph) is None:
         return
     for seed in range(_MORE):
         if open_ <= _close(case, pair):
             return
-        more = drawn(case.a.graph, KINDS[0], case.draws[0].sizes, _SEED + seed)
+        more = make_test_input(case.a.graph, KINDS[0], case.draws[0].sizes, _SEED + seed)
         answers = _answers(case, list(pair), more)
         if len(answers) == len(pair):
             _differences(case, pair, more, (answers[pair[0]], answers[pair[1]]))
@@ -406,14 +406,14 @@ def _look_for_agreement(case: Case, pair: tuple[Witness, Witness], draw: Draw, o
             witness.reason = None
 
 
-def _tell_contradiction(case: Case, witness: Witness, values: list[Any], *, is_fault: bool) -> None:
+def _tell_contradiction(case: Case, witness: Runner, values: list[Any], *, is_fault: bool) -> None:
     reason = contradiction(witness, values)
     if reason and reason not in case.notes:
         (case.faults if is_fault and witness.is_own else case.notes).append(reason)
 
 
 def _differences(
-    case: Case, pair: tuple[Witness, Witness], draw: Draw, answers: tuple[list[Any], list[Any]]
+    case: Case, pair: tuple[Runner, Runner], draw: TestInput, answers: tuple[list[Any], list[Any]]
 ) -> list[Difference]:
     first, second = pair
     manner = Manner.common(first, second, is_edge=draw.kind == "edges")
@@ -439,14 +439,14 @@ def _within(each: Difference, tolerance: Tolerance) -> Difference:
     return Comparison((each,)).within(tolerance.least_snr).outputs[0]
 
 
-def _blurred(case: Case, a: Witness, draw: Draw, outputs: list[Any], found: list[Difference]) -> frozenset[int]:
+def _blurred(case: Case, a: Runner, draw: TestInput, outputs: list[Any], found: list[Difference]) -> frozenset[int]:
     """The outputs that differ by no more than what the first side makes of the last places of its inputs."""
     moved = rounding.nudged(draw)
     again = None if moved is None else _answers(case, [a], moved).get(a)
     return rounding.explained(found, outputs, again) if again and len(again) == len(outputs) else frozenset()
 
 
-def _is_random(case: Case, a: Witness, draw: Draw, outputs: list[Any]) -> bool:
+def _is_random(case: Case, a: Runner, draw: TestInput, outputs: list[Any]) -> bool:
     """Whether the first side computes something else each time; then a difference says nothing."""
     again = _answers(case, [a], draw).get(a)
     if again is None or len(again) != len(outputs):
@@ -461,7 +461,7 @@ def _is_random(case: Case, a: Witness, draw: Draw, outputs: list[Any]) -> bool:
     return True
 
 
-def _keep_worst(case: Case, position: int, each: Difference, draw: Draw) -> None:
+def _keep_worst(case: Case, position: int, each: Difference, draw: TestInput) -> None:
     before = case.worst.get(position)
     if before is None or _badness(each) > _badness(before.worst):
         case.worst[position] = OutputProof(position, each, draw.label)
@@ -472,7 +472,7 @@ def _badness(each: Difference) -> tuple[bool, bool, float, float]:
     return (not each.passed, each.max_abs is None, each.max_abs or 0.0, 0.0 if ratio is None else -ratio)
 
 
-def _hold_third(case: Case, pair: tuple[Witness, Witness], draw: Draw, outputs: list[Any]) -> None:
+def _hold_third(case: Case, pair: tuple[Runner, Runner], draw: TestInput, outputs: list[Any]) -> None:
     """Ask one more witness of a side, and tell where it disagrees, each output once."""
     main, third = pair
     values = _answers(case, [third], draw).get(third)

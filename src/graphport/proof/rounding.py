@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.comparison.metrics import Difference
-    from graphport.proof.draws import Draw
+    from graphport.proof.test_inputs import TestInput
 
 _STEPS = 8.0
 """How many times the change that one step of its inputs makes two runtimes may differ by."""
 
 
-def nudged(draw: Draw) -> Draw | None:
+def nudged(draw: TestInput) -> TestInput | None:
     """`draw` with each real number moved to a neighbour, up or down by chance; `None` where there are none."""
     random = np.random.default_rng(draw.seed)
     moved = {name: _nudged(array, random) for name, array in draw.arrays.items()}

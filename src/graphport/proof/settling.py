@@ -10,7 +10,7 @@ from graphport.proof.document import OutputProof, Proof, Seen
 
 if TYPE_CHECKING:
     from graphport.proof.case import Case
-    from graphport.proof.witnesses import Witness
+    from graphport.proof.runners import Runner
 
 
 def settled(case: Case, unproven: str | None) -> Proof:
@@ -53,12 +53,12 @@ def _without_evidence(case: Case, outputs: list[OutputProof]) -> str | None:
     return None
 
 
-def _names(agreeing: list[Witness]) -> tuple[str, ...]:
+def _names(agreeing: list[Runner]) -> tuple[str, ...]:
     """Those who agree: the reference once, behind the others."""
     third = [w for w in agreeing if w.runtime == "reference" and not _is_main(w, agreeing)]
     stated = [w.sentence for w in agreeing if w not in third]
     return (*stated, "the reference") if third else tuple(stated)
 
 
-def _is_main(witness: Witness, agreeing: list[Witness]) -> bool:
+def _is_main(witness: Runner, agreeing: list[Runner]) -> bool:
     return not any(w is not witness and w.side is witness.side for w in agreeing)

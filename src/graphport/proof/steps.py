@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from graphport.comparison.metrics import Difference
     from graphport.ir.graph import Graph
-    from graphport.proof.draws import Draw
     from graphport.proof.side import Side
+    from graphport.proof.test_inputs import TestInput
 
 _SHIFT = 2.0**-18
 """Beside a number, how far another order of its sum may move it: 32 places of single precision."""
@@ -42,7 +42,7 @@ def open_ties(found: Sequence[Difference]) -> frozenset[int]:
 
 
 def rounding_ties(
-    side: Side, draw: Draw, found: Sequence[Difference], close: frozenset[int] = frozenset()
+    side: Side, draw: TestInput, found: Sequence[Difference], close: frozenset[int] = frozenset()
 ) -> frozenset[int]:
     """The outputs, by position, whose difference is what numbers in the middle of two steps make of it.
 
@@ -65,7 +65,7 @@ def rounding_ties(
 
 
 def without(
-    found: list[Difference], side: Side, draw: Draw, notes: list[str], close: frozenset[int] = frozenset()
+    found: list[Difference], side: Side, draw: TestInput, notes: list[str], close: frozenset[int] = frozenset()
 ) -> list[Difference]:
     """Without such differences, which the notes tell."""
     tied = rounding_ties(side, draw, found, close)
@@ -109,7 +109,7 @@ def _moved(graph: Graph, way: int) -> Graph | None:
     return twin if is_any else None
 
 
-def _computed(graph: Graph, draw: Draw) -> list[Any]:
+def _computed(graph: Graph, draw: TestInput) -> list[Any]:
     """What a quick backend computes; nothing if none can."""
     name = next((each for each in preferred(graph) if each != "reference"), "reference")
     try:

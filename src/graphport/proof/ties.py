@@ -11,7 +11,7 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from graphport.comparison.metrics import Difference
     from graphport.ir.graph import Graph, Value
-    from graphport.proof.draws import Draw
+    from graphport.proof.test_inputs import TestInput
 
 
 def fed_by_indices(graph: Graph) -> frozenset[int]:
@@ -26,7 +26,7 @@ def fed_by_indices(graph: Graph) -> frozenset[int]:
     return frozenset(position for position, value in enumerate(graph.outputs) if value in indices)
 
 
-def of_integers(draw: Draw, found: list[Difference]) -> frozenset[int]:
+def of_integers(draw: TestInput, found: list[Difference]) -> frozenset[int]:
     """The outputs of integers that differ where many real numbers are equal."""
     has_reals = any(
         getattr(array, "dtype", None) is not None and array.dtype.kind == "f" for array in draw.arrays.values()
@@ -36,7 +36,7 @@ def of_integers(draw: Draw, found: list[Difference]) -> frozenset[int]:
     return frozenset(position for position, each in enumerate(found) if each.reason is Reason.INTEGERS)
 
 
-def without(found: list[Difference], tied: frozenset[int], draw: Draw, notes: list[str]) -> list[Difference]:
+def without(found: list[Difference], tied: frozenset[int], draw: TestInput, notes: list[str]) -> list[Difference]:
     """Without the differences of some outputs, which the notes tell."""
     left = [position for position, each in enumerate(found) if position in tied and not each.passed]
     if left:

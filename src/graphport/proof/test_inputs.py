@@ -15,7 +15,7 @@ from graphport.core.dims import Symbolic, evaluate, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.states import is_flag, waiting
-from graphport.proof.ranges import held, is_coordinate
+from graphport.proof.integer_ranges import integer_range, is_coordinate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ _MOST_TRIED = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class TestInput:
     """Arrays by the names of the inputs of the first side."""
 
     kind: str
@@ -121,7 +121,7 @@ def _different(choices: list[Sizes], fixed: Sizes) -> list[Sizes]:
     return found
 
 
-def drawn(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: float = LARGEST) -> Draw:
+def make_test_input(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: float = LARGEST) -> TestInput:
     """Numbers of a kind for all inputs of `graph`, of a power of ten up to `largest`.
 
     Raises:
@@ -144,7 +144,7 @@ def drawn(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: float = LAR
             message = f"no input can be made up for {value.name!r}: {fact}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
         arrays[value.name] = _numbers(value, fact.dtype, extents(value, numbers), _How(kind, numbers, random, largest))
-    return Draw(kind, seed, sizes, arrays)
+    return TestInput(kind, seed, sizes, arrays)
 
 
 def extents(value: Value, sizes: Sizes) -> list[int]:
@@ -196,7 +196,7 @@ def _numbers(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
         texts = np.array(["a", "", "Zürich 7"] if kind == "edges" else ["a", "b", "3"], object)
         return texts[random.integers(0, len(texts), shape)]
     if dtype.is_integer:
-        return _integers(kind, random, shape, held(value, sizes)).astype(dtype.numpy)
+        return _integers(kind, random, shape, integer_range(value, sizes)).astype(dtype.numpy)
     if kind == "edges" and is_coordinate(value):
         how = how._replace(kind="normal")
     if dtype.kind == "c":

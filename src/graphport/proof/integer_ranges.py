@@ -20,7 +20,7 @@ _NARROW = 16
 """Bits up to which a type of integers is one of samples, pixels for one, and not of places."""
 
 
-class Held(NamedTuple):
+class IntegerRange(NamedTuple):
     """The integers from `low` to below `high`, and whether these are numbers like any others."""
 
     low: int
@@ -32,14 +32,14 @@ class Held(NamedTuple):
 
 _DIVISORS = {"Div": 1, "Mod": 1}
 """By operator, which operand divides."""
-_MASK = Held(0, 2)
-_ORDINARY = Held(-9, 10, is_data=True)
+_MASK = IntegerRange(0, 2)
+_ORDINARY = IntegerRange(-9, 10, is_data=True)
 
 
-def held(value: Value, sizes: Mapping[str, int]) -> Held:
+def integer_range(value: Value, sizes: Mapping[str, int]) -> IntegerRange:
     """What an input of integers may hold, by what reads it where symbols are as long as `sizes` says."""
     dtype = value.dtype
-    found: list[Held] = []
+    found: list[IntegerRange] = []
     is_plain = True
     divides = False
     seen: set[Value] = set()
@@ -69,12 +69,12 @@ def held(value: Value, sizes: Mapping[str, int]) -> Held:
                 todo += [(result, moved) for result in node.results if _is_number(result)]
     if found:
         low, high = max(each.low for each in found), min(each.high for each in found)
-        return Held(low, max(high, low + 1))
+        return IntegerRange(low, max(high, low + 1))
     if dtype is not None and dtype.bits <= _NARROW:
         return _whole(dtype.bits, is_signed=dtype.kind == "i")._replace(is_divisor=divides)
     if not is_plain and not divides:
         return _MASK
-    plain = _ORDINARY if dtype is not None and dtype.kind == "i" else Held(1, 10, is_data=True)
+    plain = _ORDINARY if dtype is not None and dtype.kind == "i" else IntegerRange(1, 10, is_data=True)
     return plain._replace(is_divisor=divides)
 
 
@@ -89,18 +89,18 @@ def is_coordinate(value: Value) -> bool:
     return False
 
 
-def _whole(bits: int, *, is_signed: bool) -> Held:
-    return Held(-(1 << (bits - 1)) if is_signed else 0, 1 << (bits - is_signed), is_data=True)
+def _whole(bits: int, *, is_signed: bool) -> IntegerRange:
+    return IntegerRange(-(1 << (bits - 1)) if is_signed else 0, 1 << (bits - is_signed), is_data=True)
 
 
-def _range(rule: Any, node: Node, sizes: Mapping[str, int]) -> Held:
+def _range(rule: Any, node: Node, sizes: Mapping[str, int]) -> IntegerRange:
     facts = [None if operand is None else operand.fact for operand in node.inputs]
     try:
         low, high = rule(*facts, **node.attributes)
         ends = cast("tuple[Dim, ...]", high if isinstance(high, tuple) else (high,))
-        return Held(_length(low, sizes), min(_length(end, sizes) for end in ends))
+        return IntegerRange(_length(low, sizes), min(_length(end, sizes) for end in ends))
     except (ShapeError, ValueError, IndexError, KeyError, TypeError, AttributeError):
-        return Held(0, 1)  # where nothing is known of the axis, its first entry is there
+        return IntegerRange(0, 1)  # where nothing is known of the axis, its first entry is there
 
 
 def _length(dim: Dim, sizes: Mapping[str, int]) -> int:

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ir.states import State
-    from graphport.proof.draws import Draw
     from graphport.proof.process import Opened, Process
     from graphport.proof.runtimes import Runtime
     from graphport.proof.runtimes.serve import Port
     from graphport.proof.side import Side
+    from graphport.proof.test_inputs import TestInput
 
 _LONGEST = 600.0
 """Seconds after which a runtime is given up."""
 
 
-class Witness(ABC):
+class Runner(ABC):
     """Somebody who computes a side, from the file itself (`is_own`) or from what we have read."""
 
     def __init__(self, side: Side, runtime: str, title: str, *, is_own: bool) -> None:
@@ -77,7 +77,7 @@ class Witness(ABC):
         """Let go of the side."""
 
     @abstractmethod
-    def ask(self, draw: Draw, first: Side) -> None:
+    def ask(self, draw: TestInput, first: Side) -> None:
         """Begin to compute a draw of numbers for the inputs of the side `first`."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Witness(ABC):
         """
 
 
-class OwnRuntime(Witness):
+class NativeRunner(Runner):
     """The runtime of a format on a file as it lies on disk, in a process of its own."""
 
     def __init__(self, side: Side, runtime: Runtime) -> None:
@@ -130,7 +130,7 @@ class OwnRuntime(Witness):
             pool().give_back(self._process, self.side.letter)
             self._process = None
 
-    def ask(self, draw: Draw, first: Side) -> None:
+    def ask(self, draw: TestInput, first: Side) -> None:
         arrays = checked(self.side.graph, paired(draw.arrays, first.graph, self.side.graph))
         if self._process is not None and not self._process.is_alive:
             # It may have ended over lengths that the other side refuses as well.
@@ -189,7 +189,7 @@ class DisagreementError(UnansweredError):
     """What the runtime says of the file is not what we have read."""
 
 
-class Reading(Witness):
+class BackendRunner(Runner):
     """A backend on the graph that we have read."""
 
     def __init__(self, side: Side, backend: str, *, seconds: float | None = None) -> None:
@@ -212,7 +212,7 @@ class Reading(Witness):
     def close(self) -> None:
         self._session = self._asked = None
 
-    def ask(self, draw: Draw, first: Side) -> None:
+    def ask(self, draw: TestInput, first: Side) -> None:
         self._asked = checked(self.side.graph, paired(draw.arrays, first.graph, self.side.graph))
 
     def answer(self) -> list[Any]:
