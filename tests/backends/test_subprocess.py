@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -118,7 +119,7 @@ def test_a_process_that_ends_while_it_waits_is_none(counting):
 
 def test_a_forked_program_has_processes_of_its_own(counting, monkeypatch):
     (_, process) = counting("a", "2").run([np.ones(1)])
-    monkeypatch.setattr("graphport.backends.subprocess.os.getpid", lambda: -1)
+    monkeypatch.setattr("graphport.backends.subprocess.os", SimpleNamespace(getpid=lambda: -1))
     (eight, other) = counting("a", "8").run([np.ones(1)])
     assert eight == 8
     assert other != process

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 
 import numpy as np
 import pytest
 
+from graphport.backends.run_limits import limited
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
 from graphport.proof import process as processes
-from graphport.proof.process import Listening, Process, UnansweredError
+from graphport.proof.process import Listening, Process, UnansweredError, UnfinishedError
 from graphport.proof.runners import NativeRunner
 from graphport.proof.runtimes import Runtime
 from graphport.proof.side import Side
@@ -51,22 +54,62 @@ def test_large_answers_arrive_whole(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     process = Process(Runtime("answering", "Answering", "numpy", "answering"))
     process.ask_to_load("nothing", 1)
-    assert process.opened(60.0).version == "1"
+    assert process.opened().version == "1"
     value = np.arange(500_000, dtype=np.float32)
     process.ask_to_run([value, value[:0]], {})
-    doubled, empty = process.answer(60.0).outputs
+    doubled, empty = process.answer().outputs
     assert np.array_equal(doubled, 2 * value)
     assert empty.size == 0
     process.end()
 
 
-def test_silence_is_told_when_the_time_is_over(tmp_path, monkeypatch):
+def test_a_runtime_that_does_not_finish_is_killed_at_the_limit(tmp_path, monkeypatch):
     (tmp_path / "silent.py").write_text("import time; time.sleep(60)")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("GRAPHPORT_LIMITS", "proof.seconds=1")
     process = Process(Runtime("silent", "Silent", "numpy", "silent"))
+    with limited(None):
+        process.ask_to_load("nothing", 1)
+        with pytest.raises(UnfinishedError, match=r"did not finish within 1 s; GRAPHPORT_LIMITS=proof\.seconds=N"):
+            process.opened()
+    assert not process.is_alive
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="Windows stops no process")
+@pytest.mark.parametrize("count", [1, 1 << 20], ids=["before it replies", "while it reads the inputs"])
+def test_a_runtime_that_is_stopped_is_killed_at_the_limit(tmp_path, monkeypatch, count):
+    (tmp_path / "answering.py").write_text(ANSWERING)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    process = Process(Runtime("answering", "Answering", "numpy", "answering"))
     process.ask_to_load("nothing", 1)
-    with pytest.raises(UnansweredError, match="it gave no answer within 0 s"):
-        process.opened(0.3)
+    process.opened()
+    os.kill(process.pid, signal.SIGSTOP)
+    monkeypatch.setenv("GRAPHPORT_LIMITS", "proof.seconds=1")
+    with limited(None):
+        process.ask_to_run([np.zeros(count, np.float32)], {})
+        with pytest.raises(UnfinishedError, match="did not finish within 1 s"):
+            process.answer()
+    assert not process.is_alive
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is known on Linux")
+@pytest.mark.parametrize("watcher", ["the program", "the process itself"])
+def test_a_runtime_that_takes_more_memory_than_allowed_is_killed(tmp_path, monkeypatch, watcher):
+    grows = "import time\nimport numpy\n" + ANSWERING.replace(
+        "return [", "numpy.ones(1 << 27); time.sleep(60); return ["
+    )
+    (tmp_path / "growing.py").write_text(grows)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("GRAPHPORT_LIMITS", "proof.memory=1000000,proof.seconds=30")
+    process = Process(Runtime("growing", "Growing", "numpy", "growing"))
+    if watcher == "the process itself":
+        monkeypatch.setattr(processes.child_process, "resident_bytes", lambda _process=None: 0)
+    with limited(1):
+        process.ask_to_load("nothing", 1)
+        process.opened()
+        process.ask_to_run([np.zeros(1, np.float32)], {})
+        with pytest.raises(UnfinishedError, match="took more memory"):
+            process.answer()
     assert not process.is_alive
 
 
@@ -76,7 +119,7 @@ def test_a_runtime_that_ends_is_told_at_once_though_a_child_of_its_own_keeps_the
     process = Process(Runtime("leaving", "Leaving", "numpy", "leaving"))
     process.ask_to_load("nothing.onnx", 1)
     with pytest.raises(UnansweredError, match="its process ended with 3"):
-        process.opened(15.0)
+        process.opened()
     assert not process.is_alive
 
 
@@ -87,7 +130,7 @@ def test_one_that_has_ended_is_told_to_have_when_it_is_asked_again(tmp_path, mon
     for _ in range(2):
         process.ask_to_run([np.zeros(3, np.float32)], {})
         with pytest.raises(UnansweredError, match="its process ended with 3"):
-            process.answer(60.0)
+            process.answer()
 
 
 def test_a_runtime_that_ends_over_lengths_that_nobody_takes_is_begun_anew_for_others(tmp_path, monkeypatch):

@@ -31,6 +31,12 @@ MOST_UNASKED = 1 << 30
 _FOR_A_BYTE = 1 << 10
 """What it may hold beyond that for each byte of the file."""
 
+_ARRAY_COPIES = 2
+"""Times the arrays of a run that a runtime holds at most: each may be copied between layouts or types."""
+
+_RUNTIME_BYTES = 1 << 28
+"""What a runtime takes by itself, its libraries and threads included."""
+
 _DRAWS = 6
 """Sets of inputs that a proof keeps: three kinds of numbers of two sizes."""
 
@@ -53,12 +59,23 @@ def excess(graph: Graph, sizes: Mapping[str, int], size: int | None) -> str | No
     """Why a run of a graph is not made unless its user allows it, if so; `size` is that of its file, if it has one."""
     if size is None:
         return None
-    most = budget.limit("proof.memory", MOST_UNASKED) + _FOR_A_BYTE * size
+    most = most_unasked(size)
     needed = held(graph, sizes)
     if needed <= most:
         return None
     allowed = f"a file of {size} bytes is given {most >> 20} MiB; {budget.LIMITS}=proof.memory=N allows more"
     return f"a run holds arrays of some {needed >> 20} MiB, and {allowed}"
+
+
+def most_unasked(size: int) -> int:
+    """Bytes of arrays that a run which a verb starts by itself may hold for files of `size` bytes."""
+    return budget.limit("proof.memory", MOST_UNASKED) + _FOR_A_BYTE * size
+
+
+def allowance(size: int | None) -> int:
+    """Bytes that such a run may add to its process: the arrays and their copies, and at most what is free now."""
+    free = int(_SHARE * free_bytes())
+    return free if size is None else min(free, _RUNTIME_BYTES + _ARRAY_COPIES * most_unasked(size))
 
 
 def held(graph: Graph, sizes: Mapping[str, int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphport.backends.error_attribution import blamed, fault
+from graphport.backends.run_limits import RunLimitError, current
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType, is_numpy_own
 from graphport.core.facts import SequenceFact, TensorFact
@@ -23,7 +25,7 @@ from graphport.ops import registry
 from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Node, Value
@@ -119,15 +121,33 @@ class OnnxRuntimeSession:
         if any(isinstance(inputs[name], np.ndarray) and not inputs[name].size for name in wanted):
             _refuse_to_sort_nothing(self._graph)
         try:
-            if all(_is_numpy(inputs[name]) for name in wanted) and _plain_outputs(session):
-                answers = session.run(names, {name: inputs[name] for name in wanted})
-            else:
-                values = session.run_with_ort_values(names, {name: _ort_value(inputs[name]) for name in wanted})
-                answers = [_array(value) for value in values]
+            with _limited() as options:
+                if all(_is_numpy(inputs[name]) for name in wanted) and _plain_outputs(session):
+                    answers = session.run(names, {name: inputs[name] for name in wanted}, options)
+                else:
+                    given = {name: _ort_value(inputs[name]) for name in wanted}
+                    answers = [_array(value) for value in session.run_with_ort_values(names, given, options)]
+        except RunLimitError:
+            raise
         except Exception as error:
             raise _fault("RUN0005", "ONNX Runtime", error, self._graph) from error
         found = dict(zip(names, answers, strict=True))
         return {name: found[name] for name in order}
+
+
+@contextmanager
+def _limited() -> Generator[Any]:
+    """Options of a run with which it ends at the limits of `run_limits.current`; `None` where there are none."""
+    limits = current()
+    if limits is None:
+        yield None
+        return
+    import onnxruntime
+
+    runtime: Any = onnxruntime  # it has no types
+    options = runtime.RunOptions()
+    with limits.watching("ONNX Runtime", lambda: setattr(options, "terminate", True)):
+        yield options
 
 
 def _refuse_to_sort_nothing(graph: Graph) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends.error_attribution import blamed, fault
+from graphport.backends.run_limits import RunLimitError, current
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.packages import without
@@ -24,6 +25,7 @@ from graphport.ir import rewrite, states
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from graphport.ir.graph import Graph, Value
     from graphport.runtimes import Export
@@ -84,13 +86,22 @@ class OpenvinoSession:
                 request.set_input_tensor(index, _tensor(inputs[value.name], value))
             # The call that waits by itself does not tell all errors of the run.
             request.start_async()
-            request.wait()
+            with _limited(request):
+                request.wait()
             arrays = [_array(request.get_output_tensor(index), value) for index, value in enumerate(values)]
+        except RunLimitError:
+            raise
         except Exception as error:
             raise _fault("RUN0005", "OpenVINO", error, self._graph) from error
         found = {value.name: array for value, array in zip(values, arrays, strict=True)}
         order = [*(value.name for value in values), *(value.name for value in self._graph.outputs)]
         return {name: found[name] for name in order}
+
+
+def _limited(request: Any) -> AbstractContextManager[None]:
+    """Cancel `request` at the limits of `run_limits.current`."""
+    limits = current()
+    return nullcontext() if limits is None else limits.watching("OpenVINO", request.cancel)
 
 
 def _check_types(values: Sequence[Value]) -> None:

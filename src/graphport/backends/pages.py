@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.backends.run_limits import OUT_OF_MEMORY, RunLimitError, current, out_of_time
+from graphport.core.child_process import resident_bytes
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.faults import FOUND, stumbled
 from graphport.core.sequences import is_sequence
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphport.core.facts import Fact
+
+_TITLE = "the reference interpreter"
+_LOOK_SECONDS = 0.01
+"""Between two looks at the memory of the process, which cost more than many a node."""
 
 
 def check(graph: Graph) -> None:
@@ -57,32 +64,61 @@ class PagesSession:
 
         Raises:
             TimeoutError: it has given up.
+            RunLimitError: it has reached a limit of `run_limits.current`.
         """
         given = {value: inputs[value.name] for value in self._graph.inputs}
         values = self._constants | given
-        with np.errstate(all="ignore"):
-            _execute(self._graph, values, _Work(self._pages, deadline, observe), keep=every_value)
+        limits = current()
+        began, left = time.monotonic(), math.inf if limits is None else limits.left
+        allowed = 0 if limits is None else limits.nbytes
+        work = _Work(self._pages, min(deadline, began + left), observe, allowed and resident_bytes() + allowed)
+        try:
+            with np.errstate(all="ignore"):
+                _execute(self._graph, values, work, keep=every_value)
+        except TimeoutError:
+            if began + left <= deadline:
+                raise RunLimitError(_TITLE, out_of_time(left)) from None
+            raise
         wanted = self._graph.outputs
         if every_value:
             wanted = [*(value for node in self._graph for value in node.results), *wanted]
         return {value.name: values[value] for value in wanted}
 
 
-class _Work(NamedTuple):
-    """What computes operators, until when, and who is told of bodies."""
+@dataclass(slots=True)
+class _Work:
+    """The functions of the operators, the limits of the run, and the observer of bodies."""
 
     pages: Mapping[str, Callable[..., Any]]
     deadline: float
     observe: Callable[[Graph, Sequence[Any]], None] | None
+    nbytes: int = 0
+    """Bytes that this process may hold; 0 for any number."""
+    _next_look: float = 0.0
+
+    def check(self) -> None:
+        """Stop the run at a limit; called before each node and each run of a body.
+
+        Raises:
+            TimeoutError: the deadline is over.
+            RunLimitError: the process holds more memory than it may.
+        """
+        if not self.nbytes and self.deadline == math.inf:
+            return
+        now = time.monotonic()
+        if now > self.deadline:
+            raise TimeoutError
+        if self.nbytes and now > self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            if resident_bytes() > self.nbytes:
+                raise RunLimitError(_TITLE, OUT_OF_MEMORY)
 
 
 def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool) -> None:
     """Compute every node's results into `values`; what nobody reads any more is dropped unless `keep`."""
     left = {value: len(value.uses) for node in graph for value in node.results}
-    is_bounded = work.deadline < math.inf
     for node in graph:
-        if is_bounded and time.monotonic() > work.deadline:
-            raise TimeoutError
+        work.check()
         operands = [None if value is None else values[value] for value in node.inputs]
         answers = zip(node.outputs, _compute(node, operands, values, work), strict=False)
         values.update({value: array for value, array in answers if value is not None and (keep or left[value])})
@@ -152,6 +188,7 @@ class _BoundBody:
         return [value.fact for value in self._graph.outputs]
 
     def __call__(self, *inputs: Any) -> list[Any]:
+        self._work.check()
         if self._work.observe is not None:
             self._work.observe(self._graph, inputs)
         values = dict(self._outer)

@@ -10,17 +10,18 @@ import io
 import json
 import os
 import struct
-import subprocess
 import sys
 import time
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.backends.run_limits import current
+from graphport.core import child_process
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
@@ -66,10 +67,12 @@ class _Process:
 
     def __init__(self, module: str) -> None:
         self.module, self.program = module, os.getpid()
-        self._process = subprocess.Popen(  # noqa: S603  a module of this package
-            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        weakref.finalize(self, _end, self._process)
+        self._process = child_process.start(module)
+        if self._process.stdin is None or self._process.stdout is None:
+            message = f"the process of {module} has no pipes"
+            raise OSError(message)
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        weakref.finalize(self, child_process.end, self._process)
 
     @property
     def can_be_asked(self) -> bool:
@@ -78,17 +81,22 @@ class _Process:
 
     def ask(self, state: bytes, content: bytes) -> None:
         """Let it do something."""
-        stream = self._process.stdin
-        if stream is None:
-            message = f"the process of {self.module} has no input"
-            raise OSError(message)
         with suppress(OSError):  # what became of it is told by the answer that does not come
-            _send(stream, state, content)
+            _send(self._stdin, state, content)
 
-    def answer(self) -> tuple[bytes, bytes] | None:
-        """What it says; `None` where it has ended."""
-        stream = self._process.stdout
-        return None if stream is None else _receive(stream)
+    def request(self, state: bytes, content: bytes, runtime: str) -> tuple[bytes, bytes] | None:
+        """Send a request and return the reply; `None` where the process has ended.
+
+        Raises:
+            RunLimitError: the process was killed at a limit of `run_limits.current`.
+        """
+        limits = current()
+        try:
+            with nullcontext() if limits is None else limits.watching(runtime, self._process.kill, self._process.pid):
+                self.ask(state, content)
+                return _receive(self._stdout)
+        except EOFError:
+            return None
 
     def wait(self) -> int:
         """What it ended with."""
@@ -132,18 +140,16 @@ class Worker:
     def _loaded(self, asked: bytes) -> tuple[bytes, bytes] | None:
         if not self._process.can_be_asked:
             return None
-        self._process.ask(_LOAD, asked)
-        return self._process.answer()
+        return self._process.request(_LOAD, asked, self._runtime)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs.
 
         Raises:
-            DiagnosticError: RUN0005 with the runtime's words.
+            DiagnosticError: RUN0005 with the runtime's words, RUN0013 it was killed at a limit.
         """
         began = time.perf_counter()
-        self._process.ask(_DONE, _packed(arrays))
-        answer = self._checked(self._process.answer(), "RUN0005", self._runtime)
+        answer = self._checked(self._process.request(_DONE, _packed(arrays), self._runtime), "RUN0005", self._runtime)
         found = _unpacked(answer[_SECONDS.size :])
         lost = _TRIPS.get()
         if lost is not None:
@@ -172,8 +178,11 @@ def serve(load: Callable[..., Callable[[list[Any]], Sequence[Any]]]) -> None:
     """
     answers = sys.stdout.buffer
     compute: Callable[[list[Any]], Sequence[Any]] | None = None
-    while (given := _receive(sys.stdin.buffer)) is not None:
-        state, content = given
+    while True:
+        try:
+            state, content = _receive(sys.stdin.buffer)
+        except EOFError:
+            return
         try:
             if state == _DONE and compute is not None:
                 arrays = _unpacked(content)
@@ -222,27 +231,23 @@ def returned(graph: Graph, *, every_value: bool) -> list[Value]:
     return list(dict.fromkeys([*graph.outputs, *computed]))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(OSError):  # what it was not given any more
-                stream.close()
-    process.wait()
-
-
 def _send(stream: IO[bytes], state: bytes, content: bytes) -> None:
     stream.write(state + len(content).to_bytes(8, "little") + content)
     stream.flush()
 
 
-def _receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
-    """A state and what comes with it; `None` where the stream ends."""
+def _receive(stream: IO[bytes]) -> tuple[bytes, bytes]:
+    """A state and what comes with it.
+
+    Raises:
+        EOFError: the stream ends.
+    """
     head = stream.read(9)
-    if len(head) < 9:
-        return None
     length = int.from_bytes(head[1:], "little")
-    content = stream.read(length)
-    return (head[:1], content) if len(content) == length else None
+    content = stream.read(length) if len(head) == 9 else b""
+    if len(head) < 9 or len(content) < length:
+        raise EOFError
+    return head[:1], content
 
 
 def _packed(arrays: Sequence[Any]) -> bytes:

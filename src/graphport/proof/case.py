@@ -40,6 +40,8 @@ class Case:
     b: Side
     tolerance: Tolerance
     is_full: bool = False
+    unfinished: str | None = None
+    """The runtime that was stopped at a limit of time or memory, and at which; no more draws are computed then."""
     witnesses: list[Runner] = field(default_factory=list[Runner])
     notes: list[str] = field(default_factory=list[str])
     faults: list[str] = field(default_factory=list[str])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends import is_installed, memory, preferred
+from graphport.backends import is_installed, memory, preferred, run_limits
 from graphport.backends.inputs import is_accepted, no_array, open_axes
 from graphport.backends.relations import completed, search
 from graphport.comparison.metrics import Comparison, Difference, Reason, difference
@@ -19,7 +19,7 @@ from graphport.proof.case import Case, Tolerance, of_steps
 from graphport.proof.declared import contradiction
 from graphport.proof.document import OutputProof, Proof
 from graphport.proof.faults import habits, known_fault
-from graphport.proof.process import LackingError, UnansweredError
+from graphport.proof.process import LackingError, UnansweredError, UnfinishedError
 from graphport.proof.runners import BackendRunner, DisagreementError, NativeRunner, Runner
 from graphport.proof.settling import settled
 from graphport.proof.side import paired
@@ -63,8 +63,10 @@ def prove(
         DiagnosticError: `given` does not fit `a`.
     """
     case = Case(a, b, of_steps(a, b, tolerance or Tolerance()), is_full)
+    sizes = [side.size for side in (a, b) if side.size is not None]
     try:
-        reason = _asked(case, given)
+        with run_limits.limited(sum(sizes) if sizes else None, is_total=True):
+            reason = _asked(case, given)
         return settled(case, reason)
     finally:
         for witness in case.witnesses:
@@ -83,6 +85,8 @@ def _asked(case: Case, given: Mapping[str, Any] | None) -> str | None:
     if case.faults:
         return None
     main_a, main_b = mains["a"], mains["b"]
+    if case.unfinished is not None:
+        return case.unfinished
     if main_a is None or main_b is None:
         side = case.a if main_a is None else case.b
         reasons = "; ".join(f"{w.title} {w.reason}" for w in case.witnesses if w.side is side and w.reason)
@@ -107,9 +111,11 @@ def _computed(case: Case, a: Runner, b: Runner, given: Mapping[str, Any] | None)
         reason = "no others were found that suit" if case.draws else None
         for draws in slot:
             reason = _first_refusal(case, a, b, draws)
-            if reason is None or case.faults:
+            if reason is None or case.faults or case.unfinished:
                 break
         refused = refused or reason
+        if case.unfinished:
+            return case.unfinished
     return refused
 
 
@@ -140,6 +146,9 @@ def _opens(case: Case, witness: Runner) -> bool:
     except DisagreementError as error:
         witness.reason = str(error)
         case.faults.append(f"{witness.sentence} {error}")
+    except UnfinishedError as error:
+        witness.reason = str(error)
+        case.unfinished = f"{witness.title} {error}"
     except UnansweredError as error:
         witness.reason = str(error)
         if _is_rejection(case, witness, error):
@@ -232,6 +241,8 @@ def _related(case: Case, a: Runner, sizes: Sizes, other: list[Sizes], fixed: Siz
     def runs(tried: Sizes) -> bool:
         if not is_accepted(case.a.graph, tried) or not _is_modest(case, tried):
             return False
+        if case.unfinished:
+            return False
         values = _answers(case, [a], make_test_input(case.a.graph, KINDS[0], tried, 0)).get(a)
         a.reason = None
         shows = values is not None and all(getattr(value, "size", 1) for value in values)
@@ -262,6 +273,8 @@ def _first_refusal(case: Case, a: Runner, b: Runner, draws: list[TestInput]) -> 
     thirds = _thirds(case, a, b) if not case.draws else [w for w in case.witnesses if w not in (a, b) and w.ran]
     for index, draw in enumerate(draws):
         answers = _answers(case, [a, b], draw)
+        if case.unfinished:
+            return case.unfinished
         if a not in answers:
             if index == 0:
                 reason, a.reason = a.reason, None
@@ -330,6 +343,9 @@ def _answers(case: Case, asked: list[Runner], draw: TestInput) -> dict[Runner, l
         try:
             with stage(f"{witness.title} computes {witness.side.label} ({draw.kind})"):
                 found[witness] = witness.answer()
+        except UnfinishedError as error:
+            witness.reason = str(error)
+            case.unfinished = f"{witness.title} {error}"
         except UnansweredError as error:
             witness.reason = str(error)
     return found

@@ -1,12 +1,11 @@
-"""Processes of runtimes: started once, asked often, ended with the program or when they do not answer."""
+"""Processes of runtimes: started once, used for many runs, killed at the limit of a run, ended with the program."""
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import select
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -15,16 +14,24 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import IO, TYPE_CHECKING, Any
 
+from graphport.backends.run_limits import OUT_OF_MEMORY, current, out_of_time
+from graphport.core import child_process
 from graphport.proof.runtimes.serve import Port
 from graphport.proof.wire import message, received
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from graphport.proof.runtimes import Runtime
 
 _LOOK = 0.2
 """Seconds between looks whether it still runs: children that it leaves behind may keep its pipes open."""
+
+_DROP_SECONDS = 10.0
+"""Seconds in which a process lets go of its file; after that another one is started for the next file."""
+
+_OUT_OF_PROCESSOR_TIME = -24
+"""What `Popen.wait` returns for a process that the system ended at its limit of processor time (SIGXCPU)."""
 
 _GRACE = 0.05
 """Seconds that a thread has at least to read what lies there."""
@@ -36,6 +43,10 @@ class UnansweredError(Exception):
 
 class LackingError(UnansweredError):
     """The runtime has no kernel for what it was given, which is right."""
+
+
+class UnfinishedError(UnansweredError):
+    """The runtime was killed at its limit of time or memory: nothing is known of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +118,17 @@ class Process:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self._process = subprocess.Popen(  # noqa: S603  a module of this package
-            [sys.executable, "-m", runtime.module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        self._process = child_process.start(runtime.module)
         self._ear = _EAR(self._process.stdout)
-        self.end = weakref.finalize(self, _end, self._process)
+        self._until = self._seconds = math.inf
+        self._is_late = False
+        self._nbytes = 0
+        self.end = weakref.finalize(self, child_process.end, self._process)
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
 
     @property
     def is_alive(self) -> bool:
@@ -122,31 +136,33 @@ class Process:
         return self.end.alive and self._process.poll() is None
 
     def ask_to_load(self, path: str, threads: int) -> None:
-        """Let it load the file at `path`, to compute on so many threads."""
+        """Start to load the file at `path`, to compute on so many threads."""
         self._ask({"do": "load", "path": path, "threads": threads})
 
-    def opened(self, limit: float) -> Opened:
-        """What it says of the file that it was asked to load.
+    def opened(self) -> Opened:
+        """Return what the runtime reports of the file that it was asked to load.
 
         Raises:
-            UnansweredError: it does not load it, or not within `limit` seconds.
+            UnfinishedError: it was killed at its limit (`run_limits.current` when it was asked).
+            UnansweredError: it does not load the file.
         """
-        plain, _ = self._answer(limit)
+        plain, _ = self._answer()
         inputs, outputs = ([_port(*each) for each in plain[side]] for side in ("inputs", "outputs"))
         return Opened(plain["version"], inputs, outputs, plain["seconds"])
 
     def ask_to_run(self, inputs: Sequence[Any], states: dict[str, Any]) -> None:
-        """Let it compute its file, by position, beginning with these states by name."""
+        """Start to run the file on inputs by position, with initial states by name."""
         plain = {"do": "run", "inputs": len(inputs), "states": list(states)}
         self._ask(plain, [*inputs, *states.values()])
 
-    def answer(self, limit: float) -> Answer:
-        """What the run gave.
+    def answer(self) -> Answer:
+        """Return the result of the run.
 
         Raises:
-            UnansweredError: there is no result, or none within `limit` seconds.
+            UnfinishedError: it was killed at its limit.
+            UnansweredError: there is no result.
         """
-        plain, values = self._answer(limit)
+        plain, values = self._answer()
         count = plain["outputs"]
         states = dict(zip(plain["states"], values[count:], strict=True))
         return Answer(values[:count], states, plain["seconds"])
@@ -155,68 +171,90 @@ class Process:
         """Let go of the file; the process stays."""
         if self.is_alive:
             self._ask({"do": "drop"})
+            self._until = min(self._until, time.monotonic() + _DROP_SECONDS)
             with suppress(UnansweredError):
-                self._answer(10.0)
+                self._answer()
 
     def _ask(self, plain: dict[str, Any], values: Sequence[Any] = ()) -> None:
         stream = self._process.stdin
         if stream is None:
             text = f"the process of {self.runtime.title} has no input"
             raise OSError(text)
-        # What became of it is told by the answer that does not come; ours is closed where that was told before.
+        limits = current()
+        self._seconds = math.inf if limits is None else limits.left
+        self._until = time.monotonic() + self._seconds
+        allowed = 0 if limits is None else limits.nbytes
+        self._nbytes = allowed and child_process.resident_bytes(self._process.pid) + allowed
+        bounds = {"seconds": 0.0 if limits is None else limits.left, "bytes": allowed}
+        # `_answer` reports a process that has ended; if it did so before, its pipe is closed.
         with suppress(OSError, ValueError):
-            stream.writelines(message(plain, values))
-            stream.flush()
+            self._write(stream, message({**plain, **bounds}, values))
 
-    def _answer(self, limit: float) -> tuple[dict[str, Any], list[Any]]:
-        until = time.monotonic() + limit
+    def _write(self, stream: IO[bytes], pieces: Iterable[bytes | memoryview]) -> None:
+        """Write a message; a process that is stopped or does not read it is killed at the limit."""
+        timer = None if math.isinf(self._seconds) else threading.Timer(self._seconds, self._kill_late)
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            stream.writelines(pieces)
+            stream.flush()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _kill_late(self) -> None:
+        self._is_late = True
+        self._process.kill()
+
+    def _answer(self) -> tuple[dict[str, Any], list[Any]]:
         if not self.end.alive:
             raise UnansweredError(f"its process ended with {self._process.poll()} before")
         try:
-            plain, values = received(lambda count: self._read(count, until))
+            plain, values = received(self._read)
         except EOFError:
             code = self._process.wait()
             self.end()
+            if self._is_late or code == _OUT_OF_PROCESSOR_TIME:
+                raise UnfinishedError(out_of_time(self._seconds)) from None
+            if code == child_process.OUT_OF_MEMORY:
+                raise UnfinishedError(OUT_OF_MEMORY) from None
             raise UnansweredError(f"its process ended with {code}") from None
-        except TimeoutError:
-            self._process.kill()
+        except (TimeoutError, MemoryError) as error:
+            child_process.kill(self._process)
             self.end()
-            raise UnansweredError(f"it gave no answer within {limit:.0f} s") from None
+            is_late = isinstance(error, TimeoutError)
+            raise UnfinishedError(out_of_time(self._seconds) if is_late else OUT_OF_MEMORY) from None
         if "refused" in plain:
             raise (LackingError if plain["is_lacking"] else UnansweredError)(plain["refused"])
         return plain, values
 
-    def _read(self, count: int, until: float) -> bytearray:
+    def _read(self, count: int) -> bytearray:
         found = bytearray(count)
         left_over = memoryview(found)
         while left_over:
             has_ended = self._process.poll() is not None
-            left = until - time.monotonic()
-            length = self._ear.hear(left_over, max(min(left, 0 if has_ended else _LOOK), 0))
-            if length is None and not has_ended and left > 0:
-                continue
+            left = self._until - time.monotonic()
+            # After the limit, too, a result that is there is read: this program may have been busy meanwhile.
+            length = self._ear.hear(left_over, 0 if has_ended else max(min(left, _LOOK), _GRACE))
             if length is None and not has_ended:
-                raise TimeoutError
+                self._check(left)
+                continue
             if not length:
                 raise EOFError
             left_over = left_over[length:]
         return found
 
+    def _check(self, left: float) -> None:
+        """Raise where the process has reached a limit."""
+        if left <= 0:
+            raise TimeoutError
+        if self._nbytes and child_process.resident_bytes(self._process.pid) > self._nbytes:
+            raise MemoryError
+
 
 def _port(name: str, dtype: str | None, shape: list[int | None] | None) -> Port:
     return Port(name, dtype, None if shape is None else tuple(shape))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
-    try:
-        process.wait(2)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 class Pool:

@@ -15,12 +15,13 @@ import numpy as np
 
 from graphport.backends import BACKENDS, prepare
 from graphport.backends.inputs import checked
+from graphport.backends.run_limits import RunLimitError
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.packages import distribution
 from graphport.core.version import __version__
 from graphport.ir.states import KEPT, is_flag, state_of, waiting
-from graphport.proof.process import LackingError, UnansweredError, pool
+from graphport.proof.process import LackingError, UnansweredError, UnfinishedError, pool
 from graphport.proof.side import paired
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from graphport.proof.runtimes.serve import Port
     from graphport.proof.side import Side
     from graphport.proof.test_inputs import TestInput
-
-_LONGEST = 600.0
-"""Seconds after which a runtime is given up."""
 
 
 class Runner(ABC):
@@ -111,9 +109,10 @@ class NativeRunner(Runner):
             self.begin(0)
         process = self._asked()
         try:
-            self.opened = process.opened(_LONGEST)
+            self.opened = process.opened()
         except UnansweredError as error:
-            raise type(error)(f"does not load it: {error}") from error
+            what = "loads it, and" if isinstance(error, UnfinishedError) else "does not load it:"
+            raise type(error)(f"{what} {error}") from error
         self.version = self.opened.version
         self._given = self._inputs(self.opened.inputs)
         kept = [value for value in self.side.graph.inputs if value not in self._given and state_of(value)]
@@ -146,7 +145,7 @@ class NativeRunner(Runner):
         self._asked().ask_to_run(inputs, states | {v.name: arrays[v.name] for v in self._more})
 
     def answer(self) -> list[Any]:
-        found = self._asked().answer(_LONGEST)
+        found = self._asked().answer()
         self.answered += 1
         self.seconds = max(self.seconds, found.seconds)
         if not self._kept:
@@ -219,6 +218,8 @@ class BackendRunner(Runner):
         start = time.perf_counter()
         try:
             found = self._session.run(self._asked, **self._deadline())
+        except RunLimitError as error:
+            raise UnfinishedError(error.reason) from error
         except DiagnosticError as error:
             raise UnansweredError(error.diagnostics[0].message) from error
         except TimeoutError:

@@ -24,7 +24,7 @@ def settled(case: Case, unproven: str | None) -> Proof:
     if unproven is None and not case.faults:
         unproven = _without_evidence(case, outputs)
     for witness in case.witnesses:
-        if witness.reason is not None and witness.is_own and not witness.ran:
+        if witness.reason is not None and witness.is_own and not witness.ran and witness.reason not in (unproven or ""):
             case.notes.append(f"{witness.sentence}: {witness.reason}")
         elif witness.runtime == "reference" and witness.reason is not None and unproven is None:
             case.notes.append(f"the reference on {witness.side.label} is left out: {witness.reason}")

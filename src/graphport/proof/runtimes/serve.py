@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from graphport.core.child_process import allow
 from graphport.proof.wire import message, received
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def serve(version: str, load: Callable[[str, int], Loaded]) -> None:
         except EOFError:
             # What libraries do at their end takes some of them seconds, and nobody waits for it.
             os._exit(0)
+        allow(asked["seconds"], asked["bytes"])
         start, found = time.perf_counter(), list[Any]()
         plain: dict[str, Any] = {}
         try:
