@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.ir.graph import Graph, Node, Value
-from graphport.reports.layout import GAP, layout, spread, tops
-from graphport.reports.scopes import MOST, scopes
+from graphport.reports.layout import GAP, isotonic_positions, layout, tops
+from graphport.reports.scopes import MAX_ENTRIES, find_scopes
 from graphport.reports.svg import drawing
 from tests.draws import times
 from tests.reports.test_report import chain
@@ -53,7 +53,7 @@ def test_edges_without_cycles_go_down(case):
 def test_places_are_the_nearest_that_keep_their_distances(case):
     wanted = [place for place, _ in case]
     offsets = np.cumsum([step for _, step in case]).tolist()
-    found = np.array(spread(wanted, offsets, [1.0] * len(wanted)))
+    found = np.array(isotonic_positions(wanted, offsets, [1.0] * len(wanted)))
     assert (np.diff(found) >= np.diff(offsets) - 1e-6).all()
     # Nothing near them that keeps the distances is nearer: each step back along one coordinate or all behind it.
     cost = ((found - wanted) ** 2).sum()
@@ -72,7 +72,7 @@ def test_layers_end_where_the_highest_box_does():
 
 def entries(graph: Graph) -> Counter:
     nodes = list(graph)
-    found, places = scopes(graph, nodes)
+    found, places = find_scopes(graph, nodes)
     counts = Counter(scope.get("parent") for scope in found)
     counts.update(places)
     return counts
@@ -85,8 +85,8 @@ def test_long_chains_are_folded_into_blocks_that_repeat():
         for op in ("Conv", "BatchNormalization", "Relu", "Conv", "Add"):
             value = graph.append(Node(op, [value], [Value(graph.fresh("v"))])).output
     graph.add_output(value)
-    assert max(entries(graph).values()) <= MOST
-    found, places = scopes(graph, list(graph))
+    assert max(entries(graph).values()) <= MAX_ENTRIES
+    found, places = find_scopes(graph, list(graph))
     blocks = [index for index, scope in enumerate(found) if scope["kind"] == "block"]
     sizes = Counter(places)
     assert {sizes[index] for index in blocks} == {5}
@@ -105,7 +105,7 @@ def test_no_scope_has_too_many_entries(count, seed):
         operand = values[int(random.integers(0, len(values)))]
         values.append(graph.append(Node(op, [operand], [Value(graph.fresh("v"))], name=f"{path}/n{index}")).output)
     graph.add_output(values[-1])
-    assert max(entries(graph).values()) <= MOST
+    assert max(entries(graph).values()) <= MAX_ENTRIES
     assert sum(entries(graph).values()) >= count
 
 

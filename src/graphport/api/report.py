@@ -22,7 +22,7 @@ from graphport.passes.journal import label
 from graphport.quantization.optimise.costs import times_of
 from graphport.quantization.record import dispatch_record, quantization_record
 from graphport.reports import Report
-from graphport.reports.model import Described
+from graphport.reports.model import GraphDocument
 from graphport.reports.statistics import Budget, statistics
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def report(
     """
     collected = findings or Findings()
     models = [model] if against is None else [model, against]
-    sides = [Described(_canonical(each)) for each in models]
+    sides = [GraphDocument(_canonical(each)) for each in models]
     documents = [_described(each, side) for each, side in zip(models, sides, strict=True)]
     found: dict[str, Any] = {}
     diagnostics = [*collected.diagnostics, *(finding for each in models for finding in each.findings)]
@@ -103,13 +103,13 @@ def _canonical(model: Model) -> Graph:
     return legalize(model.graph)[0]
 
 
-def _described(model: Model, side: Described) -> dict[str, Any]:
+def _described(model: Model, side: GraphDocument) -> dict[str, Any]:
     found = with_example(inspect(side.graph, model.format, model.versions, has_coverage=False), side.graph)
     return side.with_file("" if model.path is None else model.path.name, found)
 
 
 def _compared(
-    model: Model, against: Model, sides: list[Described], inputs: Mapping[str, Any] | None, backend: str
+    model: Model, against: Model, sides: list[GraphDocument], inputs: Mapping[str, Any] | None, backend: str
 ) -> dict[str, Any]:
     """Which values stand for each other, and how far those of the second model lie from those of the first."""
     a, b = sides
@@ -131,7 +131,9 @@ def _compared(
     return found | {"errors": errors, "outputs": [each.as_json() for each in compared.outputs], **place}
 
 
-def _observe(model: Model, inputs: Mapping[str, Any], backend: str, side: Described, document: dict[str, Any]) -> None:
+def _observe(
+    model: Model, inputs: Mapping[str, Any], backend: str, side: GraphDocument, document: dict[str, Any]
+) -> None:
     """Tell what the numbers of values are like in a run."""
     answers = run(model, inputs, backend=backend, every_value=True)
     left = Budget(1 << 24)
@@ -144,14 +146,14 @@ def _observe(model: Model, inputs: Mapping[str, Any], backend: str, side: Descri
             document["values"][index]["statistics"] = found
 
 
-def _times(side: Described, inputs: Mapping[str, Any] | None) -> dict[str, float]:
+def _times(side: GraphDocument, inputs: Mapping[str, Any] | None) -> dict[str, float]:
     """Microseconds of nodes by their numbers, those that ONNX Runtime's profile has under their names."""
     names = {node.name: number for node, number in side.nodes.items() if node.name and node.graph is side.graph}
     found = times_of(side.graph, random_inputs(side.graph) if inputs is None else checked(side.graph, inputs), names)
     return {} if found is None else {str(names[name]): spent for name, spent in found.nodes.items()}
 
 
-def _decisions(passes: Iterable[Outcome], sides: list[Described]) -> list[dict[str, Any]]:
+def _decisions(passes: Iterable[Outcome], sides: list[GraphDocument]) -> list[dict[str, Any]]:
     """What each pass did and left alone, with the node that it tells of, where that is there."""
     positions = [{label(node): number for node, number in side.nodes.items()} for side in sides]
     return [
@@ -169,7 +171,7 @@ def _decisions(passes: Iterable[Outcome], sides: list[Described]) -> list[dict[s
     ]
 
 
-def _quantization(models: list[Model], sides: list[Described], findings: Findings) -> dict[str, Any]:
+def _quantization(models: list[Model], sides: list[GraphDocument], findings: Findings) -> dict[str, Any]:
     """The grids of the last model, how they were found, and what stayed real; nothing where nothing is quantized."""
     last, side = models[-1], sides[-1]
     record = quantization_record(side.graph, last.report if isinstance(last, QuantizedModel) else None)

@@ -1,4 +1,4 @@
-"""What is known of models, comparisons and quantizations as one document, and what is drawn from it alone."""
+"""One document of facts about models, comparisons and quantizations, and its views."""
 
 from typing import TYPE_CHECKING
 

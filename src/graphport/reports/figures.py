@@ -1,4 +1,4 @@
-"""Figures for papers, drawn from a report by matplotlib, which is an extra."""
+"""Publication figures of a report, drawn with matplotlib (an extra)."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _COLUMN = 3.5
-"""Inches of a column in a journal of two columns."""
+"""Width of a column of a two-column journal, in inches."""
 _BEST_DB = 150.0
-"""Where values that are equal are drawn: single precision has about as much."""
+"""SNR at which equal values are drawn, in dB: about the precision of float32."""
 _MOST_BARS = 20
 _BLUE, _ORANGE, _GREY = FAMILIES[0], FAMILIES[1], FAMILIES[-1]
 
 
 def figure(document: Mapping[str, Any], kind: str, *, width: float = _COLUMN) -> Any:
-    """A `matplotlib.figure.Figure` of one of `FIGURES`; its `savefig` writes PDF, PNG, SVG and others.
+    """Return a `matplotlib.figure.Figure` of one of `FIGURES`; its `savefig` writes PDF, PNG, SVG and others.
 
     Args:
-        document: of a report.
-        kind: `error`, the signal-to-noise ratio of each value along the network; `noise`, that of each quantized layer
-            alone; `front`, latency beside noise of the plans that were found; `work`, multiply-accumulates by operator.
-        width: in inches; the height follows.
+        document: the document of a report.
+        kind: `error`: SNR of each value along the network; `noise`: SNR of each quantized layer alone; `front`: latency
+            and noise of the quantization plans; `work`: multiply-accumulates by operator.
+        width: width in inches; the height follows.
 
     Raises:
-        DiagnosticError: IO0010 matplotlib is not installed; IO0011 there is nothing of the kind in the report.
-        ValueError: there is no such kind.
+        DiagnosticError: IO0010: matplotlib is not installed; IO0011: the report has no data for this figure.
+        ValueError: `kind` is unknown.
     """
     if kind not in _DRAWN:
-        message = f"there is no figure {kind!r}; figures: {', '.join(FIGURES)}"
+        message = f"unknown figure {kind!r}; expected: {', '.join(FIGURES)}"
         raise ValueError(message)
     if not is_there("matplotlib"):
-        message = "figures need the package matplotlib, which is not installed"
+        message = "figures require matplotlib, which is not installed"
         raise DiagnosticError(Diagnostic("IO0010", message, None, install("matplotlib")))
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -102,7 +102,7 @@ def _quantization(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of(found: Any, kind: str, remedy: str) -> Any:
     if not found:
-        raise DiagnosticError(Diagnostic("IO0011", f"the report has nothing for the figure {kind!r}", None, remedy))
+        raise DiagnosticError(Diagnostic("IO0011", f"the report has no data for the figure {kind!r}", None, remedy))
     return found
 
 

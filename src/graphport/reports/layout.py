@@ -1,7 +1,7 @@
-"""Where boxes go: layers from top to bottom, few crossings, neighbours below each other.
+"""Layered graph layout: layers from top to bottom, few crossings, neighbours aligned.
 
-Layers by the longest path, order by the means of neighbours (Sugiyama, Tagawa and Toda 1981), places by least squares
-that keep the order. All of it is linear in boxes and edges, and nothing recurses.
+Layers by the longest path, order by the barycentre of neighbours (Sugiyama, Tagawa and Toda 1981), coordinates by
+order-preserving least squares. The time is linear in boxes and edges; no function recurses.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 GAP = 14.0
-"""Between boxes of one layer, and between layers half as much again beside what edges need."""
+"""Horizontal distance between boxes of a layer."""
 LAYER_GAP = 26.0
-_BEND = 6.0
-"""Width that an edge takes where it passes a layer."""
-_LONGEST = 24
-"""Layers that an edge is led through; a longer one is drawn from end to end."""
-_SWEEPS = 6
+_BEND_WIDTH = 6.0
+"""Width that an edge occupies in a layer that it crosses."""
+_MAX_ROUTED_LAYERS = 24
+"""Longest edge, in layers, that is routed through the layers; a longer edge is a straight line."""
+_NUM_SWEEPS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From one box to another; `bends` are the entries of layers between that it passes."""
+    """An edge between two boxes; `bends` are the layer entries that it passes through."""
 
     source: int
     target: int
@@ -35,9 +35,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Boxes in layers: `layers` has numbers of boxes, and those of bends, which count on behind the boxes.
+    """Boxes in layers. `layers` contains indices of boxes and of bends; bend indices follow the box indices.
 
-    `x` is the middle of each entry. Heights follow from the boxes: see `tops`.
+    `x` is the horizontal centre of each entry. `tops` computes vertical positions from box heights.
     """
 
     layers: tuple[tuple[int, ...], ...]
@@ -46,24 +46,24 @@ class Layout:
 
 
 def layout(widths: Sequence[float], pairs: Iterable[tuple[int, int]]) -> Layout:
-    """Places for boxes of these widths, each edge from a box to another one; edges may form cycles."""
+    """Compute a layout of boxes with the given widths and edges (source, target). Edges may form cycles."""
     count = len(widths)
     edges = [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
-    ranks = _ranks(count, edges)
+    ranks = _assign_layers(count, edges)
     wide = list(widths)
     layer_of = list(ranks)
     led: list[Edge] = []
     links: list[tuple[int, int]] = []
     for source, target in edges:
-        # An edge of a cycle goes up; it is led through the same layers.
+        # An edge that closes a cycle points upwards; it is routed through the same layers.
         low, high = sorted((ranks[source], ranks[target]))
         bends: list[int] = []
-        if 1 < high - low <= _LONGEST:
+        if 1 < high - low <= _MAX_ROUTED_LAYERS:
             for rank in range(low + 1, high):
                 bends.append(len(wide))
-                wide.append(_BEND)
+                wide.append(_BEND_WIDTH)
                 layer_of.append(rank)
-        if high - low <= _LONGEST and high > low:
+        if high - low <= _MAX_ROUTED_LAYERS and high > low:
             first = source if ranks[source] < ranks[target] else target
             chain = [first, *bends, target if first == source else source]
             links += pairwise(chain)
@@ -76,14 +76,14 @@ def layout(widths: Sequence[float], pairs: Iterable[tuple[int, int]]) -> Layout:
     layers: list[list[int]] = [[] for _ in range(max(layer_of, default=-1) + 1)]
     for entry, rank in enumerate(layer_of):
         layers[rank].append(entry)
-    _order(layers, above, below)
+    _order_layers(layers, above, below)
     x = _positions(layers, wide, above, below, count)
     left = min((x[entry] - wide[entry] / 2 for entry in range(len(wide))), default=0.0)
     return Layout(tuple(map(tuple, layers)), tuple(place - left for place in x), tuple(led))
 
 
 def tops(found: Layout, heights: Sequence[float]) -> list[float]:
-    """Where each layer begins, and behind the last one where it ends."""
+    """Return the top of each layer, and the bottom of the last one."""
     top, stated = 0.0, [0.0]
     for layer in found.layers:
         top += max((heights[entry] for entry in layer if entry < len(heights)), default=0.0) + LAYER_GAP
@@ -92,8 +92,8 @@ def tops(found: Layout, heights: Sequence[float]) -> list[float]:
     return stated
 
 
-def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each box: one below all that it reads, and what reads nothing right above its first reader."""
+def _assign_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the layer of each box: one below its operands; sources go right above their first consumer."""
     after: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count
     for source, target in edges:
@@ -107,7 +107,7 @@ def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     following = 0
     while len(done) < count:
         if not ready:
-            # Boxes of several nodes may read each other in a cycle: the first of them breaks it.
+            # Boxes of several nodes may depend on each other in a cycle: the first unvisited one breaks it.
             while seen[following] or missing[following] <= 0:
                 following += 1
             missing[following] = 0
@@ -131,11 +131,11 @@ def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return ranks
 
 
-def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
+def _order_layers(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
     place: dict[int, float] = {}
     for layer in layers:
         place.update((entry, index / max(len(layer), 1)) for index, entry in enumerate(layer))
-    for sweep in range(_SWEEPS):
+    for sweep in range(_NUM_SWEEPS):
         near = below if sweep % 2 else above
         for layer in reversed(layers) if sweep % 2 else layers:
             if len(layer) < 2:
@@ -159,11 +159,11 @@ def _positions(
         for entry, offset in zip(layer, stated, strict=True):
             x[entry] = offset - reach / 2
         offsets.append(stated)
-    # Bends are straightened rather than boxes moved.
+    # Bends get a larger weight: edges are straightened in preference to moving boxes.
     weights = [1.0 if entry < count else 4.0 for entry in range(len(wide))]
-    for sweep in range(2 * _SWEEPS + 1):
+    for sweep in range(2 * _NUM_SWEEPS + 1):
         near: Callable[[int], list[int]] = (
-            (lambda e: above[e] + below[e]) if sweep == 2 * _SWEEPS else (below if sweep % 2 else above).__getitem__
+            (lambda e: above[e] + below[e]) if sweep == 2 * _NUM_SWEEPS else (below if sweep % 2 else above).__getitem__
         )
         for number in reversed(range(len(layers))) if sweep % 2 else range(len(layers)):
             layer = layers[number]
@@ -172,15 +172,17 @@ def _positions(
                 x[only] = sum(x[n] for n in near(only)) / len(near(only)) if near(only) else x[only]
                 continue
             wanted = [sum(x[n] for n in near(e)) / len(near(e)) if near(e) else x[e] for e in layer]
-            for entry, found in zip(layer, spread(wanted, offsets[number], [weights[e] for e in layer]), strict=True):
+            for entry, found in zip(
+                layer, isotonic_positions(wanted, offsets[number], [weights[e] for e in layer]), strict=True
+            ):
                 x[entry] = found
     return x
 
 
-def spread(wanted: Sequence[float], offsets: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The places nearest to `wanted` (least squares) whose distances are at least those of `offsets`.
+def isotonic_positions(wanted: Sequence[float], offsets: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Return the positions nearest to `wanted` (least squares) whose distances are at least those of `offsets`.
 
-    `x - offset` must not fall: entries that would are pooled at their mean, which is isotonic regression.
+    `x - offset` must not decrease: decreasing entries are pooled at their mean (isotonic regression).
     """
     pools: list[tuple[float, float, int]] = []
     for place, offset, weight in zip(wanted, offsets, weights, strict=True):

@@ -11,7 +11,7 @@ from graphport.core.facts import OptionalFact, SequenceFact, TensorFact, Unknown
 from graphport.core.storage import Storage
 from graphport.ir.graph import Graph, walk
 from graphport.ops import manual, registry
-from graphport.reports.scopes import is_constant, scopes
+from graphport.reports.scopes import find_scopes, is_constant
 from graphport.reports.statistics import Budget, statistics
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.ir.graph import Node, Value
 
-MOST_LOOKED_AT = 1 << 24
-"""Elements of weights that are looked at in a report."""
-_LONGEST_TEXT = 200
-_MOST_ENTRIES = 32
-_DEEPEST = 8
-_FEW = 8
-"""Elements of a constant that are told one by one."""
+MAX_SAMPLED_ELEMENTS = 1 << 24
+"""Limit of weight elements that the statistics of one report read."""
+_MAX_TEXT_LENGTH = 200
+_MAX_ATTRIBUTE_ENTRIES = 32
+_MAX_ATTRIBUTE_DEPTH = 8
+_MAX_LISTED_ELEMENTS = 8
+"""Limit of elements of a constant that is listed element by element."""
 
 
-class Described:
-    """A graph as plain data, and under which numbers its nodes and values are found there."""
+class GraphDocument:
+    """Plain data of a graph, and the indices of its nodes and values there."""
 
     def __init__(self, graph: Graph, *, has_statistics: bool = True) -> None:
         self.graph = graph
@@ -43,11 +43,11 @@ class Described:
                 self.values[value] = len(self.values)
             for node in inner:
                 self.nodes[node] = len(self.nodes)
-        self._budget = Budget(MOST_LOOKED_AT if has_statistics else 0)
+        self._budget = Budget(MAX_SAMPLED_ELEMENTS if has_statistics else 0)
 
     def document(self) -> dict[str, Any]:
-        """Plain data: `graphs`, `nodes`, `values` and `scopes`, which refer to each other by number."""
-        folded, positions = scopes(self.graph, list(self.nodes))
+        """Return `graphs`, `nodes`, `values` and `scopes`, which refer to each other by index."""
+        folded, positions = find_scopes(self.graph, list(self.nodes))
         return {
             "graphs": [self._graph(inner) for inner in self._graphs],
             "nodes": [self._node(node, positions[index]) for index, node in enumerate(self.nodes)],
@@ -56,7 +56,7 @@ class Described:
         }
 
     def with_file(self, file: str, found: Inspection) -> dict[str, Any]:
-        """`document`, beside what is known of the file."""
+        """Return `document` together with file name, format, versions and inspection."""
         return {
             "file": file,
             "format": found.format,
@@ -90,8 +90,8 @@ class Described:
             found["scope"] = scope
         if is_constant(node):
             found["constant"] = True
-        found["inputs"] = [self._number(value) for value in node.inputs]
-        found["outputs"] = [self._number(value) for value in node.outputs]
+        found["inputs"] = [self._index(value) for value in node.inputs]
+        found["outputs"] = [self._index(value) for value in node.outputs]
         if node.attributes:
             found["attributes"] = {name: self._attribute(entry) for name, entry in node.attributes.items()}
         try:
@@ -100,10 +100,10 @@ class Described:
             macs = None
         if macs is not None:
             found["macs"] = _dim(macs)
-        return found | origin(node.origin)
+        return found | describe_location(node.origin)
 
-    def _number(self, value: Value | None) -> int | None:
-        # A body of a node outside of the graph could be read from nowhere else; what is unknown is left out.
+    def _index(self, value: Value | None) -> int | None:
+        # A body may use values that are not part of this graph; they are omitted.
         return None if value is None else self.values.get(value)
 
     def _attribute(self, attribute: Any, depth: int = 0) -> Any:
@@ -111,20 +111,20 @@ class Described:
             case Graph():
                 return {"graph": self._graphs[attribute]}
             case Storage():
-                return {"tensor": _tensor(attribute), **_numbers(attribute)}
+                return {"tensor": _tensor(attribute), **_small_elements(attribute)}
             case DType() | TensorFact() | SequenceFact() | OptionalFact():
                 return str(attribute)
             case tuple():
                 entries = cast("tuple[Any, ...]", attribute)
-                if depth >= _DEEPEST:
+                if depth >= _MAX_ATTRIBUTE_DEPTH:
                     return "…"
-                some = [self._attribute(entry, depth + 1) for entry in entries[:_MOST_ENTRIES]]
-                return some if len(entries) <= _MOST_ENTRIES else [*some, f"… {len(entries)} in all"]
+                some = [self._attribute(entry, depth + 1) for entry in entries[:_MAX_ATTRIBUTE_ENTRIES]]
+                return some if len(entries) <= _MAX_ATTRIBUTE_ENTRIES else [*some, f"… {len(entries)} in all"]
             case _:
-                return plain(attribute)
+                return to_json_value(attribute)
 
     def _value(self, value: Value) -> dict[str, Any]:
-        found: dict[str, Any] = {"name": value.name, **fact(value.fact)}
+        found: dict[str, Any] = {"name": value.name, **describe_fact(value.fact)}
         if value.is_input:
             found["kind"] = "input"
         elif value.is_constant:
@@ -134,15 +134,15 @@ class Described:
         return found
 
     def _weight(self, storage: Storage) -> dict[str, Any]:
-        numbers = _numbers(storage)
+        numbers = _small_elements(storage)
         if numbers:
             return numbers
         found = statistics(storage, self._budget)
         return {} if found is None else {"statistics": found}
 
 
-def fact(of: Fact) -> dict[str, Any]:
-    """Type and shape of a value, each where it is known; formulas of extents are texts."""
+def describe_fact(of: Fact) -> dict[str, Any]:
+    """Return the known part of dtype and shape; symbolic dims are strings."""
     if not isinstance(of, TensorFact):
         return {"type": str(of)}
     found: dict[str, Any] = {} if of.dtype is None else {"type": str(of.dtype)}
@@ -151,35 +151,35 @@ def fact(of: Fact) -> dict[str, Any]:
     return found
 
 
-def origin(span: Span | None) -> dict[str, Any]:
-    """Where something stands in its source, with the line where that is a text."""
+def describe_location(span: Span | None) -> dict[str, Any]:
+    """Return the source location, with line and excerpt for a text source."""
     if span is None:
         return {}
     found: dict[str, Any] = {"origin": str(span)}
     if span.start is not None and span.source.text is not None and span.line is not None:
         found["line"] = span.line
-        found["excerpt"] = shortened(span.source.line(span.line))
+        found["excerpt"] = truncate(span.source.line(span.line))
     return found
 
 
-def shortened(text: str) -> str:
-    """`text` cut to what a card shows."""
-    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
+def truncate(text: str) -> str:
+    """Truncate `text` to the length that a report card shows."""
+    return text if len(text) <= _MAX_TEXT_LENGTH else text[:_MAX_TEXT_LENGTH] + "…"
 
 
-def plain(stated: Any) -> Any:
-    """What JSON has words for: other numbers become texts, and long texts are cut."""
+def to_json_value(stated: Any) -> Any:
+    """Convert to a JSON value: other objects become strings, and long strings are truncated."""
     match stated:
         case None | bool() | int():
             return stated
         case float():
             return stated if isfinite(stated) else str(stated)
         case str():
-            return shortened(stated)
+            return truncate(stated)
         case bytes():
-            return shortened(stated.decode("utf-8", "backslashreplace"))
+            return truncate(stated.decode("utf-8", "backslashreplace"))
         case _:
-            return shortened(str(stated))
+            return truncate(str(stated))
 
 
 def _dim(dim: Dim) -> int | str:
@@ -190,14 +190,16 @@ def _tensor(storage: Storage) -> str:
     return f"{storage.dtype}[{', '.join(map(str, storage.shape))}]"
 
 
-def _numbers(storage: Storage) -> dict[str, Any]:
-    """The elements of a short tensor."""
-    if storage.count > _FEW:
+def _small_elements(storage: Storage) -> dict[str, Any]:
+    """Return the elements of a small tensor."""
+    if storage.count > _MAX_LISTED_ELEMENTS:
         return {}
-    return {"numbers": [plain(number.item() if hasattr(number, "item") else number) for number in _flat(storage)]}
+    return {
+        "numbers": [to_json_value(number.item() if hasattr(number, "item") else number) for number in _flatten(storage)]
+    }
 
 
-def _flat(storage: Storage) -> Any:
+def _flatten(storage: Storage) -> Any:
     array = storage.numpy().reshape(-1)
-    # Floats of few bits are no numbers of Python's own.
+    # Floats below 16 bits are not Python numbers.
     return array.astype("float64") if storage.dtype.is_floating else array

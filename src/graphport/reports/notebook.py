@@ -1,4 +1,4 @@
-"""What a notebook shows of a report: tables and a drawing, no scripts."""
+"""HTML summary of a report for notebooks: tables and a drawing, no scripts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MOST_BOXES = 60
 
 
 def summary_of(graph: Graph, file: str, format: str, versions: Mapping[str, str]) -> str:
-    """`summary` of a graph; no weight is looked at."""
+    """Return `summary` of a graph without reading its weights."""
     from graphport.conversion.inspection import inspect
     from graphport.conversion.legalize import legalize
-    from graphport.reports.model import Described
+    from graphport.reports.model import GraphDocument
 
     stated, _ = legalize(graph)
     found = inspect(stated, format, versions, has_coverage=False)
-    model = Described(stated, has_statistics=False).with_file(file, found)
+    model = GraphDocument(stated, has_statistics=False).with_file(file, found)
     return summary({"title": file or graph.name, "models": [model]})
 
 
 def summary(document: Mapping[str, Any]) -> str:
-    """The first model: what it is given and returns, its operators, and a drawing that is folded away."""
+    """Return inputs, outputs, operators and a collapsed drawing of the first model."""
     model = document["models"][0]
     values, outer, found = model["values"], model["graphs"][0], model["inspection"]
     ends = [

@@ -1,4 +1,4 @@
-"""The page: one file that opens from disk and fetches nothing."""
+"""The report page: one HTML file without external resources."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 _SCRIPTS = ("data.js", "layout.js", "view.js", "card.js", "panels.js", "main.js")
 _LARGE = 1 << 18
-"""Characters of data from which on it is compressed."""
+"""Length of the data in characters from which on it is compressed."""
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The document as HTML. No text of it becomes markup or a program: a policy in the page admits one script, ours."""
+    """Render the document as HTML.
+
+    Strings of the document never become markup or script: the page's content security policy admits one script by hash.
+    """
     assets = files("graphport.reports") / "assets"
     script = "\n".join((assets / name).read_text("utf-8") for name in _SCRIPTS)
     style = (assets / "page.css").read_text("utf-8")
@@ -38,7 +41,7 @@ def page(document: Mapping[str, Any]) -> str:
         "script": script,
     }
     head, *pieces = (assets / "page.html").read_text("utf-8").split("{")
-    # Each part once, from the left: what is put in is not looked through again.
+    # Substitute each placeholder once, from left to right; substituted text is not scanned again.
     stated = [head]
     for piece in pieces:
         name, brace, rest = piece.partition("}")
@@ -47,7 +50,7 @@ def page(document: Mapping[str, Any]) -> str:
 
 
 def layouts(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Of each scope its boxes (`b`: kind, number, width), layers (`l`), middles (`x`) and edges with bends (`e`)."""
+    """Return for each scope its boxes (`b`: kind, index, width), layers (`l`), centres (`x`) and edges (`e`)."""
     tree = Tree(model)
     found: dict[str, Any] = {}
     for scope, boxes in tree.boxes.items():
@@ -62,7 +65,7 @@ def layouts(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _data(document: Mapping[str, Any]) -> tuple[str, str]:
-    """JSON that ends no script element; compressed if it is long."""
+    """Serialize to JSON that cannot close a script element; compress long data."""
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     if len(text) < _LARGE:
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"), "plain"

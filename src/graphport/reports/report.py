@@ -1,4 +1,4 @@
-"""The document of a report, and what is drawn from it."""
+"""The document of a report and its views."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Plain data (`document`), and its views, which are drawn from that alone."""
+    """Plain data (`document`) and the views drawn from it."""
 
     document: Mapping[str, Any]
 
@@ -36,7 +36,7 @@ class Report:
         diagnostics: Iterable[Diagnostic] = (),
         **found: object,
     ) -> Report:
-        """A report on one model or two; of `found` what is there: `pairs`, `errors`, and others of the schema."""
+        """Create a report on one or two models; `found` contains optional sections of the schema."""
         return cls(
             {
                 "schema": SCHEMA,
@@ -50,72 +50,72 @@ class Report:
         )
 
     def json(self) -> str:
-        """The document itself."""
+        """Return the document as JSON."""
         return json.dumps(self.document, ensure_ascii=False, allow_nan=False)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A row for each node of the first model, in its order: what pandas and polars take for a table."""
+        """Return one row per node of the first model, in order, as pandas and polars accept it."""
         return table.rows(self.document)
 
     def csv(self) -> str:
-        """`to_rows` as comma-separated values."""
+        """Return `to_rows` as comma-separated values."""
         return table.csv(self.to_rows())
 
     def markdown(self) -> str:
-        """What is in it, as a text that people read."""
+        """Return the report as Markdown."""
         return table.markdown(self.document)
 
     def html(self) -> str:
-        """One page that needs nothing else and opens from disk."""
+        """Return one self-contained HTML page."""
         from graphport.reports.page import page
 
         return page(self.document)
 
     def svg(self, *, most: int = 400) -> str:
-        """A drawing of the first model, unfolded as far as `most` boxes go."""
+        """Return an SVG drawing of the first model with at most `most` boxes."""
         from graphport.reports.svg import drawing
 
         return drawing(self.document, most=most)
 
     def figure(self, kind: str, *, width: float = 3.5) -> Any:
-        """A figure for a paper, by matplotlib: see `graphport.reports.figures.figure`."""
+        """Return a matplotlib figure: see `graphport.reports.figures.figure`."""
         from graphport.reports.figures import figure
 
         return figure(self.document, kind, width=width)
 
     def save_figure(self, path: str | Path, kind: str, *, width: float = 3.5) -> None:
-        """Write a figure; the name's ending says the format: PDF, PNG, SVG or another of matplotlib's."""
+        """Write a figure; the extension selects the format: PDF, PNG, SVG or another one of matplotlib."""
         target, drawn = Path(path), BytesIO()
         self.figure(kind, width=width).savefig(drawn, format=target.suffix.removeprefix(".") or "pdf", dpi=300)
         with replacing(target) as file:
             file.write(drawn.getvalue())
 
     def text(self, format: str) -> str:
-        """The view of that format: one of `FORMATS`.
+        """Return the view of a format, one of `FORMATS`.
 
         Raises:
-            ValueError: there is no such format.
+            ValueError: the format is unknown.
         """
         views = {"html": self.html, "svg": self.svg, "json": self.json, "csv": self.csv, "md": self.markdown}
         if format not in views:
-            message = f"there is no format {format!r}; formats: {', '.join(FORMATS)}"
+            message = f"unknown format {format!r}; expected: {', '.join(FORMATS)}"
             raise ValueError(message)
         return views[format]()
 
     def save(self, path: str | Path, format: str | None = None) -> None:
-        """Write the view of a format, by default that of the name's ending.
+        """Write the view of a format; the default is given by the extension.
 
         Raises:
-            DiagnosticError: IO0009, the ending is none of a view's and no format was given.
+            DiagnosticError: IO0009: the extension is not that of a view and no format was passed.
         """
         target = Path(path)
         chosen = format or format_of(target)
         with replacing(target) as file:
-            # A name in a model may hold what no UTF-8 is: half of a surrogate pair.
+            # A name may contain lone surrogates, which UTF-8 cannot encode.
             file.write(self.text(chosen).encode("utf-8", "backslashreplace"))
 
     def summary(self) -> str:
-        """The first model as a notebook shows it: tables and a drawing, no scripts."""
+        """Return the notebook summary of the first model: tables and a drawing, no scripts."""
         from graphport.reports.notebook import summary
 
         return summary(self.document)

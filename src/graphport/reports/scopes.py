@@ -1,8 +1,8 @@
-"""How a graph is folded: the parts of the network that its nodes belong to.
+"""Hierarchical scopes of a graph: the modules that its nodes belong to.
 
-Where the source has told parts (modules, fragments), they are the scopes. Else names do that have parts, if the nodes
-of a part stand together; a node with bodies is a scope around them. What is left long is folded by blocks that repeat,
-and after that into pieces, so that no scope has more than `MOST` entries.
+Scopes come from the source (modules, fragments) if it has them, otherwise from structured names if nodes of a scope are
+adjacent. A node with bodies is a scope of its own. Long scopes are split by repeated blocks, then into segments, so
+that no scope has more than `MAX_ENTRIES` entries.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Node
 
-MOST = 100
-"""Entries of a scope."""
-_PIECE = 50
-_LEAST_BLOCK = 4
-_LONGEST_BLOCK = 400
-_DEEPEST = 24
-_SCATTERED = 3.0
-"""How often the nodes of a part may be interrupted by others, on the average."""
+MAX_ENTRIES = 100
+"""Limit of entries of a scope."""
+_SEGMENT_LENGTH = 50
+_MIN_BLOCK_LENGTH = 4
+_MAX_BLOCK_LENGTH = 400
+_MAX_SCOPE_DEPTH = 24
+_MAX_INTERRUPTIONS = 3.0
+"""Limit of the mean number of interruptions of a scope by other nodes."""
 _NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 _QUOTED = re.compile(r"'([^']*)'")
 _NUMBER = re.compile(r"\d+")
@@ -53,50 +53,50 @@ class _Scope:
         return found
 
 
-def scopes(graph: Graph, nodes: Sequence[Node]) -> tuple[list[dict[str, Any]], list[int | None]]:
-    """The scopes of a graph with its bodies, and for each of `nodes`, which are all of it, the number of its own.
+def find_scopes(graph: Graph, nodes: Sequence[Node]) -> tuple[list[dict[str, Any]], list[int | None]]:
+    """Return the scopes of a graph with its bodies, and the scope index of each of `nodes` (all nodes of the graph).
 
-    A scope is `name`, `kind` and `parent` (a number, or not there for the outermost), in the order of their nodes.
-    Constants that are nodes have none.
+    A scope has `name`, `kind` and `parent` (an index, absent for a top-level scope), in node order. Constant nodes have
+    none.
     """
     root = _Scope("", "module")
     homes: dict[Graph, _Scope] = {graph: root}
     numbers = {node: number for number, node in enumerate(nodes)}
     for inner in walk(graph):
         home = homes[inner]
-        parts = _parts(inner)
+        parts = _find_scope_rule(inner)
         for node in inner:
             if is_constant(node):
                 continue
             place = home
-            for name in parts(_standing_in(node))[:_DEEPEST]:
+            for name in parts(_scope_owner(node))[:_MAX_SCOPE_DEPTH]:
                 place = place.child(name, "module")
             if not node.has_bodies:
                 place.entries.append(numbers[node])
                 continue
-            around = place.child(f"{node.op} {label(node)}".rstrip() + f" #{numbers[node]}", "body")
+            around = place.child(f"{node.op} {node_label(node)}".rstrip() + f" #{numbers[node]}", "body")
             around.entries.append(numbers[node])
             for name, body in zip(_body_names(node), node.bodies(), strict=True):
                 homes[body] = around.child(name, "body")
-    _tidy(root)
-    _fold(root, [_token(node) for node in nodes])
-    return _numbered(root, len(nodes))
+    _merge_trivial_scopes(root)
+    _limit_scopes(root, [_node_signature(node) for node in nodes])
+    return _flatten_scopes(root, len(nodes))
 
 
-def label(node: Node) -> str:
-    """What a node is called: its own name, or that of its first result."""
+def node_label(node: Node) -> str:
+    """Return the name of a node, or of its first result."""
     if node.name:
         return node.name
     return next((value.name for value in node.outputs if value is not None), "")
 
 
 def is_constant(node: Node) -> bool:
-    """Whether it is a tensor and no computation: exporters write weights so, too."""
+    """Whether the node is a constant tensor; exporters store weights as such nodes."""
     return not node.inputs and len(node.attributes) == 1 and isinstance(next(iter(node.attributes.values())), Storage)
 
 
-def _standing_in(node: Node) -> Node:
-    """Who says where `node` belongs: its only reader, if it computes from constants alone."""
+def _scope_owner(node: Node) -> Node:
+    """Return the node that determines the scope of `node`: its only consumer if all operands are constant."""
     readers = node.results[0].users if len(node.results) == 1 else []
     if len(readers) != 1 or readers[0].graph is not node.graph or not node.operands:
         return node
@@ -110,24 +110,29 @@ def _body_names(node: Node) -> list[str]:
     return names if len(names) == count else [f"body {index + 1}" for index in range(count)]
 
 
-def _parts(graph: Graph) -> Callable[[Node], list[str]]:
-    """The function that tells the parts of a node of `graph`: the first one that tells some that stand together."""
+def _find_scope_rule(graph: Graph) -> Callable[[Node], list[str]]:
+    """Return the first usable rule that maps nodes of `graph` to scope names."""
     nodes = [node for node in graph if not is_constant(node)]
-    for rule, is_trusted in ((_scope_parts, True), (_exported, True), (_slashes, False), (_dots, False)):
-        found = [rule(_standing_in(node)) for node in nodes]
+    for rule, is_trusted in (
+        (_source_scopes, True),
+        (_exporter_scopes, True),
+        (_slash_scopes, False),
+        (_dotted_scopes, False),
+    ):
+        found = [rule(_scope_owner(node)) for node in nodes]
         some = sum(map(bool, found))
-        if some and (is_trusted or (some * 4 >= len(found) and _stand_together(found))):
+        if some and (is_trusted or (some * 4 >= len(found) and _are_adjacent(found))):
             return rule
     return lambda _: []
 
 
-def _scope_parts(node: Node) -> list[str]:
+def _source_scopes(node: Node) -> list[str]:
     span = node.origin
     return [] if span is None or not span.scope else [part for part in span.scope.split("/") if part]
 
 
-def _exported(node: Node) -> list[str]:
-    """What PyTorch's exporter to ONNX notes: the full names of all modules around a node, and its own."""
+def _exporter_scopes(node: Node) -> list[str]:
+    """Return the module names in the metadata of PyTorch's ONNX exporter (`pkg.torch.onnx.name_scopes`)."""
     notes = node.notes.get(KEY) if node.has_notes else None
     if not isinstance(notes, NodeNotes):
         return []
@@ -141,26 +146,26 @@ def _exported(node: Node) -> list[str]:
     return found
 
 
-def _slashes(node: Node) -> list[str]:
-    parts = [part for part in label(node).partition(";")[0].split("/") if part]
+def _slash_scopes(node: Node) -> list[str]:
+    parts = [part for part in node_label(node).partition(";")[0].split("/") if part]
     return parts[:-1]
 
 
-def _dots(node: Node) -> list[str]:
-    return [part for part in label(node).split(".")[:-1] if part]
+def _dotted_scopes(node: Node) -> list[str]:
+    return [part for part in node_label(node).split(".")[:-1] if part]
 
 
-def _stand_together(found: Sequence[list[str]]) -> bool:
+def _are_adjacent(found: Sequence[list[str]]) -> bool:
     """Whether nodes of one part follow each other, and there are fewer parts than nodes."""
     keys = [tuple(parts) for parts in found]
     runs = 1 + sum(a != b for a, b in pairwise(keys))
     distinct = len(set(keys))
-    return runs <= _SCATTERED * distinct and distinct * 2 <= len(keys) + 2
+    return runs <= _MAX_INTERRUPTIONS * distinct and distinct * 2 <= len(keys) + 2
 
 
-def _tidy(root: _Scope) -> None:
-    """Join scopes that hold nothing but one other, and let go of those that hold one node."""
-    for scope in reversed(list(_all(root))):
+def _merge_trivial_scopes(root: _Scope) -> None:
+    """Merge scopes with a single child scope, and dissolve scopes with a single node."""
+    for scope in reversed(list(_walk_scopes(root))):
         kept: list[_Scope | int] = []
         for entry in scope.entries:
             if isinstance(entry, int) or entry.kind == "body" or len(entry.entries) > 1:
@@ -173,7 +178,7 @@ def _tidy(root: _Scope) -> None:
         scope.entries = kept
 
 
-def _all(root: _Scope) -> Iterator[_Scope]:
+def _walk_scopes(root: _Scope) -> Iterator[_Scope]:
     pending = [root]
     while pending:
         scope = pending.pop()
@@ -181,66 +186,66 @@ def _all(root: _Scope) -> Iterator[_Scope]:
         pending += [entry for entry in scope.entries if isinstance(entry, _Scope)]
 
 
-def _token(node: Node) -> str:
+def _node_signature(node: Node) -> str:
     return f"{node.op}/{len(node.inputs)}"
 
 
-def _fold(root: _Scope, tokens: Sequence[str]) -> None:
-    for scope in _all(root):
-        if len(scope.entries) > MOST:
-            scope.entries = _folded(scope.entries, tokens)
+def _limit_scopes(root: _Scope, tokens: Sequence[str]) -> None:
+    for scope in _walk_scopes(root):
+        if len(scope.entries) > MAX_ENTRIES:
+            scope.entries = _limit_entries(scope.entries, tokens)
 
 
-def _folded(entries: list[_Scope | int], tokens: Sequence[str]) -> list[_Scope | int]:
-    """At most `MOST` entries: blocks that repeat where most of them do, then pieces of these."""
+def _limit_entries(entries: list[_Scope | int], tokens: Sequence[str]) -> list[_Scope | int]:
+    """Reduce to at most `MOST` entries: repeated blocks first, then segments."""
     stated = [tokens[e] if isinstance(e, int) else "scope " + _NUMBER.sub("#", e.name) for e in entries]
-    start, period, count = _repetition(stated)
+    start, period, count = _find_repetition(stated)
     if count:
         blocks = [
             _Scope(f"block {i + 1}", "block", entries[start + i * period : start + (i + 1) * period])
             for i in range(count)
         ]
         entries = [*entries[:start], *blocks, *entries[start + count * period :]]
-    while len(entries) > MOST:
-        entries = list(_pieces(entries))
+    while len(entries) > MAX_ENTRIES:
+        entries = list(_split_segments(entries))
     return entries
 
 
-def _pieces(entries: list[_Scope | int]) -> Iterator[_Scope | int]:
-    for begin in range(0, len(entries), _PIECE):
-        some = entries[begin : begin + _PIECE]
+def _split_segments(entries: list[_Scope | int]) -> Iterator[_Scope | int]:
+    for begin in range(0, len(entries), _SEGMENT_LENGTH):
+        some = entries[begin : begin + _SEGMENT_LENGTH]
         if len(some) == 1:
             yield some[0]
         else:
-            yield _Scope(_span_of(some), "piece", some)
+            yield _Scope(_segment_name(some), "piece", some)
 
 
-def _span_of(entries: Sequence[_Scope | int]) -> str:
-    return f"nodes {_end(entries[0], 0) + 1} to {_end(entries[-1], -1) + 1}"
+def _segment_name(entries: Sequence[_Scope | int]) -> str:
+    return f"nodes {_end_index(entries[0], 0) + 1} to {_end_index(entries[-1], -1) + 1}"
 
 
-def _end(entry: _Scope | int, index: int) -> int:
+def _end_index(entry: _Scope | int, index: int) -> int:
     while isinstance(entry, _Scope):
         entry = entry.entries[index]
     return entry
 
 
-def _repetition(stated: Sequence[str]) -> tuple[int, int, int]:
-    """Where blocks of the same words begin that follow each other, how long they are, and how many there are."""
+def _find_repetition(stated: Sequence[str]) -> tuple[int, int, int]:
+    """Find the best run of repeated blocks and return (first index, block length, number of blocks)."""
     words = {word: number for number, word in enumerate(dict.fromkeys(stated))}
     text = np.array([words[word] for word in stated])
     best, covered = (0, 0, 0), len(stated) // 2
-    for period in range(_LEAST_BLOCK, min(_LONGEST_BLOCK, len(stated) // 2) + 1):
+    for period in range(_MIN_BLOCK_LENGTH, min(_MAX_BLOCK_LENGTH, len(stated) // 2) + 1):
         begin, length = _longest_run(text[:-period] == text[period:])
         count = (length + period) // period if length >= period else 0
-        # A longer block has to be worth it: two blocks in a row repeat as well as one does.
+        # A longer block must cover more: two consecutive blocks repeat as well as one.
         if count * period > covered * 1.02:
             best, covered = (begin, period, count), count * period
     return best
 
 
 def _longest_run(holds: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Where the longest run of `True` begins, and how long it is."""
+    """Return index and length of the longest run of `True`."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], holds, [False]]).astype(np.int8)))
     if not edges.size:
         return 0, 0
@@ -249,7 +254,7 @@ def _longest_run(holds: np.ndarray[Any, Any]) -> tuple[int, int]:
     return int(edges[2 * longest]), int(lengths[longest])
 
 
-def _numbered(root: _Scope, count: int) -> tuple[list[dict[str, Any]], list[int | None]]:
+def _flatten_scopes(root: _Scope, count: int) -> tuple[list[dict[str, Any]], list[int | None]]:
     found: list[dict[str, Any]] = []
     positions: list[int | None] = [None] * count
     pending: list[tuple[_Scope, int | None]] = [(root, None)]

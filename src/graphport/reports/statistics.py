@@ -1,4 +1,4 @@
-"""What the numbers of a weight are like."""
+"""Statistics of weights."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
 
 BINS = 24
-"""Of a histogram."""
+"""Number of bins of a histogram."""
 SAMPLE = 1 << 16
-"""Elements of one weight that are looked at."""
-_PIECES = 16
-_UNPACKED = 1 << 24
-"""Elements narrower than a byte are unpacked all at once: of more of them none are."""
+"""Limit of elements that are read of one weight."""
+_NUM_BLOCKS = 16
+_MAX_PACKED_ELEMENTS = 1 << 24
+"""Limit of elements narrower than a byte, which are unpacked all at once."""
 _BYTE = 8
 
 
 class Budget:
-    """Elements that may still be looked at, in all weights of a report together."""
+    """The number of elements that may still be read, for all weights of a report together."""
 
     def __init__(self, elements: int) -> None:
         self.left = elements
 
 
 def statistics(storage: Storage, budget: Budget) -> dict[str, Any] | None:
-    """Least and largest number, mean, standard deviation, part of zeros, and a histogram between the ends.
+    """Return minimum, maximum, mean, standard deviation, share of zeros and a histogram.
 
-    Of a weight of more than `SAMPLE` elements as many are looked at, in pieces that lie evenly; `sampled` tells how
-    many. `None` for text, empty and complex tensors, and where the budget is spent.
+    A weight of more than `SAMPLE` elements is sampled in evenly spaced blocks; `sampled` is the number of elements.
+    Returns None for strings, empty and complex tensors, and when the budget is exhausted.
     """
     if not storage.count or storage.dtype.kind not in "biuf":
         return None
-    if budget.left < min(storage.count, SAMPLE) or (storage.dtype.bits < _BYTE and storage.count > _UNPACKED):
+    if budget.left < min(storage.count, SAMPLE) or (
+        storage.dtype.bits < _BYTE and storage.count > _MAX_PACKED_ELEMENTS
+    ):
         return None
     numbers = _sample(storage.numpy().reshape(-1)).astype(np.float64)
     budget.left -= numbers.size
@@ -51,16 +53,16 @@ def statistics(storage: Storage, budget: Budget) -> dict[str, Any] | None:
         spread = float(finite.std())
         found |= {"std": spread} if np.isfinite(spread) else {}
         if np.isfinite(high - low):
-            # Numbers may lie closer together than so many different bounds.
+            # Neighbouring bin bounds may be closer than the spacing of floats.
             with suppress(ValueError):
                 found["histogram"] = np.histogram(finite, BINS, (low, high))[0].tolist()
     return found
 
 
 def _sample(flat: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Of many elements some pieces; a mapped file is read where these are."""
+    """Return evenly spaced blocks of a large array; of a mapped file only their pages are read."""
     if flat.size <= SAMPLE:
         return flat
-    length = SAMPLE // _PIECES
-    starts = np.linspace(0, flat.size - length, _PIECES).astype(np.int64)
+    length = SAMPLE // _NUM_BLOCKS
+    starts = np.linspace(0, flat.size - length, _NUM_BLOCKS).astype(np.int64)
     return np.concatenate([flat[start : start + length] for start in starts])

@@ -1,4 +1,4 @@
-"""A drawing of a model as SVG, without scripts and without references."""
+"""SVG drawing of a model without scripts and external references."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROUND = {"n": 4, "s": 4, "i": 12, "o": 12}
 
 
 def drawing(document: Mapping[str, Any], *, most: int = 400) -> str:
-    """The first model, its scopes opened as far as `most` boxes go; coloured by what differs, else by family."""
+    """Return the first model with scopes expanded up to `most` boxes, coloured by difference or by operator family."""
     tree = Tree(document["models"][0])
     placed = _Placed(tree, tree.unfolded(most), _Palette(document))
     width, height = placed.size(-1)
@@ -34,7 +34,7 @@ def drawing(document: Mapping[str, Any], *, most: int = 400) -> str:
 
 
 class _Palette:
-    """The colour of a node, and what stands below its name."""
+    """The colour of a node and the text below its name."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         nodes = document["models"][0]["nodes"]
@@ -44,11 +44,11 @@ class _Palette:
         self._nodes = nodes
 
     def stripe(self, index: int) -> str:
-        """The colour of the family of a node's operator."""
+        """Return the colour of the operator family of a node."""
         return self._stripes.get(self._nodes[index].get("family", ""), "#888888")
 
     def error(self, index: int) -> Mapping[str, Any] | None:
-        """The worst difference of the results of a node."""
+        """Return the worst difference among the results of a node."""
         found = [self._errors[v] for v in self._nodes[index]["outputs"] if v in self._errors]
         return min(found, key=lambda e: (e["passed"], e["snr_db"] if e["snr_db"] is not None else 1e9), default=None)
 
@@ -61,7 +61,7 @@ class _Scope:
 
 
 class _Placed:
-    """Scopes laid out from the inside to the outside, with the sizes that their boxes have."""
+    """Positions of scopes, computed from the innermost scope outwards, and the sizes of their boxes."""
 
     def __init__(self, tree: Tree, opened: set[int], palette: _Palette) -> None:
         self._tree = tree
@@ -69,7 +69,7 @@ class _Placed:
         self._palette = palette
         self._scopes: dict[int, _Scope] = {}
         self._frames: dict[tuple[str, int], tuple[float, float, float, float]] = {}
-        # A scope stands behind the one around it, so that backwards all inner ones are there.
+        # A scope follows its parent, so that all inner scopes are placed when iterating backwards.
         for scope in [*sorted(opened - {-1}, reverse=True), -1]:
             boxes = tree.boxes[scope]
             sizes = [self.size(b.index) if b.kind == "s" and b.index in opened else (b.width, b.height) for b in boxes]
@@ -77,14 +77,14 @@ class _Placed:
             self._scopes[scope] = _Scope(found, tops(found, [height for _, height in sizes]), sizes)
 
     def size(self, scope: int) -> tuple[float, float]:
-        """Width and height of a scope with its frame."""
+        """Return width and height of a scope with its frame."""
         of = self._scopes[scope]
         width = max((of.layout.x[i] + of.sizes[i][0] / 2 for i in range(len(of.sizes))), default=0.0)
         around = (0.0, 0.0) if scope == -1 else (2 * PAD, 2 * PAD + HEADER)
         return width + around[0], of.tops[-1] + around[1]
 
     def draw(self, scope: int, left: float, top: float) -> list[str]:
-        """The edges and boxes of a scope whose inner corner lies there."""
+        """Draw the edges and boxes of a scope with the given inner corner."""
         of = self._scopes[scope]
         found: list[str] = []
         where: dict[int, tuple[float, float]] = {}
@@ -102,7 +102,7 @@ class _Placed:
         return found
 
     def joints(self) -> list[str]:
-        """Lines from the frames of opened scopes on to the boxes in them that are meant; all has been drawn before."""
+        """Draw the lines from the frames of expanded scopes to the boxes inside; call after drawing everything else."""
         found: dict[str, None] = {}
         for source, target, _ in self._tree.links():
             scope, one, other = self._tree.meeting(source, target)
@@ -110,7 +110,7 @@ class _Placed:
                 continue
             boxes = self._tree.boxes[scope]
             for end, outer, is_source in ((source, boxes[one], True), (target, boxes[other], False)):
-                inner = self._seen(end)
+                inner = self._visible(end)
                 if inner != (outer.kind, outer.index):
                     points = [
                         _port(self._frames[each], is_below=is_source) for each in (inner, (outer.kind, outer.index))
@@ -119,8 +119,8 @@ class _Placed:
                     found[f"<path d='{path}' fill='none' stroke='#8a8f98' stroke-dasharray='4 3'/>"] = None
         return list(found)
 
-    def _seen(self, end: tuple[str, int]) -> tuple[str, int]:
-        """The innermost box that is drawn and holds an end of a link."""
+    def _visible(self, end: tuple[str, int]) -> tuple[str, int]:
+        """Return the innermost drawn box that contains an end of a link."""
         while end not in self._frames:
             end = "s", self._tree.place[end][0]
         return end
@@ -130,15 +130,15 @@ class _Placed:
         fill = "#f3f5f8" if is_open else "#e4e9f0" if box.kind == "s" else "#eef7f2" if box.kind in "io" else "#ffffff"
         error = self._palette.error(box.index) if box.kind == "n" else None
         if error is not None:
-            fill = colors.of_snr(error["snr_db"], passed=error["passed"])
+            fill = colors.snr_color(error["snr_db"], passed=error["passed"])
         parts = [_rect(x, y, width, height, fill, _ROUND[box.kind])]
         if is_open:
-            parts.append(_text(box.title, x + 8, y + 16, colors.ink(fill), 12, "bold", "start"))
+            parts.append(_text(box.title, x + 8, y + 16, colors.text_color(fill), 12, "bold", "start"))
             return parts + self.draw(box.index, x + PAD, y + PAD + HEADER)
         if box.kind == "n":
             stripe = self._palette.stripe(box.index)
             parts.append(f"<rect x='{x:.1f}' y='{y:.1f}' width='5' height='{height:.1f}' fill='{stripe}'/>")
-        middle, ink = x + width / 2 + (2 if box.kind == "n" else 0), colors.ink(fill)
+        middle, ink = x + width / 2 + (2 if box.kind == "n" else 0), colors.text_color(fill)
         parts.append(_text(box.title, middle, y + 16, ink, 12, "bold" if box.kind in "ns" else "normal", "middle"))
         label = box.label if error is None or error["snr_db"] is None else f"{error['snr_db']:.1f} dB"
         if label:
@@ -167,7 +167,7 @@ def _text(text: str, x: float, y: float, fill: str, size: int, weight: str, anch
 
 
 def curve(points: list[tuple[float, float]]) -> str:
-    """A path through points that leaves and reaches each of them straight down."""
+    """Return a path through points with vertical tangents."""
     (x, y), *rest = points
     stated = [f"M{x:.1f} {y:.1f}"]
     for next_x, next_y in rest:

@@ -1,4 +1,4 @@
-"""Reports as rows, and as Markdown."""
+"""Reports as rows, CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each node of the first model that computes something; every row has the same columns."""
+    """Return a row for each non-constant node of the first model; all rows have equal columns."""
     model = document["models"][0]
     values = model["values"]
     errors = {error["a"]: error for error in document.get("errors", ())}
@@ -56,13 +56,13 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _quality(error: Mapping[str, Any]) -> float:
-    """Decibels; where there are none, everything differs or nothing does."""
+    """Return the SNR; without one the value is either equal (+inf) or entirely different (-inf)."""
     known = error.get("snr_db")
     return known if known is not None else float("inf") if error["passed"] else float("-inf")
 
 
 def scope_path(model: Mapping[str, Any], number: int | None) -> str:
-    """The names of a scope and of those around it, the outermost first."""
+    """Return the names of a scope and its parents, outermost first."""
     parts: list[str] = []
     while number is not None:
         scope = model["scopes"][number]
@@ -72,12 +72,12 @@ def scope_path(model: Mapping[str, Any], number: int | None) -> str:
 
 
 def shape_text(shape: Sequence[int | str] | None) -> str | None:
-    """`1×3×224×224`, `scalar`, or `None` where the shape is not known."""
+    """Format a shape: `1×3×224×224`, `scalar`, or None if it is unknown."""
     return None if shape is None else "×".join(map(str, shape)) or "scalar"
 
 
 def csv(found: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as comma-separated values with a line of headings; texts that a spreadsheet would compute get a quote."""
+    """Format a shape: `1×3×224×224`, `scalar`, or None if it is unknown."""
     target = io.StringIO()
     writer = csv_.writer(target, lineterminator="\n")
     writer.writerow(found[0] if found else ["index", "name", "operator"])
@@ -90,7 +90,7 @@ def _inert(cell: Any) -> Any:
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """A heading, what each model holds, outputs, the first value that differs, quantization, findings."""
+    """Render title, models, outputs, the first difference, quantization and diagnostics."""
     parts = [f"# {_line(document['title'])}"]
     for model in document["models"]:
         parts += _model(model)

@@ -1,4 +1,4 @@
-"""A document's model as boxes in boxes, and how wide each is: what drawings and the page have in common."""
+"""Nested boxes of a model and their widths, shared by drawings and the page."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ HEIGHT = 38.0
 PILL = 24.0
 HEADER = 24.0
 PAD = 14.0
-_LETTER = 6.7
-_NARROWEST, _WIDEST = 72.0, 240.0
-_LONGEST = 32
+_LETTER_WIDTH = 6.7
+_MIN_BOX_WIDTH, _MAX_BOX_WIDTH = 72.0, 240.0
+_MAX_NAME_LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """`kind` is `n` for a node, `s` for a scope, `i` and `o` for an input and an output of the model."""
+    """A box; `kind` is `n` for a node, `s` for a scope, `i` and `o` for a model input and output."""
 
     kind: str
     index: int
@@ -30,7 +30,7 @@ class Box:
 
 
 class Tree:
-    """Boxes by scope (`-1` is the model itself), and which box of a scope reads which."""
+    """Boxes by scope (`-1` is the model itself) and the edges between the boxes of each scope."""
 
     def __init__(self, model: Mapping[str, Any]) -> None:
         self.model = model
@@ -41,14 +41,14 @@ class Tree:
         self.counts = self._counts()
         outer = model["graphs"][0]
         for value in outer["inputs"]:
-            self._put(-1, self._pill("i", value))
-        for scope, entry in self._entries():
-            self._put(scope, entry)
+            self._add_box(-1, self._pill("i", value))
+        for scope, entry in self._boxes_in_order():
+            self._add_box(scope, entry)
         for position in range(len(outer["outputs"])):
-            self._put(-1, self._pill("o", position))
+            self._add_box(-1, self._pill("o", position))
         self.edges = self._edges()
 
-    def _put(self, scope: int, box: Box) -> None:
+    def _add_box(self, scope: int, box: Box) -> None:
         boxes = self.boxes.setdefault(scope, list[Box]())
         self.place[box.kind, box.index] = (scope, len(boxes))
         boxes.append(box)
@@ -64,8 +64,8 @@ class Tree:
                 counts[parent] += counts[index]
         return counts
 
-    def _entries(self) -> Iterator[tuple[int, Box]]:
-        """Every node and scope with its parent, in the order of the nodes."""
+    def _boxes_in_order(self) -> Iterator[tuple[int, Box]]:
+        """Yield each node and scope with its parent scope, in node order."""
         seen: set[int] = set()
         for index, node in enumerate(self.nodes):
             if node.get("constant"):
@@ -83,19 +83,19 @@ class Tree:
 
     def _node(self, index: int, node: Mapping[str, Any]) -> Box:
         name = node["name"] or next((self.model["values"][v]["name"] for v in node["outputs"] if v is not None), "")
-        return Box("n", index, node["op"], shortened(name), _width(node["op"], name), HEIGHT)
+        return Box("n", index, node["op"], truncate_name(name), _width(node["op"], name), HEIGHT)
 
     def _folded(self, index: int) -> Box:
         name, count = self.scopes[index]["name"], f"{self.counts[index]} nodes"
-        return Box("s", index, shortened(name), count, _width(name, count), HEIGHT)
+        return Box("s", index, truncate_name(name), count, _width(name, count), HEIGHT)
 
     def _pill(self, kind: str, index: int) -> Box:
         value = index if kind == "i" else self.model["graphs"][0]["outputs"][index]
         name = self.model["values"][value]["name"]
-        return Box(kind, index, shortened(name), "", _width(name, ""), PILL)
+        return Box(kind, index, truncate_name(name), "", _width(name, ""), PILL)
 
     def links(self) -> Iterator[tuple[tuple[str, int], tuple[str, int], int]]:
-        """From whom each value comes, who reads it, and the value; constants come from nobody."""
+        """Yield (producer, consumer, value index) of each use; constants have no producer."""
         makers: dict[int, tuple[str, int]] = {value: ("i", value) for value in self.model["graphs"][0]["inputs"]}
         for index, node in enumerate(self.nodes):
             if not node.get("constant"):
@@ -121,7 +121,7 @@ class Tree:
         return {scope: list(pairs) for scope, pairs in found.items()}
 
     def meeting(self, source: tuple[str, int], target: tuple[str, int]) -> tuple[int, int, int]:
-        """The innermost scope around both, and the boxes of it that hold them."""
+        """Return the innermost common scope of two boxes, and the boxes of it that contain them."""
         above: dict[int, int] = {}
         scope, box = self.place[source]
         above[scope] = box
@@ -134,7 +134,7 @@ class Tree:
         return scope, above[scope], box
 
     def unfolded(self, most: int) -> set[int]:
-        """Scopes to open, the outermost first, so that no more than `most` boxes are seen."""
+        """Return the scopes to expand, outermost first, so that at most `most` boxes are visible."""
         opened, seen = {-1}, len(self.boxes[-1])
         pending = [-1]
         while pending:
@@ -148,11 +148,11 @@ class Tree:
         return opened
 
 
-def shortened(name: str) -> str:
-    """The end of a long name, which tells more than its beginning."""
-    return name if len(name) <= _LONGEST else "…" + name[1 - _LONGEST :]
+def truncate_name(name: str) -> str:
+    """Return the end of a long name, the part that distinguishes it."""
+    return name if len(name) <= _MAX_NAME_LENGTH else "…" + name[1 - _MAX_NAME_LENGTH :]
 
 
 def _width(title: str, label: str) -> float:
-    letters = max(len(shortened(title)) * 1.12, len(shortened(label)))
-    return min(max(letters * _LETTER + 22, _NARROWEST), _WIDEST)
+    letters = max(len(truncate_name(title)) * 1.12, len(truncate_name(label)))
+    return min(max(letters * _LETTER_WIDTH + 22, _MIN_BOX_WIDTH), _MAX_BOX_WIDTH)

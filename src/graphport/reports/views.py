@@ -1,4 +1,4 @@
-"""What a report can be seen as."""
+"""Formats and figures of a report."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = "graphport/report/1"
-"""Of the document; its JSON schema lies beside this module, as `schema/report-1.json`."""
+"""Identifier of the document's JSON schema, `schema/report-1.json`."""
 
 FORMATS = ("html", "svg", "json", "csv", "md")
 FIGURES = ("error", "noise", "front", "work")
-"""What matplotlib draws for papers."""
+"""Figures drawn with matplotlib."""
 
 
 def format_of(path: Path) -> str:
-    """The view that a file of this name has.
+    """Return the view that a file extension selects.
 
     Raises:
-        DiagnosticError: IO0009, none.
+        DiagnosticError: IO0009: the extension is not that of a view.
     """
     ending = path.suffix.removeprefix(".").lower()
     found = {"htm": "html", "markdown": "md"}.get(ending, ending)
     if found not in FORMATS:
-        message = f"{path.name} is called like no view of a report"
-        remedy = f"end it with .{', .'.join(FORMATS)}, or name a format"
+        message = f"unknown report format: {path.name}"
+        remedy = f"use the extension .{', .'.join(FORMATS)}, or pass a format"
         raise DiagnosticError(Diagnostic("IO0009", message, Span(Source(str(path))), remedy))
     return found
