@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -54,3 +56,8 @@ def case(name: str) -> tuple[list[np.ndarray], list[dict[str, Any]]]:
     """Inputs, and what is known of the outputs."""
     spec = json.loads(content(f"{name}.json"))
     return [draw(each) for each in spec["inputs"]], spec["outputs"]
+
+
+def digest(code: str) -> str:
+    """A hash of generated Python; versions of Python differ in blanks and parentheses."""
+    return hashlib.sha256(re.sub(r"[\s()]", "", code).encode()).hexdigest()[:16]

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.python_code import CodeError
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
-from graphport.formats.pnnx.code_expressions import CodeError, expression_code
+from graphport.formats.ncnn.code import code_of as ncnn_code
+from graphport.formats.pnnx.code_expressions import expression_code
+from graphport.ir.graph import Graph
 from tests.models import model, node, write_onnx
 
 RANDOM = np.random.default_rng(0)
@@ -19,6 +24,12 @@ RANDOM = np.random.default_rng(0)
 
 def numbers(*shape):
     return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def python(text, *operands, arities=ARITIES):
+    tree = parse(text, arities).tree
+    found = expression_code(tree, [ast.Name(each) for each in operands], [False] * len(operands), lambda each: each)
+    return ast.unparse(found.tree)
 
 
 def small(name="w"):
@@ -96,7 +107,7 @@ def test_expressions_compute_what_they_say(text):
             return self.shape[axis]
 
     x, y = (numbers(2, 3).view(Array) for _ in "xy")
-    found = expression_code(parse(text, ARITIES).tree, ["x", "y"], [False, False]).text
+    found = python(text, "x", "y")
     value = eval(found, {"x": x, "y": y, "torch": np, "float": float})  # noqa: S307  our own text
     names = {"abs": np.abs, "sqrt": np.sqrt, "maximum": np.maximum, "max": max, "pow": np.power}
     names |= {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floor_divide": np.floor_divide}
@@ -106,13 +117,12 @@ def test_expressions_compute_what_they_say(text):
 
 
 def test_numbers_without_digits_are_said():
-    found = expression_code(parse("add(@0,inf)", ARITIES).tree, ["x"], [False])
-    assert eval(found.text, {"x": 1.0, "float": float}) == math.inf  # noqa: S307  our own text
+    assert eval(python("add(@0,inf)", "x"), {"x": 1.0, "float": float}) == math.inf  # noqa: S307  our own text
 
 
 def test_a_function_that_python_has_not_is_refused():
     with pytest.raises(CodeError):
-        expression_code(parse("logaddexp(@0,@1,@0)", {"logaddexp": (3,)}).tree, ["x", "y"], [False, False])
+        python("logaddexp(@0,@1,@0)", "x", "y", arities={"logaddexp": (3,)})
 
 
 def test_ncnn_lies_beside_with_what_runs_it(tmp_path):
@@ -127,3 +137,15 @@ def test_ncnn_lies_beside_with_what_runs_it(tmp_path):
     (found,) = scope["run"](x)
     expected = gp.run(gp.load(tmp_path / "net.onnx"), {"x": x}, backend="reference")["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_names_of_ncnn_blobs_are_literals(tmp_path):
+    graph = Graph("net")
+    names = ["a'\"b", "\\", "{x}", "\u202e\ud800", '"""; import os']
+    for name in names:
+        graph.add_input(name, TensorFact(DType.FLOAT32, ()))
+    tree = ast.parse(ncnn_code("a'{}\n", graph))
+    assigned = {ast.unparse(each.targets[0]): each.value for each in tree.body if isinstance(each, ast.Assign)}
+    assert ast.literal_eval(assigned["INPUTS"]) == tuple(names)
+    imported = [each for each in ast.walk(tree) if isinstance(each, ast.Import | ast.ImportFrom)]
+    assert [ast.unparse(each) for each in imported] == ["from pathlib import Path", "import ncnn", "import numpy as np"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.python_code import call, literal, path
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Graph, Value
 
 _UNNAMED = re.compile(r"[^\w.-]", re.ASCII)
@@ -19,9 +23,9 @@ from pathlib import Path
 import ncnn
 import numpy as np
 
-MODEL = Path(__file__).with_name({model!r})
-INPUTS = ({inputs})
-OUTPUTS = ({outputs})
+MODEL = Path(__file__).with_name({model})
+INPUTS = {inputs}
+OUTPUTS = {outputs}
 
 
 def run(*arrays):
@@ -49,17 +53,22 @@ def code_of(model: str, graph: Graph) -> str:
     """The text of a Python file for `MODEL.param`, which `graph` was read from."""
     return _TEXT.format(
         name=_UNNAMED.sub("_", model.removesuffix(".ncnn")),
-        model=f"{model}.param",
-        inputs="".join(f"{value.name!r}, " for value in graph.inputs).strip(),
-        outputs="".join(f"{value.name!r}, " for value in graph.outputs).strip(),
-        samples=", ".join(map(_sample, graph.inputs)),
+        model=ast.unparse(literal(f"{model}.param")),
+        inputs=_names(graph.inputs),
+        outputs=_names(graph.outputs),
+        samples=", ".join(ast.unparse(_sample(value)) for value in graph.inputs),
     )
 
 
-def _sample(value: Value) -> str:
+def _names(values: Sequence[Value]) -> str:
+    return ast.unparse(literal(tuple(value.name for value in values)))
+
+
+def _sample(value: Value) -> ast.expr:
+    """Random elements for an input; open dims have size 8."""
     fact = value.fact
     dims = (fact.shape or ()) if isinstance(fact, TensorFact) else ()
-    shape = ", ".join(str(dim) if isinstance(dim, int) else "8" for dim in dims)
+    shape = literal(tuple(dim if isinstance(dim, int) else 8 for dim in dims))
     if isinstance(fact, TensorFact) and fact.dtype not in (None, DType.FLOAT32, DType.FLOAT16, DType.FLOAT64):
-        return f"np.zeros(({shape},), np.int32)"
-    return f"random.random(({shape},), np.float32)"
+        return call("np.zeros", shape, path("np.int32"))
+    return call("random.random", shape, path("np.float32"))

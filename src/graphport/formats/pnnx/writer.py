@@ -81,8 +81,8 @@ def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
 
 
 def _code(graph: Graph, writer: _Writer, archive: str) -> str:
+    from graphport.core.python_code import CodeError
     from graphport.formats.pnnx.code import code_of
-    from graphport.formats.pnnx.code_expressions import CodeError
 
     try:
         return code_of(graph, archive, writer.owners or {})
