@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphport.backends import is_installed, onnxruntime, openvino
+from graphport.conversion.lift import lift
 from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization.nbits import exact_products, products_of
 from graphport.quantization.rotations import with_rotations
@@ -41,7 +42,7 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
         case "onnxruntime" if is_installed("onnxruntime"):
             return lambda graph: onnxruntime.prepare(graph, threads=1, quick=True)
         case "openvino" if is_installed("openvino"):
-            return lambda graph: openvino.prepare(graph, threads=1, quick=True)
+            return lambda graph: openvino.prepare(graph, export=lift, threads=1, quick=True)
         case _:
             return None
 
