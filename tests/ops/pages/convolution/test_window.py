@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol, ceil_div, evaluate
-from graphport.ops.pages.convolution.window import covered, numbers, padded, reaching, window
+from graphport.ops.pages.convolution.window import clip_kernel, integer_dims, padded, window, window_view
 
 
 def test_automatic_padding_gives_the_length_over_the_stride_rounded_up():
@@ -38,7 +38,7 @@ def test_a_last_window_hangs_over_but_starts_inside(n, kernel, stride, begin, en
     begin, end = min(begin, kernel - 1), min(end, kernel - 1)
     if n + begin + end < kernel:
         return
-    (count,) = numbers(window([n], [kernel], pads=[begin, end], strides=[stride], ceil_mode=1).lengths)
+    (count,) = integer_dims(window([n], [kernel], pads=[begin, end], strides=[stride], ceil_mode=1).lengths)
     starts = [place * stride - begin for place in range(count)]
     assert all(start < n for start in starts)
     # One more would start behind the last entry, or has nothing new to cover.
@@ -57,7 +57,7 @@ def test_padding_adds_or_cuts(padding):
 def test_what_a_window_covers_is_a_view_without_copies():
     x = np.arange(24.0).reshape(1, 1, 4, 6)
     slid = window((4, 6), (2, 2), strides=(2, 2))
-    view = covered(x, slid, 0)
+    view = window_view(x, slid, 0)
     assert np.shares_memory(view, x)
     assert view.shape == (1, 1, 2, 3, 2, 2)
     np.testing.assert_array_equal(view[0, 0, 1, 2], x[0, 0, 2:4, 4:6])
@@ -65,7 +65,7 @@ def test_what_a_window_covers_is_a_view_without_copies():
 
 def test_dims_of_arrays_are_plain_numbers():
     with pytest.raises(TypeError):
-        numbers([Symbol("N")])
+        integer_dims([Symbol("N")])
 
 
 def test_what_of_a_kernel_meets_no_entry_adds_nothing():
@@ -79,11 +79,11 @@ def test_what_of_a_kernel_meets_no_entry_adds_nothing():
             continue
         slid = window(n, k, dilations=d, strides=s, pads=pads)
         x = draw.integers(1, 9, (1, 1, *n)).astype(np.float64)
-        less = reaching(n, slid)
+        less = clip_kernel(n, slid)
         smaller += less.kernel != slid.kernel
         for fill, merge in ((0, np.sum), (-1, np.max)):
-            whole, found = (merge(covered(x, each, fill), axis=(-2, -1)) for each in (slid, less))
+            whole, found = (merge(window_view(x, each, fill), axis=(-2, -1)) for each in (slid, less))
             np.testing.assert_array_equal(found, whole)
     assert smaller > 50
     huge = window((3,), (10**9,), pads=(5 * 10**8, 5 * 10**8))
-    assert covered(np.ones((1, 1, 3)), reaching((3,), huge), 0).sum(axis=-1).tolist() == [[[3.0] * 4]]
+    assert window_view(np.ones((1, 1, 3)), clip_kernel((3,), huge), 0).sum(axis=-1).tolist() == [[[3.0] * 4]]

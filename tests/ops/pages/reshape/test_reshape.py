@@ -28,7 +28,7 @@ from graphport.ops.pages.reshape import (
     Tile,
     Transpose,
     Unsqueeze,
-    reshaped,
+    resolve_target_shape,
 )
 from tests.draws import times
 from tests.every import every
@@ -98,20 +98,20 @@ def test_reshape_with_dims():
 def test_an_extent_that_divides_another_one_of_the_tensor_is_not_zero():
     # [1, -1, n] and then [-1, n], as exporters write it: m // n is an extent, so that n is no 0 which would copy it.
     n, m = Symbol("N"), Symbol("M")
-    parted = reshaped((m,), (1, -1, n), copies_zero=True)
-    assert reshaped(parted, (-1, n), copies_zero=True)[1] == n
+    parted = resolve_target_shape((m,), (1, -1, n), copies_zero=True)
+    assert resolve_target_shape(parted, (-1, n), copies_zero=True)[1] == n
 
 
 def test_reshape_whose_entry_may_be_zero_says_what_is_copied_then():
     n, height, width, other = (Symbol(name, 0) for name in ("N", "H", "W", "K"))
-    kept = reshaped((n, 3 * other), (n, other, -1), copies_zero=True)
+    kept = resolve_target_shape((n, 3 * other), (n, other, -1), copies_zero=True)
     assert kept == (n, other, 3)
-    merged = reshaped((n, height, width), (n, height * width), copies_zero=True)
+    merged = resolve_target_shape((n, height, width), (n, height * width), copies_zero=True)
     assert [evaluate(dim, {"N": 2, "H": 3, "W": 4}) for dim in merged] == [2, 12]
     # [0, 0] copies the height: 0 * 3 elements are as many as 0 * 3 * 0.
     assert [evaluate(dim, {"N": 0, "H": 3, "W": 0}) for dim in merged] == [0, 3]
-    assert reshaped((4, height, width), (4, height * width), copies_zero=True) == (4, height * width)
-    assert reshaped((n, height, width), (n, height * width), copies_zero=False) == (n, height * width)
+    assert resolve_target_shape((4, height, width), (4, height * width), copies_zero=True) == (4, height * width)
+    assert resolve_target_shape((n, height, width), (n, height * width), copies_zero=False) == (n, height * width)
 
 
 def test_reshape_of_a_vector_keeps_its_elements():

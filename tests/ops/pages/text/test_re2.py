@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphport.ops.pages.text.re2 import PatternError, UnsupportedPatternError, compiled
+from graphport.ops.pages.text.re2 import PatternError, UnsupportedPatternError, compile_re2
 from tests.every import every
 from tests.ops.oracle import run_ort
 
@@ -39,7 +39,7 @@ def by_ort(pattern: str) -> list[bool]:
 
 @every("pattern", SAME, ids=ascii)
 def test_it_matches_what_onnx_runtime_matches(pattern):
-    match = compiled(pattern).fullmatch
+    match = compile_re2(pattern).fullmatch
     assert [match(text) is not None for text in TEXTS] == by_ort(pattern)
 
 
@@ -48,7 +48,7 @@ def test_what_re2_refuses_is_refused(pattern):
     with pytest.raises(Exception, match=r"(?i)regex|pattern"):
         by_ort(pattern)
     with pytest.raises(PatternError) as caught:
-        compiled(pattern)
+        compile_re2(pattern)
     assert not isinstance(caught.value, UnsupportedPatternError)
 
 
@@ -56,4 +56,4 @@ def test_what_re2_refuses_is_refused(pattern):
 def test_what_is_not_known_is_told_from_what_is_wrong(pattern):
     by_ort(pattern)
     with pytest.raises(UnsupportedPatternError):
-        compiled(pattern)
+        compile_re2(pattern)

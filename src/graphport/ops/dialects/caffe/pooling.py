@@ -18,7 +18,7 @@ from graphport.ops.dialects.pooling_by_position import position_sensitive_mean
 from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Add, Mod
 from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.convolution.window import numbers
+from graphport.ops.pages.convolution.window import integer_dims
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from graphport.ops.pages.pooling.regions import MaxUnpool
 from graphport.ops.pages.reshape import Flatten
@@ -185,7 +185,7 @@ def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -
         raise UnsupportedError(message)
     slid = window_of(op)
     stated = emitted_window(slid)
-    if any(p >= k for p, k in zip(numbers([begin for begin, _ in slid.pads]), kernel, strict=True)):
+    if any(p >= k for p, k in zip(integer_dims([begin for begin, _ in slid.pads]), kernel, strict=True)):
         message = "padding as wide as the kernel"
         raise UnsupportedError(message)
     ceiled = window_of(replace(op, ceil_mode=1))

@@ -46,7 +46,7 @@ from graphport.ops.pages.reshape import (
     Transpose,
     Unsqueeze,
 )
-from graphport.ops.pages.reshape import reshaped as target_of
+from graphport.ops.pages.reshape import resolve_target_shape as target_of
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.reshape import Col2ImView
 

@@ -24,7 +24,7 @@ from graphport.ops.pages.reshape import (
     Tile,
     Transpose,
     Unsqueeze,
-    reshaped,
+    resolve_target_shape,
 )
 from graphport.ops.pattern import constant_numbers
 
@@ -62,7 +62,7 @@ def reshape(b: Builder, input: Value, *, shape: tuple[Dim, ...], axis_start: int
         message = f"axis_start {axis_start} and axis_count {axis_count} reach beyond rank {len(dims)}"
         raise ShapeError(message)
     # Spelled out: canonical 0 and -1 count over the whole tensor, NNEF's over the part that is replaced.
-    middle = reshaped(dims[axis_start:stop], shape, copies_zero=True)
+    middle = resolve_target_shape(dims[axis_start:stop], shape, copies_zero=True)
     target = (*dims[:axis_start], *middle, *dims[stop:])
     numbers = emitted_shape(dims, target)
     if numbers is not None:
@@ -114,7 +114,7 @@ def _reshape(b: Builder, data: Value, shape: Sequence[int], start: int = 0, coun
     """`shape` in place of `count` axes from `start` on."""
     dims = b.dims(data)
     stop = len(dims) if count == -1 else start + count
-    middle = reshaped(dims[start:stop], tuple(shape), copies_zero=True)
+    middle = resolve_target_shape(dims[start:stop], tuple(shape), copies_zero=True)
     fact = TensorFact(data.dtype, (*dims[:start], *middle, *dims[stop:]))
     return b.word("reshape", data, facts=[fact], shape=tuple(shape), axis_start=start, axis_count=count)
 

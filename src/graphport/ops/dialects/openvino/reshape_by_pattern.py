@@ -15,7 +15,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.openvino.binding import ROWS
-from graphport.ops.pages.reshape import Reshape, may_fill, settled
+from graphport.ops.pages.reshape import Reshape, may_fill, resolve_copied_dims
 
 _NO_DIM = -2
 """A dim that every runtime refuses: how an error that only a run can find is raised there."""
@@ -58,7 +58,7 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
         raise ShapeError(message, "a 0 stands for the dim at its place")
     dims = [source[place] if place in copied else entry for place, entry in enumerate(pattern)]
     if special_zero:
-        dims = settled(source, dims)
+        dims = resolve_copied_dims(source, dims)
     if -1 not in dims:
         _check_count(source, dims)
         return Target(tuple(dims), copied, None)

@@ -30,7 +30,7 @@ from graphport.ops.pages.reshape import (
     Transpose,
     Unsqueeze,
 )
-from graphport.ops.pages.reshape import reshaped as target_of
+from graphport.ops.pages.reshape import resolve_target_shape as target_of
 from graphport.ops.shapes import broadcast
 from graphport.ops.views.reshape import Col2ImView
 

@@ -16,7 +16,7 @@ from graphport.ops.dialects.nnef.pooling.arrangement import Pooling, arranged
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, word
 from graphport.ops.dialects.windows import window_options
-from graphport.ops.pages.convolution.window import numbers_of_pairs
+from graphport.ops.pages.convolution.window import integer_pads
 from graphport.ops.views.pooling import MaxPoolView
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> Any:
     found = emitted_padding(dims[2:], op.kernel_shape, **window_options(op))
     if found is None:
         return None
-    padding = found[0] or numbers_of_pairs(found[1].pads)
+    padding = found[0] or integer_pads(found[1].pads)
     given: dict[str, Any] = {
         "size": (1, 1, *op.kernel_shape),
         "border": "ignore",

@@ -1,4 +1,4 @@
-"""Activation functions: one number in, one number out, or one line of numbers."""
+"""Activation functions: element-wise functions, and functions along one axis."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Sloped = Annotated[Tensor, Types("T", FLOATS | {DType.INT32, DType.INT64, DType.
     role="pointwise",
 )
 def Relu(x: Signed) -> Signed:
-    """Rectifier: `x` where positive, 0 elsewhere; NaN stays.  Shapes: x [*s] → [*s].  Source: ONNX Relu-14."""
+    """Rectified linear unit: max(x, 0); NaN propagates.  Shapes: x [*s] → [*s].  Source: ONNX Relu-14."""
     return np.maximum(x, x.dtype.type(0))
 
 
@@ -334,7 +334,7 @@ def _clip_shape(input: TensorFact, min: TensorFact | None = None, max: TensorFac
     role="pointwise",
 )
 def Clip(input: Number, min: Number | None = None, max: Number | None = None) -> Number:
-    """`input`, not below `min` and not above `max`; where `min` is above `max`, `max`.  NaN stays.
+    """Clamp `input` to [`min`, `max`]; if `min` > `max` the result is `max`.  NaN propagates.
 
     Shapes: input [*s], min [], max [] → [*s].
 

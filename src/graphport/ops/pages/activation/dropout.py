@@ -45,15 +45,16 @@ def _dropout_shape(
 def Dropout(
     data: T, ratio: T1 | None = None, training_mode: T2 | None = None, *, seed: int | None = None
 ) -> tuple[T, T2]:
-    """`data` itself; with `training_mode` and a `ratio` (default 0.5) above 0, a random share of it set to 0.
+    """Identity; with `training_mode` and `ratio` > 0 (default 0.5), random elements of `data` are set to 0.
 
-    What is left is scaled by 1 / (1 - ratio). The mask says what is left; without training all is. Draws are those of
-    NumPy's Mersenne Twister from `seed`, or from the system's entropy without it: other runtimes draw others.
+    The remaining elements are scaled by 1 / (1 - ratio). The mask is true for remaining elements; without training it
+    is all true. Random numbers come from NumPy's Mersenne Twister with `seed`, or from system entropy without a seed;
+    other runtimes use other generators.
 
     Shapes: data [*s], ratio [], training_mode [] → [*s] twice.
 
     Raises:
-        ShapeError: the ratio is outside of [0, 1).
+        ShapeError: the ratio is outside [0, 1).
 
     Source: ONNX Dropout-22.
     """

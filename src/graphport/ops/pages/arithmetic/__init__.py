@@ -130,7 +130,7 @@ def Reciprocal(x: F) -> F:
 
 @op(shape=elementwise("x"), since=6, nnef="sqrt(x)", openvino="opset1.Sqrt(x)", expression="sqrt(x)", role="pointwise")
 def Sqrt(x: F) -> F:
-    """Square root; NaN of negative numbers.  Shapes: x [*s] → [*s].  Source: ONNX Sqrt-13."""
+    """Square root; NaN for negative elements.  Shapes: x [*s] → [*s].  Source: ONNX Sqrt-13."""
     return np.sqrt(widened(x)).astype(x.dtype)
 
 
@@ -158,7 +158,7 @@ def Exp(input: F) -> F:
     role="pointwise",
 )
 def Log(input: F) -> F:
-    """Natural logarithm; NaN of negative numbers.  Shapes: input [*s] → [*s].  Source: ONNX Log-13."""
+    """Natural logarithm; NaN for negative elements.  Shapes: input [*s] → [*s].  Source: ONNX Log-13."""
     return np.log(widened(input)).astype(input.dtype)
 
 
@@ -339,7 +339,7 @@ def Atanh(input: F) -> F:
     role="pointwise",
 )
 def Sign(input: T) -> T:
-    """-1, 0 or 1; NaN stays.  Shapes: input [*s] → [*s].  Source: ONNX Sign-13."""
+    """Sign: -1, 0 or 1; NaN propagates.  Shapes: input [*s] → [*s].  Source: ONNX Sign-13."""
     return np.sign(input)
 
 
@@ -357,7 +357,7 @@ def Ceil(x: F) -> F:
 
 @op(shape=elementwise("x"), since=11, expression="round(x)", exactness="exact", role="pointwise")
 def Round(x: F) -> F:
-    """The nearest integer, halves to even.  Shapes: x [*s] → [*s].  Source: ONNX Round-22."""
+    """Round to the nearest integer, ties to even.  Shapes: x [*s] → [*s].  Source: ONNX Round-22."""
     return np.rint(x)
 
 
@@ -386,12 +386,12 @@ def _mod_shape(a: TensorFact, b: TensorFact, *, fmod: int = 0) -> TensorFact:
 
 @op(shape=_mod_shape, since=10, outputs=("c",), symbolic=True, exactness="exact", role="pointwise")
 def Mod(a: T, b: T, *, fmod: int = 0) -> T:
-    """Remainder of `a / b` with the sign of `b`, or with `fmod` the sign of `a`.
+    """Remainder of `a / b` with the sign of `b`; with `fmod`, the sign of `a`.
 
     Shapes: a, b broadcast from the last dim.
 
     Raises:
-        ShapeError: floating numbers without `fmod`.
+        ShapeError: float operands without `fmod`.
 
     Source: ONNX Mod-13.
     """
@@ -415,7 +415,7 @@ def BitShift(x: Unsigned, y: Unsigned, *, direction: str) -> Unsigned:
     Source: ONNX BitShift-11.
     """
     shift: Any = np.left_shift if direction == "LEFT" else np.right_shift
-    # NumPy leaves shifts by the whole width undefined as C does; nothing of the number is left then.
+    # In NumPy, as in C, a shift by the full bit width or more is undefined; ONNX defines its result as 0.
     return np.where(y < x.dtype.itemsize * 8, shift(x, y), x.dtype.type(0))
 
 
@@ -439,7 +439,7 @@ def BitwiseXor(a: Integer, b: Integer) -> Integer:
 
 @op(shape=elementwise("x"), since=18, exactness="exact")
 def BitwiseNot(x: Integer) -> Integer:
-    """Every bit turned.  Shapes: x [*s] → [*s].  Source: ONNX BitwiseNot-18."""
+    """Bitwise complement.  Shapes: x [*s] → [*s].  Source: ONNX BitwiseNot-18."""
     return ~x
 
 

@@ -24,7 +24,7 @@ def _bitcast_shape(input: TensorFact, *, to: DType) -> TensorFact:
 
 @op(shape=_bitcast_shape, since=26, outputs=("output",), exactness="exact")
 def BitCast(input: T1, *, to: DType) -> T2:
-    """The numbers that the bits of each element are in the type `to`, which is as wide.  Shapes: input [*s] → [*s].
+    """Reinterpret the bits of each element as type `to` of equal width.  Shapes: input [*s] → [*s].
 
     Raises:
         ShapeError: the widths differ.
@@ -33,7 +33,7 @@ def BitCast(input: T1, *, to: DType) -> T2:
     """
     if to.bits >= 8:
         return np.ascontiguousarray(input).reshape(input.shape).view(to.numpy)
-    # In memory these types take a byte; what stands in its upper bits is not theirs.
+    # In memory an element of this type occupies a byte; its upper bits are undefined.
     raw = np.ascontiguousarray(input).reshape(input.shape).view(np.uint8) & (1 << to.bits) - 1
     if to.is_floating:
         return raw.view(to.numpy)

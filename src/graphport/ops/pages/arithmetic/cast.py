@@ -33,43 +33,42 @@ def _cast_shape(input: TensorFact, *, to: DType, saturate: int = 1, round_mode: 
     fact = TensorFact(to, input.shape)
     known = input.elements
     if known is None:
-        return _truncated(fact, input.reals)
+        return _truncate_elements(fact, input.reals)
     numbers = [dim for dim in known if isinstance(dim, int)]
     if to.is_floating and to.bits >= 32 and len(numbers) == len(known) <= MOST_REALS:
         return TensorFact(to, input.shape, reals=tuple(map(float, numbers)))
-    return fact.with_elements(known) if all(_is_same(dim, to) for dim in known) else fact
+    return fact.with_elements(known) if all(_is_representable(dim, to) for dim in known) else fact
 
 
-def _is_same(dim: Dim, to: DType) -> bool:
-    """Whether a number is the same one in the type `to`, where what is below 0 may be far above it."""
+def _is_representable(dim: Dim, to: DType) -> bool:
+    """Whether type `to` represents a number exactly; negative numbers may wrap to large unsigned ones."""
     if not to.is_integer or to.bits < 32 or (isinstance(dim, int) and not -_FAR <= dim < _FAR):
         return False
     return to.kind == "i" or decide_less(dim, 0) is False
 
 
-def _truncated(fact: TensorFact, reals: tuple[float, ...] | None) -> TensorFact:
-    """What is known of a short constant of real numbers in another type."""
+def _truncate_elements(fact: TensorFact, reals: tuple[float, ...] | None) -> TensorFact:
+    """Return the elements of a small float constant after truncation to another type."""
     if reals is None or fact.dtype is None or not all(abs(real) < _FAR for real in reals):
         return fact
     integers = [int(real) for real in reals]
-    return fact.with_elements(integers) if all(_is_same(each, fact.dtype) for each in integers) else fact
+    return fact.with_elements(integers) if all(_is_representable(each, fact.dtype) for each in integers) else fact
 
 
 @op(shape=_cast_shape, since=6, outputs=("output",), exactness="exact", role="passive")
 def Cast(input: T1, *, round_mode: str = "up", saturate: int = 1, to: DType) -> T2:
-    """`input` in the element type `to`.
+    """Convert `input` to element type `to`.
 
-    Floating to integer truncates, to a narrower floating type rounds to even, to bool asks whether it is not 0;
-    integers wrap. What is too large for an eight-bit floating type becomes its largest number if `saturate`, else
-    infinity or NaN.
-    `round_mode` (`up`, `down`, `nearest`) is for float8_e8m0fnu alone. Text is read and written as decimal
-    literals, the shortest that are read back as the same number.
+    Float to integer truncates toward zero; float to a narrower float rounds ties to even; to bool is `input != 0`;
+    integers wrap around. Numbers beyond the range of an 8-bit float become its largest number if `saturate`, else
+    infinity or NaN. `round_mode` (`up`, `down`, `nearest`) applies to float8_e8m0fnu only. Strings are parsed and
+    formatted as decimal literals, with the shortest digits that parse to an equal number.
 
     Shapes: input [*s] → [*s].
 
     Raises:
         ShapeError: an unknown `round_mode`.
-        ValueError: text is no number.
+        ValueError: a string is not a number.
 
     Source: ONNX Cast-25.
     """
@@ -86,13 +85,13 @@ def _cast_like_shape(
 
 @op(shape=_cast_like_shape, since=15, outputs=("output",), exactness="exact", role="passive")
 def CastLike(input: T1, target_type: T2, *, round_mode: str = "up", saturate: int = 1) -> T2:
-    """`input` in the element type of `target_type`, as `Cast` does it.
+    """Convert `input` to the element type of `target_type`; see `Cast`.
 
     Shapes: input [*s], target_type any → [*s].
 
     Raises:
         ShapeError: an unknown `round_mode`.
-        ValueError: text is no number.
+        ValueError: a string is not a number.
 
     Source: ONNX CastLike-25.
     """
@@ -106,19 +105,19 @@ def cast(x: Tensor, to: DType, *, saturate: bool = True, round_mode: str = "up")
     if x.dtype == object:
         x = _read(x, to)
     if to is DType.BOOL:
-        return np.asarray(_wide(x) != 0)
+        return np.asarray(_to_native_type(x) != 0)
     with np.errstate(all="ignore"):
         if to is DType.FLOAT8E8M0:
             return _power_of_two(x, round_mode, saturate=saturate)
         if to in _NARROW:
-            return _narrow(x, to, saturate=saturate)
+            return _from_native_type(x, to, saturate=saturate)
         if to.is_integer and to.bits < 8:
             return _wrapped(x, to)
-        return (_wide(x) if to.is_integer else x).astype(to.numpy)
+        return (_to_native_type(x) if to.is_integer else x).astype(to.numpy)
 
 
-def _wide(x: Tensor) -> Tensor:
-    """As a type of NumPy's own, which holds every number exactly: NumPy converts those that it lacks to few others."""
+def _to_native_type(x: Tensor) -> Tensor:
+    """Convert to a native NumPy type that represents all elements exactly; ml_dtypes types convert to few others."""
     if is_numpy_own(x.dtype):
         return x
     return x.astype(np.float32 if DType.of(x.dtype).is_floating else np.int32)
@@ -131,7 +130,7 @@ def _largest(dtype: DType) -> float:
     return float(np.max(codes, where=np.isfinite(codes), initial=0))
 
 
-def _narrow(x: Tensor, to: DType, *, saturate: bool) -> Tensor:
+def _from_native_type(x: Tensor, to: DType, *, saturate: bool) -> Tensor:
     wide = x if x.dtype == np.float64 else x.astype(np.float32)
     largest = _largest(to)
     if saturate or to is DType.FLOAT4E2M1:
@@ -144,7 +143,7 @@ def _narrow(x: Tensor, to: DType, *, saturate: bool) -> Tensor:
 
 def _wrapped(x: Tensor, to: DType) -> Tensor:
     """An integer type below a byte: two's complement, as the wider ones have it."""
-    wide = _wide(x)
+    wide = _to_native_type(x)
     low = (wide if wide.dtype.kind in "iub" else np.trunc(wide)).astype(np.int64) & ((1 << to.bits) - 1)
     if to.kind == "i":
         sign = 1 << (to.bits - 1)
@@ -178,8 +177,8 @@ def _text(x: Tensor) -> Tensor:
     if x.dtype == object:
         return x
     result = np.empty(x.size, object)
-    # The digits of float32 for narrower types, too: nobody knows as what they are read back.
-    wide = x.astype(np.float32) if x.dtype == np.float16 else _wide(x)
+    # Narrower types print with the digits of float32 too: the type of a later parse is unknown.
+    wide = x.astype(np.float32) if x.dtype == np.float16 else _to_native_type(x)
     result[:] = [_literal(number) for number in wide.reshape(-1)]
     return result.reshape(x.shape)
 

@@ -29,15 +29,15 @@ def _expression_shape(*inputs: TensorFact, expression: str) -> TensorFact:
     role="pointwise",
 )
 def Expression(*inputs: V, expression: str) -> V:
-    """The value of an expression of pnnx, in which `@0`, `@1`, … are the operands; types go as PyTorch's do.
+    """Evaluate a PNNX expression in which `@0`, `@1`, … are the operands, with PyTorch's type promotion.
 
-    Shapes: the operands that it names, broadcast from the last dim.
+    Shapes: operands broadcast from the last dim.
 
     Raises:
-        ShapeError: an operand's element type is not known, or the operands do not broadcast.
-        DiagnosticError: `EXPR0001` to `EXPR0206`, it is no expression or not one of such operands.
+        ShapeError: the element type of an operand is unknown, or the operands do not broadcast.
+        DiagnosticError: `EXPR0001` to `EXPR0206`: the expression is malformed or does not fit the operands.
 
-    Source: KuiperInfer's expression layer; functions and types as PyTorch 2.13 has them.
+    Source: KuiperInfer's expression layer; functions and types of PyTorch 2.13.
     """
     from graphport.ops import expressions
 

@@ -25,7 +25,7 @@ U = Annotated[Tensor, Types("U", NUMBERS_4 | BOOL)]
 Lengths = Annotated[Tensor, Types("tensor(int64)", INT64)]
 
 PRECISIONS = {1: DType.FLOAT32, 10: DType.FLOAT16, 11: DType.FLOAT64, 16: DType.BFLOAT16}
-"""Element types by the numbers that `softmax_precision` may be."""
+"""Element types by the value of `softmax_precision`."""
 
 _Shape = tuple[Dim, Dim, Dim, Dim]
 
@@ -94,7 +94,7 @@ def _check_groups(queries: Dim, keys: Dim) -> None:
 
 
 def _cached(past_key: TensorFact | None, past_value: TensorFact | None, keys: _Shape, values: _Shape) -> Dim:
-    """How many entries stand in the cache."""
+    """Return the length of the key/value cache."""
     if past_key is None or past_value is None:
         return 0
     length: Dim = OPEN
@@ -127,7 +127,7 @@ def _check_mask(mask: TensorFact | None, scores: _Shape) -> None:
 def _attention_macs(
     _y: TensorFact, q: TensorFact, k: TensorFact, v: TensorFact, *operands: TensorFact | None, **attributes: Any
 ) -> Dim:
-    """Both products of each head: of queries and keys, of shares and values."""
+    """Return the multiply-accumulates of Q Kᵀ and of the product with V."""
     _, keys, values, scores = _attention_shape(q, k, v, *operands, **attributes)
     return product(scores.dims) * (keys.dims[3] + values.dims[3])
 
@@ -161,21 +161,21 @@ def Attention(
     softcap: float = 0.0,
     softmax_precision: int | None = None,
 ) -> tuple[T1, T1, T2, T1]:
-    """Values averaged by how well their keys match each query: `softmax(scale * Q Kᵀ + bias) V` for each head.
+    """Scaled dot-product attention: `softmax(scale * Q Kᵀ + bias) V` for each head.
 
-    Query `i` stands at position `offset + i`: behind the cache, or at the end of the `nonpad_kv_seqlen` keys that are
-    no padding. With `is_causal` it sees keys up to its position, with windows those that far to either side. A mask of
-    bool says which keys take part, one of numbers is added; keys behind its end take no part. A query that sees no key
-    yields 0. Half as many heads of keys serve two heads of queries each, and so on.
+    Query `i` has position `offset + i`, after the cache or at the end of the `nonpad_kv_seqlen` valid keys. With
+    `is_causal` it attends to keys up to its position; window sizes limit the distance to either side. A boolean mask
+    selects keys, a float mask is added; keys beyond the mask are excluded. A query without keys yields 0. In
+    grouped-query attention consecutive query heads share a key/value head.
 
-    The fourth result is the scores as they are (mode 0), softly capped (1), with the bias (2), or as shares (3).
+    The fourth result is the scores: raw (mode 0), after softcap (1), with bias (2), or after softmax (3).
 
     Shapes: q [B, N, L, H], k [B, M, S, H], v [B, M, S, W], past_key [B, M, P, H], past_value [B, M, P, W],
     nonpad_kv_seqlen [B], attn_mask broadcasts to [B, N, L, P + S] → [B, N, L, W], [B, M, P + S, H], [B, M, P + S, W],
-    [B, N, L, P + S]. With rank 3 heads stand side by side: q [B, L, N * H], and so on.
+    [B, N, L, P + S]. With rank 3, heads are concatenated along the last axis: q [B, L, N * H], and so on.
 
     Raises:
-        ShapeError: batches, heads or sizes of heads do not agree; only one half of a cache is there.
+        ShapeError: batch, heads or head sizes do not agree, or only one of the two caches is present.
 
     Source: ONNX Attention-25.
     """
@@ -220,7 +220,7 @@ def _capped(x: Tensor, softcap: float) -> Tensor:
 
 
 def _offset(heads: Tensor, past_key: Tensor | None, lengths: Tensor | None) -> Tensor:
-    """How many keys stand before the first query, one number or one a sample."""
+    """Return the number of keys before the first query: a scalar, or one per sample."""
     if lengths is not None:
         return lengths.reshape(-1, 1, 1, 1) - heads.shape[2]
     return np.array(0 if past_key is None else past_key.shape[2])
@@ -241,7 +241,7 @@ def _seen(shape: tuple[int, ...], offset: Tensor, lengths: Tensor | None, window
 
 
 def _bias(mask: Tensor | None, seen: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
-    """What is added to the scores: -inf where a key takes no part."""
+    """Return the bias of the scores: -inf for excluded keys."""
     if mask is None:
         return np.where(seen, 0, -np.inf).astype(dtype)
     missing = seen.shape[-1] - mask.shape[-1]

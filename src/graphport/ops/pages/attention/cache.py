@@ -57,15 +57,15 @@ def _scatter_shape(op: TensorScatterView[TensorFact]) -> TensorFact:
 def TensorScatter(
     past_cache: T, update: T, write_indices: Indices | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> T:
-    """`past_cache` with `update` written over its entries along `axis` from `write_indices` on, one for each sample.
+    """Write `update` into `past_cache` along `axis`, starting at `write_indices` of each sample (default 0).
 
-    Without them, from the first on. In `circular` mode the first entry follows the last one.
+    In `circular` mode positions wrap around at the end of the axis.
 
     Shapes: past_cache [B, …, S, …], update [B, …, L, …] with L <= S at `axis`, write_indices [B] → [B, …, S, …].
 
     Raises:
-        ShapeError: an unknown mode, the axis of the batch, or an update that does not fit.
-        IndexError: a place behind the end in `linear` mode, or before the first entry.
+        ShapeError: an unknown mode, the batch axis, or an update whose shape does not fit.
+        IndexError: a negative position, or in `linear` mode a position beyond the end.
 
     Source: ONNX TensorScatter-24.
     """

@@ -72,16 +72,16 @@ def RotaryEmbedding(
     num_heads: int | None = None,
     rotary_embedding_dim: int = 0,
 ) -> T:
-    """Pairs of columns of each head turned by an angle that depends on the position.
+    """Rotary position embedding: rotate pairs of channels of each head by an angle that depends on the position.
 
-    The first `rotary_embedding_dim` columns of a head are turned, all if it is 0. A pair is two neighbours if
-    `interleaved`, else one column of the first half and one of the second.
+    The first `rotary_embedding_dim` channels of a head are rotated, all of them if it is 0. A pair is two neighbouring
+    channels if `interleaved`, else one channel of the first half and one of the second half.
 
     Shapes: x [B, N, L, H] or [B, L, N * H]; caches [positions, pairs] and position_ids [B, L], or caches
-    [B, L, pairs] → that of x.
+    [B, L, pairs] → shape of x.
 
     Raises:
-        ShapeError: the columns do not part into heads and pairs, or the caches have another number of pairs.
+        ShapeError: the channels do not divide into heads and pairs, or the caches have another number of pairs.
 
     Source: ONNX RotaryEmbedding-23.
     """

@@ -113,7 +113,7 @@ def IsNaN(x: Real) -> T2:
 
 @op(shape=_logical, since=10, exactness="exact")
 def IsInf(x: Real, *, detect_negative: int = 1, detect_positive: int = 1) -> T2:
-    """Where `x` is infinite, on the sides that are asked for.  Shapes: x [*s] → [*s].  Source: ONNX IsInf-20."""
+    """Whether `x` is infinite, for the signs that are enabled.  Shapes: x [*s] → [*s].  Source: ONNX IsInf-20."""
     infinite = np.isinf(x)
     return infinite & ((bool(detect_negative) & (x < 0)) | (bool(detect_positive) & (x > 0)))
 

@@ -35,12 +35,12 @@ def _same_dtype(a: Fact, b: Fact, number: int) -> None:
 
 @op(shape=_if_shape, since=1, outputs=("*outputs",), exactness="exact")
 def If(cond: B, *, then_branch: Body, else_branch: Body) -> tuple[V, ...]:
-    """What one of two bodies returns; the other is not run.
+    """Run one of two bodies and return its results.
 
-    Shapes: cond [] (or one element); results as the bodies have them.
+    Shapes: cond [] (or one element); results as declared by the bodies.
 
     Raises:
-        ShapeError: the bodies return different numbers or types of values.
+        ShapeError: the bodies return different counts or types of values.
 
     Source: ONNX If-25.
     """

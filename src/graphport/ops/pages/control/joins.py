@@ -1,4 +1,4 @@
-"""What is true of a value that may come from one of two places, or from any round of a loop."""
+"""Join of facts: the fact of a value that comes from one of two branches or from any iteration of a loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def join(a: Fact, b: Fact) -> Fact:
-    """What is true of a value that has either fact: dims that differ are open."""
+    """Return the fact that both facts imply: dims that differ are open."""
     if isinstance(a, SequenceFact) and isinstance(b, SequenceFact):
         return SequenceFact(join(a.element, b.element))
     if isinstance(a, OptionalFact) and isinstance(b, OptionalFact):

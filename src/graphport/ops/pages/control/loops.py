@@ -23,14 +23,16 @@ V = Annotated[Any, Types("V", ALL_13, "any")]
 _CARRIED = "\0carried"
 
 
-def settled(body: Body, fixed: Sequence[Fact], initial: Sequence[Fact], skipped: int) -> tuple[list[Fact], list[Fact]]:
-    """What is true of carried values in every round, and what the body then returns.
+def infer_loop_facts(
+    body: Body, fixed: Sequence[Fact], initial: Sequence[Fact], skipped: int
+) -> tuple[list[Fact], list[Fact]]:
+    """Return the facts of carried values that hold in every iteration, and the facts of the body's results.
 
-    The body takes `fixed` and the carried values, or the other way round where `skipped` is 0, and returns `skipped`
-    values, then the carried ones, then others.
+    The body takes `fixed` and the carried values, or the reverse order if `skipped` is 0. It returns `skipped` values,
+    then the carried values, then others.
 
     Raises:
-        ShapeError: it returns too few.
+        ShapeError: the body returns too few values.
     """
     carried = list(initial)
 
@@ -41,8 +43,8 @@ def settled(body: Body, fixed: Sequence[Fact], initial: Sequence[Fact], skipped:
     if len(returned) < skipped + len(carried):
         message = f"the body returns {len(returned)} values, {skipped + len(carried)} are needed"
         raise ShapeError(message, "the condition of a loop, then each value that it carries")
-    # A shape that changes is open from then on, and an open dim does not change any more: two rounds settle the dims, a
-    # third one the ranks.
+    # A dim that changes becomes open, and an open dim does not change again: two iterations fix the dims, a third the
+    # ranks.
     for _ in range(3):
         joined = [join(a, b) for a, b in zip(carried, returned[skipped:], strict=False)]
         again = [named(fact, f"{_CARRIED}.{i}") for i, fact in enumerate(joined)]
@@ -55,10 +57,10 @@ def settled(body: Body, fixed: Sequence[Fact], initial: Sequence[Fact], skipped:
     return carried, run()
 
 
-def opened(fact: Fact) -> Fact:
+def open_dims(fact: Fact) -> Fact:
     """The same with dims open that depend on the round."""
     if isinstance(fact, SequenceFact):
-        return SequenceFact(opened(fact.element))
+        return SequenceFact(open_dims(fact.element))
     if not isinstance(fact, TensorFact) or fact.shape is None or not any(map(_changes, fact.shape)):
         return fact
     return TensorFact(fact.dtype, tuple(OPEN if _changes(dim) else dim for dim in fact.shape))
@@ -68,9 +70,9 @@ def _changes(dim: Dim) -> bool:
     return isinstance(dim, Symbolic) and any(name.startswith(_CARRIED) for name in symbols(dim))
 
 
-def stacked(fact: Fact, rounds: Dim, axis: int = 0) -> Fact:
-    """What is known of the results of all rounds, stacked at `axis`; their elements differ."""
-    fact = opened(fact)
+def stack_facts(fact: Fact, rounds: Dim, axis: int = 0) -> Fact:
+    """Return the facts of the results of all iterations, stacked at `axis`; elements are unknown."""
+    fact = open_dims(fact)
     if not isinstance(fact, TensorFact):
         return UNKNOWN
     if fact.shape is None:
@@ -84,21 +86,21 @@ def _loop_shape(
 ) -> list[Fact]:
     # The body runs only while the condition holds.
     trip, on = TensorFact(DType.INT64, ()), TensorFact(DType.BOOL, (), (1,))
-    carried, returned = settled(body, [trip, on], [fact or UNKNOWN for fact in v_initial], 1)
+    carried, returned = infer_loop_facts(body, [trip, on], [fact or UNKNOWN for fact in v_initial], 1)
     starts = cond is None or cond.elements == (1,)
     goes_on = isinstance(returned[0], TensorFact) and returned[0].elements == (1,)
     rounds = maximum(m.elements[0], 0) if m is not None and m.elements and starts and goes_on else OPEN
-    return [*map(opened, carried), *(stacked(fact, rounds) for fact in returned[1 + len(carried) :])]
+    return [*map(open_dims, carried), *(stack_facts(fact, rounds) for fact in returned[1 + len(carried) :])]
 
 
 @op(shape=_loop_shape, since=1, outputs=("*v_final_and_scan_outputs",), exactness="exact")
 def Loop(m: I | None = None, cond: B | None = None, *v_initial: V, body: Body) -> tuple[V, ...]:
-    """Runs `body(iteration, condition, *carried)` until its condition is false or `m` rounds are over.
+    """Run `body(iteration, condition, *carried)` until the condition is false or `m` iterations are done.
 
-    The body returns the next condition, the carried values, then values that are stacked over the rounds. Without a
-    round, a stacked value has its declared shape, 0 where that is open.
+    The body returns the next condition, the carried values, then values that are stacked over the iterations. After
+    zero iterations a stacked value has its declared shape, with 0 for open dims.
 
-    Shapes: m [], cond []; results: carried values, then [rounds, *s] for each stacked [*s].
+    Shapes: m [], cond []; results: carried values, then [iterations, *s] for each stacked [*s].
 
     Raises:
         ShapeError: the body returns too few values.
@@ -143,26 +145,26 @@ def _scan_shape(
     if num_scan_inputs < 1 or states < 0:
         message = f"num_scan_inputs is {num_scan_inputs}, the operands are {len(initial_state_and_scan_inputs)}"
         raise ShapeError(message, "at least one operand is scanned")
-    axes = _each(scan_input_axes, num_scan_inputs, "scan_input_axes")
-    _directions(_each(scan_input_directions, num_scan_inputs, "scan_input_directions"))
+    axes = _per_scanned(scan_input_axes, num_scan_inputs, "scan_input_axes")
+    _directions(_per_scanned(scan_input_directions, num_scan_inputs, "scan_input_directions"))
     facts = [fact or UNKNOWN for fact in initial_state_and_scan_inputs]
     length: Dim | None = None
     entries: list[Fact] = []
     for number, (fact, axis) in enumerate(zip(facts[states:], axes, strict=True)):
-        found, entry = _entry(fact, axis)
+        found, entry = _slice_of(fact, axis)
         entries.append(entry)
         if found is not None:
             length = found if length is None else same_dim(length, found, f"steps of scanned operand {number}")
-    carried, returned = settled(body, entries, facts[:states], 0)
+    carried, returned = infer_loop_facts(body, entries, facts[:states], 0)
     scans = returned[states:]
-    out_axes = _each(scan_output_axes, len(scans), "scan_output_axes")
-    _directions(_each(scan_output_directions, len(scans), "scan_output_directions"))
+    out_axes = _per_scanned(scan_output_axes, len(scans), "scan_output_axes")
+    _directions(_per_scanned(scan_output_directions, len(scans), "scan_output_directions"))
     rounds = OPEN if length is None else length
-    ends = [stacked(fact, rounds, axis) for fact, axis in zip(scans, out_axes, strict=True)]
-    return [*map(opened, carried), *ends]
+    ends = [stack_facts(fact, rounds, axis) for fact, axis in zip(scans, out_axes, strict=True)]
+    return [*map(open_dims, carried), *ends]
 
 
-def _each(given: tuple[int, ...] | None, wanted: int, name: str) -> tuple[int, ...]:
+def _per_scanned(given: tuple[int, ...] | None, wanted: int, name: str) -> tuple[int, ...]:
     if given is None:
         return (0,) * wanted
     if len(given) != wanted:
@@ -177,8 +179,8 @@ def _directions(directions: tuple[int, ...]) -> None:
         raise ShapeError(message, "0 is forward, 1 is backward")
 
 
-def _entry(fact: Fact, axis: int) -> tuple[Dim | None, Fact]:
-    """Number of steps of a scanned operand, and what one of them is."""
+def _slice_of(fact: Fact, axis: int) -> tuple[Dim | None, Fact]:
+    """Return the number of iterations over a scanned operand, and the fact of one slice."""
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return None, TensorFact(fact.dtype if isinstance(fact, TensorFact) else None, None)
     place = axis_index(axis, len(fact.shape))
@@ -195,20 +197,21 @@ def Scan(
     scan_output_axes: tuple[int, ...] | None = None,
     scan_output_directions: tuple[int, ...] | None = None,
 ) -> tuple[V, ...]:
-    """Runs `body(*states, *entries)` for each entry of the last `num_scan_inputs` operands along their axes.
+    """Run `body(*states, *slices)` for each slice of the last `num_scan_inputs` operands along their axes.
 
-    The body returns the states, then values that are stacked over the steps. Direction 1 walks, or stacks, backward.
+    The body returns the states, then values that are stacked over the iterations. Direction 1 iterates or stacks
+    backwards.
 
     Shapes: states any; scanned operands [*s] with equal length at their axes; results: states, then stacked values.
 
     Raises:
-        ShapeError: the numbers of steps differ, or an attribute has not one entry for each scanned value.
+        ShapeError: the numbers of iterations differ, or an attribute lacks an element per scanned value.
 
     Source: ONNX Scan-25.
     """
     states = list(initial_state_and_scan_inputs[: len(initial_state_and_scan_inputs) - num_scan_inputs])
-    axes = _each(scan_input_axes, num_scan_inputs, "scan_input_axes")
-    backward = _each(scan_input_directions, num_scan_inputs, "scan_input_directions")
+    axes = _per_scanned(scan_input_axes, num_scan_inputs, "scan_input_axes")
+    backward = _per_scanned(scan_input_directions, num_scan_inputs, "scan_input_directions")
     scanned = [
         np.flip(np.moveaxis(x, axis, 0), 0) if is_reversed else np.moveaxis(x, axis, 0)
         for x, axis, is_reversed in zip(initial_state_and_scan_inputs[len(states) :], axes, backward, strict=True)
@@ -219,10 +222,10 @@ def Scan(
         states, scans = returned[: len(states)], returned[len(states) :]
         rounds.append(scans)
     facts = body.facts[len(states) :]
-    out_axes = _each(scan_output_axes, len(facts), "scan_output_axes")
+    out_axes = _per_scanned(scan_output_axes, len(facts), "scan_output_axes")
     if not rounds:
         return (*states, *(_no_rounds(fact, axis) for fact, axis in zip(facts, out_axes, strict=True)))
-    out_backward = _each(scan_output_directions, len(facts), "scan_output_directions")
+    out_backward = _per_scanned(scan_output_directions, len(facts), "scan_output_directions")
     columns = list(zip(*rounds, strict=True))
     ends = [
         np.stack(values[::-1] if is_reversed else values, axis)

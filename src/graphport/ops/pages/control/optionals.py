@@ -27,10 +27,10 @@ def _optional_shape(input: Fact | None = None, *, type: Fact | None = None) -> O
 
 @op(shape=_optional_shape, since=15, outputs=("output",), moves_data=True, exactness="exact")
 def Optional(input: V | None = None, *, type: Fact | None = None) -> O:
-    """`input` as an optional; without it, an empty one of `type`.  Shapes: any.
+    """Wrap `input` in an optional; without input, an empty optional of `type`.  Shapes: any.
 
     Raises:
-        ShapeError: neither is there.
+        ShapeError: neither input nor `type` is present.
 
     Source: ONNX Optional-15.
     """
@@ -43,10 +43,10 @@ def _get_shape(input: Fact) -> Fact:
 
 @op(shape=_get_shape, since=15, outputs=("output",), moves_data=True, exactness="exact")
 def OptionalGetElement(input: O) -> V:
-    """What an optional holds; of a tensor or sequence, itself.  Shapes: any.
+    """Return the element of an optional; a tensor or sequence is returned unchanged.  Shapes: any.
 
     Raises:
-        ValueError: it is empty.
+        ValueError: the optional is empty.
 
     Source: ONNX OptionalGetElement-18.
     """

@@ -24,7 +24,7 @@ WideS = Annotated[Sequence, Types("S", ALL_4, "sequence")]
 
 
 def _element(fact: Fact) -> TensorFact:
-    """What each element of a sequence is; raises `Unknown` where nobody knows."""
+    """Return the fact of each element of a sequence; raise `Unknown` if it is unknown."""
     if isinstance(fact, SequenceFact) and isinstance(fact.element, TensorFact):
         return fact.element
     raise Unknown
@@ -86,7 +86,7 @@ def _insert_shape(input_sequence: Fact, tensor: TensorFact, position: TensorFact
     index_operands=("position",),
 )
 def SequenceInsert(input_sequence: S, tensor: T, position: I | None = None) -> S:
-    """The sequence with `tensor` before what is at `position`, without it at the end; negative ones count from there.
+    """Insert `tensor` before `position`, or at the end without a position; negative positions count from the end.
 
     Shapes: any, position [].
 
@@ -125,12 +125,12 @@ def _erase_shape(input_sequence: Fact, position: TensorFact | None = None) -> Fa
     index_operands=("position",),
 )
 def SequenceErase(input_sequence: S, position: I | None = None) -> S:
-    """The sequence without what is at `position`, without it the last; negative ones count from the end.
+    """Remove the element at `position`, or the last one without a position; negative positions count from the end.
 
     Shapes: any, position [].
 
     Raises:
-        IndexError: there is no such position.
+        IndexError: the position is out of range.
 
     Source: ONNX SequenceErase-11.
     """
@@ -153,10 +153,10 @@ def _at_shape(input_sequence: Fact, position: TensorFact) -> TensorFact:
     index_operands=("position",),
 )
 def SequenceAt(input_sequence: S, position: I) -> T:
-    """What is at `position`; negative ones count from the end.  Shapes: any, position [].
+    """Return the element at `position`; negative positions count from the end.  Shapes: any, position [].
 
     Raises:
-        IndexError: there is no such position.
+        IndexError: the position is out of range.
 
     Source: ONNX SequenceAt-11.
     """
@@ -244,12 +244,12 @@ def _concat_shape(input_sequence: Fact, *, axis: int, new_axis: int = 0) -> Tens
 
 @op(shape=_concat_shape, since=11, outputs=("concat_result",), moves_data=True, exactness="exact")
 def ConcatFromSequence(input_sequence: S, *, axis: int, new_axis: int = 0) -> T:
-    """The elements one behind another along `axis`, which is a new one if `new_axis`.
+    """Concatenate the elements along `axis`, or stack them along a new axis if `new_axis`.
 
-    Shapes: each [*s] → [*s] with the sum at `axis`, or with their number at a new one.
+    Shapes: each [*s] → [*s] with the sum of lengths at `axis`, or with the number of elements at a new axis.
 
     Raises:
-        ShapeError: `axis` is outside of the tensor.
+        ShapeError: `axis` is out of range.
 
     Source: ONNX ConcatFromSequence-11.
     """
@@ -276,7 +276,7 @@ def _dims(fact: Fact) -> tuple[Dim, ...]:
 
 
 def _of_all(fact: Fact, shared: frozenset[str]) -> Fact:
-    """What is true of the body's result for every element: dims that only depend on what they share."""
+    """Return the facts of the body's results that hold for all elements: dims that depend only on shared dims."""
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return fact
     return fact.with_shape([dim if shared.issuperset(symbols(dim)) else OPEN for dim in fact.shape])
@@ -284,9 +284,9 @@ def _of_all(fact: Fact, shared: frozenset[str]) -> Fact:
 
 @op(shape=_map_shape, since=17, outputs=("*out_sequence",), exactness="exact")
 def SequenceMap(input_sequence: S, *additional_inputs: V, body: Body) -> tuple[S, ...]:
-    """What `body` returns for each element of the sequence, as sequences.
+    """Apply `body` to each element of the sequence and return sequences of the results.
 
-    Of further operands, a sequence gives the body its element at the same place, a tensor itself.
+    Of additional inputs, a sequence contributes its element at the current position, a tensor is passed unchanged.
 
     Shapes: any.
 

@@ -104,7 +104,7 @@ def _conv_transpose_shape(op: ConvTransposeView[TensorFact]) -> TensorFact:
 
 
 def _conv_transpose_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: object, **_attributes: object) -> Dim:
-    # Every entry of x paints the kernel into each map of its group, what is cut off included.
+    # Each element of x adds a scaled kernel to each map of its group; the result includes the cropped border.
     del y
     return product([*x.dims, *w.dims[1:]])
 
@@ -132,15 +132,16 @@ def ConvTranspose(
     pads: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> T:
-    """What a convolution with `w` takes its results from: each entry of `x` paints `w`, overlaps add up.
+    """Transposed convolution, the adjoint of a convolution: each element of `x` adds `w`, scaled, to the output.
 
-    `pads` are cut off; `output_padding` adds entries at the ends; `output_shape` sets the cut instead of `pads`, the
-    odd entry at the begin, or at the end with `auto_pad` SAME_UPPER. SAME without `output_shape` wants `d * stride`.
+    `pads` are cropped; `output_padding` adds elements at the ends; `output_shape` determines the crop instead of
+    `pads`, with an odd element at the begin, or at the end for SAME_UPPER. SAME without `output_shape` means `d *
+    stride`.
 
     Shapes: x [N, C, *d], w [C, M/group, *k], b [M] → [N, M, *((d-1)*stride + (k-1)*dilation + 1 + extra - p - q)].
 
     Raises:
-        ShapeError: channels and groups do not fit, or nothing is left of an axis.
+        ShapeError: channels and groups do not fit, or an output dim is not positive.
 
     Source: ONNX ConvTranspose-22.
     """

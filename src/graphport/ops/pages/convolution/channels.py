@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dims import Dim, decide_equal, product
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.convolution.window import Window, covered, numbers
+from graphport.ops.pages.convolution.window import Window, integer_dims, window_view
 from graphport.ops.shapes import check_rank, same_dim
 from graphport.ops.types import Tensor
 
@@ -77,24 +77,24 @@ def correlation_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: ob
 
 
 _ROOM = 1 << 25
-"""Bytes of copied windows that are held at once, but for those of a sample that has more."""
+"""Limit of the bytes of copied windows, except for one sample that needs more."""
 
 
 def correlate(x: Tensor, w: Tensor, slid: Window, group: int) -> Tensor:
-    """Sums of products of `w` with what the window covers of `x`, padded with zeros; in the type of the operands.
+    """Cross-correlation of `x`, padded with zeros, with `w`; computed in the operand type.
 
     Shapes: x [N, C, *d], w [M, C/group, *k] → [N, M, *out].
     """
-    windows = covered(x, slid, 0)
+    windows = window_view(x, slid, 0)
     n, c = x.shape[:2]
     m, depth = w.shape[:2]
-    out, kernel = numbers(slid.lengths), w.shape[2:]
-    # One matrix product a group: [M/group, C/group * k] times [C/group * k, places]. Places last are what x has side by
-    # side, and the result as it is wanted: of a window of one entry nothing is copied.
+    out, kernel = integer_dims(slid.lengths), w.shape[2:]
+    # One matrix product per group: [M/group, C/group * k] times [C/group * k, positions]. With positions last, operand
+    # and result keep their memory order, and a 1x1 window needs no copy.
     windows = windows.reshape(n, group, c // group, *out, *kernel)
     columns = np.moveaxis(windows, range(3, 3 + len(out)), range(-len(out), 0))
     maps = w.reshape(group, m // group, depth * prod(kernel))
-    # Windows overlap: what they cover takes as many times the room of `x` as a kernel has entries, if it is copied.
+    # Windows overlap: a copy of all windows takes kernel-size times the memory of `x`.
     once = max(_ROOM // max(c * prod(kernel) * prod(out) * x.itemsize, 1), 1)
     found = [
         np.matmul(maps, some.reshape(len(some), group, depth * prod(kernel), prod(out)))

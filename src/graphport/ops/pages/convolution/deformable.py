@@ -12,7 +12,7 @@ from graphport.core.dims import product as volume
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.convolution.channels import check_channels, correlation_macs
-from graphport.ops.pages.convolution.window import Window, numbers, numbers_of_pairs, window
+from graphport.ops.pages.convolution.window import Window, integer_dims, integer_pads, window
 from graphport.ops.shapes import same_dim
 from graphport.ops.types import FLOATS, Tensor, Types
 from graphport.ops.view import viewed
@@ -82,7 +82,7 @@ def DeformConv(
     wide = np.result_type(x.dtype, np.float32)
     n, c = x.shape[:2]
     m = w.shape[0]
-    out, taps = numbers(slid.lengths), prod(w.shape[2:])
+    out, taps = integer_dims(slid.lengths), prod(w.shape[2:])
     at = _coordinates(slid, offset.astype(wide), offset_group)
     read = _interpolated(x.astype(wide).reshape(n, offset_group, c // offset_group, *x.shape[2:]), at)
     if mask is not None:
@@ -96,14 +96,14 @@ def DeformConv(
 
 def _coordinates(slid: Window, offset: Tensor, groups: int) -> Tensor:
     """Coordinates that each kernel position reads at: [rank, N, groups, taps, *out]."""
-    kernel, out = numbers(slid.kernel), numbers(slid.lengths)
+    kernel, out = integer_dims(slid.kernel), integer_dims(slid.lengths)
     rank = len(out)
     bent = np.moveaxis(offset.reshape(offset.shape[0], groups, prod(kernel), rank, *out), 3, 0)
     inside = np.indices(kernel).reshape(rank, -1)
     grid = np.indices(out)
     straight = [
         (grid[i] * slid.strides[i] - begin)[None] + (inside[i] * slid.dilations[i]).reshape(-1, *[1] * rank)
-        for i, (begin, _) in enumerate(numbers_of_pairs(slid.pads))
+        for i, (begin, _) in enumerate(integer_pads(slid.pads))
     ]
     return bent + np.stack(straight)[:, None, None]
 

@@ -28,7 +28,7 @@ Float = Annotated[Tensor, Types("tensor(float)", FLOAT32)]
 
 
 def check_parameter(name: str, fact: TensorFact | None, maps: object = 1) -> None:
-    """Hold a scale or zero point against what it belongs to: one number, or one per feature map.
+    """Check the shape of a scale or zero point: a scalar, or one element per feature map.
 
     Raises:
         ShapeError: it has another shape.
@@ -134,9 +134,10 @@ def QLinearConv(
     pads: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> T3:
-    """Convolution of quantized tensors with a quantized result; the bias is in steps of `x_scale * w_scale`.
+    """Convolution of quantized tensors with a quantized result; the bias has scale `x_scale * w_scale`.
 
-    Sums are 32-bit integers, scaled by `x_scale * w_scale / y_scale`, rounded halves to even, shifted and clipped.
+    int32 sums are scaled by `x_scale * w_scale / y_scale`, rounded half to even, offset by the zero point and
+    saturated.
 
     Shapes: x [N, C, *d], w [M, C/group, *k], w_scale and w_zero_point [] or [M], other scales and zero points [],
     b [M] → as `Conv`.

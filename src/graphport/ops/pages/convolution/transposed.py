@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dims import Dim, decide_equal, maximum, minimum
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.convolution.window import Window, numbers, numbers_of_pairs, padded, window
+from graphport.ops.pages.convolution.window import Window, integer_dims, integer_pads, padded, window
 from graphport.ops.shapes import pairs
 from graphport.ops.types import Tensor
 
@@ -25,10 +25,10 @@ def transposed_window(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> Window:
-    """The window that paints a transposed convolution: `lengths` are the results', `pads` what is cut off of them.
+    """Return the window of a transposed convolution: `lengths` are output lengths, `pads` are cropped from the output.
 
     Raises:
-        ShapeError: an attribute has the wrong number of entries, or nothing is left.
+        ShapeError: an attribute has the wrong number of elements, or an output length is not positive.
     """
     rank = len(dims)
     extra = tuple(output_padding) if output_padding is not None else (0,) * rank
@@ -37,7 +37,7 @@ def transposed_window(
         if found is not None and len(found) != rank:
             message = f"{what} {tuple(found)} has {len(found)} entries for {rank} spatial axes"
             raise ShapeError(message, f"{rank} are needed")
-    # A window over a single entry per place checks the other attributes.
+    # A window over inputs of length 1 checks the other attributes.
     steps = window(dims, (1,) * rank, dilations=dilations, strides=strides)
     s, d = steps.strides, steps.dilations
     full = [(n - 1) * s[i] + extra[i] + (kernel[i] - 1) * d[i] + 1 for i, n in enumerate(dims)]
@@ -66,10 +66,10 @@ def _cut(total: Dim, auto_pad: str) -> tuple[Dim, Dim]:
 
 
 def conv_transpose(x: Tensor, w: Tensor, geometry: Window, group: int) -> Tensor:
-    """Sums of `w`, scaled by each entry of `x`, where the window stands.  Shapes: as `ConvTranspose`."""
+    """Sum of `w`, scaled by each element of `x`, at each window position.  Shapes: as `ConvTranspose`."""
     n, c, *spatial = x.shape
     maps, kernel = w.shape[1], w.shape[2:]
-    # For each position inside the window, a matrix product: [M/group, C/group] times [C/group, places].
+    # One matrix product for each position inside the window: [M/group, C/group] times [C/group, positions].
     entries = x.reshape(n, group, c // group, prod(spatial))
     weights = w.reshape(group, c // group, maps, prod(kernel))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, geometry.dilations, strict=True)]
@@ -82,6 +82,6 @@ def conv_transpose(x: Tensor, w: Tensor, geometry: Window, group: int) -> Tensor
         part = np.matmul(weights[:, :, :, number].swapaxes(1, 2), entries)
         canvas[(..., *where)] += part.reshape(n, group, maps, *spatial)
     whole = canvas.reshape(n, group * maps, *canvas.shape[3:])
-    lengths, cut = numbers(geometry.lengths), numbers_of_pairs(geometry.pads)
+    lengths, cut = integer_dims(geometry.lengths), integer_pads(geometry.pads)
     ends = [length + begin - size for length, (begin, _), size in zip(lengths, cut, whole.shape[2:], strict=True)]
     return padded(whole, [(-begin, end) for (begin, _), end in zip(cut, ends, strict=True)], 0)

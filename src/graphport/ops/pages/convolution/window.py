@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial axes of a tensor: where they stand, and views of what they cover."""
+"""Sliding windows over the spatial axes of a tensor: positions, padding, and strided views."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Window:
     dilations: tuple[int, ...]
     pads: tuple[tuple[Dim, Dim], ...]
     lengths: tuple[Dim, ...]
-    """Number of places of the window."""
+    """Number of window positions per axis."""
 
     @property
     def padding(self) -> tuple[tuple[int, int], ...] | None:
-        """`pads`, where all are numbers."""
+        """`pads` as integers."""
         found = tuple((p, q) for p, q in self.pads if isinstance(p, int) and isinstance(q, int))
         return found if len(found) == len(self.pads) else None
 
@@ -42,11 +42,11 @@ def window(
     strides: Sequence[int] | None = None,
     ceil_mode: int = 0,
 ) -> Window:
-    """The window that ONNX's attributes describe, over spatial axes of lengths `dims`.
+    """Resolve ONNX's window attributes over spatial axes of lengths `dims`.
 
     Raises:
-        ShapeError: an attribute has the wrong number of entries or `auto_pad` an unknown value, or the window is larger
-            than what it slides over.
+        ShapeError: an attribute has the wrong number of elements, `auto_pad` is unknown, or the window exceeds the
+            padded input.
     """
     rank = len(dims)
     steps, gaps = _entries("strides", strides, rank), _entries("dilations", dilations, rank)
@@ -65,8 +65,8 @@ def window(
         raise ShapeError(message, "NOTSET, SAME_UPPER, SAME_LOWER or VALID")
     explicit = auto_pad == "NOTSET" and pads is not None
     padding = pairs(pads) if explicit and pads is not None else [(0, 0)] * rank
-    # MaxPool-22 words VALID with `ceil_mode` otherwise; ONNX's own inference and ONNX Runtime use this formula.
-    count = ceil_length if ceil_mode else out_length
+    # MaxPool-22 describes VALID with `ceil_mode` differently; ONNX's inference and ONNX Runtime use this formula.
+    count = ceil_mode_length if ceil_mode else out_length
     lengths = [count(n, k, p, s, d) for (n, k, s, d), p in zip(axes, padding, strict=True)]
     for axis, (length, (n, k, _, d)) in enumerate(zip(lengths, axes, strict=True)):
         if decide_less(length, 1) is True and decide_less(0, n) is True:
@@ -77,7 +77,7 @@ def window(
 
 
 def _not_negative(length: Dim) -> Dim:
-    # An axis without entries has no place for the window; a symbolic one is taken to have some.
+    # An axis of length 0 has no window position; a symbolic axis is assumed to be nonempty.
     return length if isinstance(length, Symbolic) else max(length, 0)
 
 
@@ -99,8 +99,8 @@ def out_length(n: Dim, kernel: Dim, pads: tuple[Dim, Dim], stride: int, dilation
     return (n + pads[0] + pads[1] - reach) // stride + 1
 
 
-def ceil_length(n: Dim, kernel: Dim, pads: tuple[Dim, Dim], stride: int, dilation: int) -> Dim:
-    """The same with a last window that may hang over, unless it would start behind the last entry (MaxPool-22)."""
+def ceil_mode_length(n: Dim, kernel: Dim, pads: tuple[Dim, Dim], stride: int, dilation: int) -> Dim:
+    """Output length with a partial last window, unless that starts beyond the last element (MaxPool-22)."""
     reach = (kernel - 1) * dilation + 1
     # ceil((n + p + q - reach) / stride) + 1 = ceil((n + p + slack) / stride), and no place starts at n + p or later.
     slack = minimum(pads[1] + stride - reach, 0)
@@ -108,17 +108,17 @@ def ceil_length(n: Dim, kernel: Dim, pads: tuple[Dim, Dim], stride: int, dilatio
 
 
 def same_pads(n: Dim, kernel: Dim, stride: int, dilation: int, auto_pad: str) -> tuple[Dim, Dim]:
-    """Padding of one spatial axis under which it has `ceil(n / stride)` places for the window."""
+    """Return the padding of one spatial axis that yields `ceil(n / stride)` window positions."""
     total = maximum((ceil_div(n, stride) - 1) * stride + (kernel - 1) * dilation + 1 - n, 0)
     small, large = total // 2, total - total // 2
     return (large, small) if auto_pad == "SAME_LOWER" else (small, large)
 
 
-def numbers(dims: Sequence[Dim]) -> tuple[int, ...]:
-    """Dims of arrays, which are plain numbers.
+def integer_dims(dims: Sequence[Dim]) -> tuple[int, ...]:
+    """Return the dims of an array, which are integers.
 
     Raises:
-        TypeError: one is symbolic; a page never sees that.
+        TypeError: a dim is symbolic; operator definitions never receive those.
     """
     if any(isinstance(dim, Symbolic) for dim in dims):
         message = f"{tuple(dims)} is symbolic"
@@ -126,22 +126,22 @@ def numbers(dims: Sequence[Dim]) -> tuple[int, ...]:
     return tuple(int(dim) for dim in dims if not isinstance(dim, Symbolic))
 
 
-def covered(x: Tensor, slid: Window, fill: Any) -> Tensor:
-    """What each place of the window covers, as a view: x [N, C, *d] → [N, C, *out, *kernel]; `fill` outside of x."""
-    kernel, lengths = numbers(slid.kernel), numbers(slid.lengths)
+def window_view(x: Tensor, slid: Window, fill: Any) -> Tensor:
+    """Return a view of the elements under each window: x [N, C, *d] → [N, C, *out, *kernel]; `fill` outside x."""
+    kernel, lengths = integer_dims(slid.kernel), integer_dims(slid.lengths)
     axes = list(zip(x.shape[2:], kernel, slid.strides, slid.dilations, slid.pads, lengths, strict=True))
     # The last window may hang over the padding, or end before it.
     ends = [(out - 1) * s + (k - 1) * d + 1 - n - int(p[0]) for n, k, s, d, p, out in axes]
-    padding = [(int(begin), end) for (begin, _), end in zip(numbers_of_pairs(slid.pads), ends, strict=True)]
+    padding = [(int(begin), end) for (begin, _), end in zip(integer_pads(slid.pads), ends, strict=True)]
     return sliding_windows(padded(x, padding, fill), kernel, slid.strides, slid.dilations, lengths)
 
 
-def reaching(dims: Sequence[int], slid: Window) -> Window:
-    """`slid` without the rows and columns of its kernel that meet no entry of `dims` anywhere; one at least stays."""
+def clip_kernel(dims: Sequence[int], slid: Window) -> Window:
+    """Drop kernel rows and columns that meet no element of `dims` at any position; keep at least one."""
     kernel: list[int] = []
     begins: list[int] = []
-    lengths, kernels = numbers(slid.lengths), numbers(slid.kernel)
-    axes = zip(dims, kernels, slid.strides, slid.dilations, numbers_of_pairs(slid.pads), lengths, strict=True)
+    lengths, kernels = integer_dims(slid.lengths), integer_dims(slid.kernel)
+    axes = zip(dims, kernels, slid.strides, slid.dilations, integer_pads(slid.pads), lengths, strict=True)
     for n, k, s, d, (begin, _), out in axes:
         first = max(0, -((max(out - 1, 0) * s - begin) // d))
         last = min(k - 1, (begin + n - 1) // d)
@@ -151,9 +151,9 @@ def reaching(dims: Sequence[int], slid: Window) -> Window:
     return replace(slid, kernel=tuple(kernel), pads=tuple((begin, 0) for begin in begins))
 
 
-def numbers_of_pairs(pads: Sequence[tuple[Dim, Dim]]) -> list[tuple[int, int]]:
-    """Begins and ends of arrays' padding, which are plain numbers."""
-    return [(begin, end) for begin, end in (numbers(pair) for pair in pads)]
+def integer_pads(pads: Sequence[tuple[Dim, Dim]]) -> list[tuple[int, int]]:
+    """Return begin and end padding of each axis as integers."""
+    return [(begin, end) for begin, end in (integer_dims(pair) for pair in pads)]
 
 
 def padded(x: Tensor, padding: Sequence[tuple[int, int]], fill: Any) -> Tensor:
@@ -173,7 +173,7 @@ def padded(x: Tensor, padding: Sequence[tuple[int, int]], fill: Any) -> Tensor:
 def sliding_windows(
     x: Tensor, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], lengths: tuple[int, ...]
 ) -> Tensor:
-    """The first `lengths` places of a window, as a view: x [N, C, *d] → [N, C, *lengths, *kernel]."""
+    """Return a view of the first `lengths` windows: x [N, C, *d] → [N, C, *lengths, *kernel]."""
     if 0 in lengths:
         return np.empty([*x.shape[:2], *lengths, *kernel], x.dtype)
     x = np.ascontiguousarray(x)

@@ -1,4 +1,4 @@
-"""Boxes in images: which to keep, and what is in them."""
+"""Object detection: selection of boxes and pooling of regions."""
 
 from __future__ import annotations
 

@@ -56,17 +56,17 @@ def RoiAlign(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> T1:
-    """Each region of its image, cut into a grid of cells that hold the mean of points sampled in them.
+    """Pool each region of interest to a grid; a cell is the mean (or maximum) of bilinearly interpolated samples.
 
-    A point's value is interpolated between four pixels. `sampling_ratio` points stand along each side of a cell, about
-    one for each pixel if it is 0. In `max` mode a cell holds the largest weighted pixel, not the largest point. With
-    `half_pixel` pixels have their centres at halves; without, a region is at least one pixel long.
+    Each sample is interpolated from four pixels. `sampling_ratio` samples lie along each side of a cell, about one per
+    pixel if it is 0. In `max` mode a cell is the largest weighted pixel, not the largest sample. With `half_pixel`
+    pixel centres have half-integer coordinates; without it a region is at least one pixel long.
 
     Shapes: x [N, C, H, W], rois [R, 4] as x1, y1, x2, y2 times `spatial_scale`, batch_indices [R] →
     [R, C, output_height, output_width].
 
     Raises:
-        ShapeError: an unknown mode, a wrong rank, or numbers of regions that differ.
+        ShapeError: an unknown mode, a wrong rank, or different numbers of regions.
 
     Source: ONNX RoiAlign-22.
     """
@@ -87,7 +87,7 @@ def RoiAlign(
 
 
 class _Points(NamedTuple):
-    """Points along one axis: the pixels beside each, and the share that each of the two has."""
+    """Sampling points along one axis: the two neighbouring pixels of each point, and their interpolation weights."""
 
     low: Tensor
     high: Tensor

@@ -1,4 +1,4 @@
-"""Of boxes that overlap, the best one."""
+"""Non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -58,36 +58,36 @@ def NonMaxSuppression(
     *,
     center_point_box: int = 0,
 ) -> Count:
-    """Boxes worth keeping, a row of batch, class and box each: the best first, without those that overlap a better one.
+    """Non-maximum suppression: select boxes that overlap no better box; rows of batch, class and box index.
 
-    Overlap is the area that two boxes share over the area that they cover; more than `iou_threshold` (default 0) is too
-    much. A box counts if its score is above `score_threshold`. Of each class at most `max_output_boxes_per_class` are
-    kept, none by default; of equal scores the first comes first.
+    Overlap is intersection over union; a box is removed if it exceeds `iou_threshold` (default 0). Boxes with a score
+    above `score_threshold` are considered, in order of decreasing score, ties by index. At most
+    `max_output_boxes_per_class` boxes are selected per class (default 0).
 
     Shapes: boxes [B, N, 4] as y1, x1, y2, x2 (or with `center_point_box` x, y, width, height), scores [B, C, N], the
-    others [] or [1] → [kept, 3].
+    others [] or [1] → [selected, 3].
 
     Raises:
-        ShapeError: the numbers of boxes and scores differ, or the threshold is no share.
+        ShapeError: the numbers of boxes and scores differ, or the threshold is not in [0, 1].
 
     Source: ONNX NonMaxSuppression-11.
     """
-    most = _number(max_output_boxes_per_class, 0)
-    overlap = _number(iou_threshold, 0)
+    most = _scalar(max_output_boxes_per_class, 0)
+    overlap = _scalar(iou_threshold, 0)
     kept = [
-        [(batch, kind, box) for box in _kept(corners, scored, most, overlap, score_threshold)]
-        for batch, corners in enumerate(map(_corners if center_point_box else _ordered, boxes))
+        [(batch, kind, box) for box in _select(corners, scored, most, overlap, score_threshold)]
+        for batch, corners in enumerate(map(_corners if center_point_box else _order_corners, boxes))
         for kind, scored in enumerate(scores[batch])
     ]
     return np.array([row for rows in kept for row in rows], np.int64).reshape(-1, 3)
 
 
-def _number(x: Tensor | None, default: float) -> float:
+def _scalar(x: Tensor | None, default: float) -> float:
     return default if x is None or not x.size else x.reshape(-1)[0]
 
 
-def _ordered(boxes: Tensor) -> Tensor:
-    """Lower corners, then upper ones, whichever diagonal was given."""
+def _order_corners(boxes: Tensor) -> Tensor:
+    """Order the corners of each box: lower coordinates first."""
     first, second = boxes[:, :2], boxes[:, 2:]
     return np.concatenate((np.minimum(first, second), np.maximum(first, second)), 1)
 
@@ -97,7 +97,7 @@ def _corners(boxes: Tensor) -> Tensor:
     return np.concatenate((boxes[:, :2] - half, boxes[:, :2] + half), 1)
 
 
-def _kept(corners: Tensor, scores: Tensor, most: float, overlap: float, least: Tensor | None) -> list[int]:
+def _select(corners: Tensor, scores: Tensor, most: float, overlap: float, least: Tensor | None) -> list[int]:
     candidates = np.argsort(-scores, kind="stable")
     if least is not None and least.size:
         candidates = candidates[scores[candidates] > least.reshape(-1)[0]]
@@ -105,12 +105,12 @@ def _kept(corners: Tensor, scores: Tensor, most: float, overlap: float, least: T
     while candidates.size and len(kept) < most:
         best, candidates = int(candidates[0]), candidates[1:]
         kept.append(best)
-        candidates = candidates[~_overlaps(corners[best], corners[candidates], overlap)]
+        candidates = candidates[~_exceeds_iou(corners[best], corners[candidates], overlap)]
     return kept
 
 
-def _overlaps(box: Tensor, others: Tensor, threshold: float) -> Tensor:
-    """Whether each of `others` shares more than `threshold` of what both cover."""
+def _exceeds_iou(box: Tensor, others: Tensor, threshold: float) -> Tensor:
+    """Whether the intersection over union of a box with each of `others` exceeds `threshold`."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     shared = np.where((sides > 0).all(1), sides[:, 0] * sides[:, 1], 0)
     area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], 1)

@@ -1,4 +1,4 @@
-"""Tensors made of parameters rather than of tensors."""
+"""Operators that generate tensors from parameters."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ R = Annotated[Tensor, Types("T", Numbers)]
 
 
 def constant_value(attributes: dict[str, Any]) -> Storage:
-    """The storage that one of the attributes of `Constant` gives.
+    """Return the storage of the value attribute of `Constant`.
 
     Raises:
-        ShapeError: none or several are there.
+        ShapeError: no value attribute, or more than one, is present.
     """
     given = {name: value for name, value in attributes.items() if value is not None}
     if len(given) != 1:
@@ -62,7 +62,7 @@ def Constant(
     value_string: str | None = None,
     value_strings: tuple[str, ...] | None = None,
 ) -> T:
-    """The tensor that the one attribute says.  Shapes: that of `value`, [] or [n].
+    """The tensor given by the only attribute.  Shapes: that of `value`, [] or [n].
 
     Raises:
         ShapeError: there is not exactly one attribute.

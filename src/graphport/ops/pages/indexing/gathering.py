@@ -1,4 +1,4 @@
-"""Elements picked by their places."""
+"""Gather operators: selection of elements by index."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def _check_indices(indices: TensorFact, length: Dim, axis: int) -> None:
     holds={"indices": index_along_axis},
 )
 def Gather(data: T, indices: Tind, *, axis: int = 0) -> T:
-    """Entries of `data` along `axis`, picked by `indices`; negative ones count from the end.
+    """Select slices of `data` along `axis` by `indices`; negative indices count from the end.
 
     Shapes: data [*s], indices [*i] → [*s[:axis], *i, *s[axis+1:]].
 
     Raises:
-        ShapeError: the axis is outside of the tensor, or an index that is known outside of the axis.
-        IndexError: an index is outside of the axis.
+        ShapeError: the axis or a constant index is out of range.
+        IndexError: an index is out of range.
 
     Source: ONNX Gather-13.
     """
@@ -86,13 +86,13 @@ def _gather_elements_shape(data: TensorFact, indices: TensorFact, *, axis: int =
     holds={"indices": index_along_axis},
 )
 def GatherElements(data: T, indices: Tind, *, axis: int = 0) -> T:
-    """One element of `data` for each of `indices`, which says its place along `axis`; the other places are its own.
+    """Select elements of `data` along `axis`: output[i][j][k] = data[indices[i][j][k]][j][k] for axis 0.
 
-    Shapes: data [*s], indices [*i] of the same rank → [*i].
+    Shapes: data [*s], indices [*i] of equal rank → [*i].
 
     Raises:
         ShapeError: the ranks differ, or `indices` is longer than `data` along another axis.
-        IndexError: an index is outside of the axis.
+        IndexError: an index is out of range.
 
     Source: ONNX GatherElements-13.
     """
@@ -156,13 +156,13 @@ def _compress_shape(input: TensorFact, condition: TensorFact, *, axis: int | Non
 
 @op(picks=True, shape=_compress_shape, since=9, outputs=("output",), exactness="exact", role="passive")
 def Compress(input: Old, condition: Condition, *, axis: int | None = None) -> Old:
-    """Entries along `axis` (of the flattened tensor without it) where `condition` holds.
+    """Select slices along `axis` (of the flattened tensor without an axis) for which `condition` is true.
 
     Shapes: input [*s], condition [k] with k up to the length → [*s] with n at `axis`, or [n].
 
     Raises:
-        ShapeError: `condition` is no vector.
-        IndexError: it holds behind the last entry.
+        ShapeError: `condition` is not a vector.
+        IndexError: a true element lies beyond the end of the axis.
 
     Source: ONNX Compress-11.
     """

@@ -1,4 +1,4 @@
-"""Where elements are, which there are, and elements that say a place."""
+"""Operators that compute indices, and one-hot encoding."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ def _depth(fact: TensorFact) -> Dim:
     holds={"indices": index_in_depth},
 )
 def OneHot(indices: Numbers1, depth: Numbers2, values: Filler, *, axis: int = -1) -> Filler:
-    """`values[1]` at the place that each index says along a new axis of length `depth`, `values[0]` elsewhere.
+    """One-hot encoding: `values[1]` at each index along a new axis of length `depth`, `values[0]` elsewhere.
 
-    Negative indices count from the end; those outside of [-depth, depth) set nothing. Fractions are dropped.
+    Negative indices count from the end; indices outside [-depth, depth) set nothing. Fractions are truncated.
 
     Shapes: indices [*i], depth [] or [1], values [2] → [*i] with depth at `axis`.
 
     Raises:
-        ShapeError: the axis is outside of the result, or values are not two.
+        ShapeError: the axis is out of range, or `values` does not have two elements.
 
     Source: ONNX OneHot-11.
     """
     count = int(depth.reshape(-1)[0])
-    # Unsigned numbers beyond int64 would turn negative.
+    # Unsigned indices beyond int64 would become negative.
     wanted = (np.minimum(indices, 2**62) if indices.dtype == np.uint64 else indices).astype(np.int64)
     wanted = np.where(wanted < 0, wanted + count, wanted)
     place = axis % (indices.ndim + 1)
     steps = np.arange(count).reshape([-1 if i == place else 1 for i in range(indices.ndim + 1)])
-    # Slices, not elements: those of text would turn into a type of fixed width.
+    # Slices, not elements: string elements would convert to a fixed-width type.
     return np.where(np.expand_dims(wanted, place) == steps, values[1:2], values[:1])
 
 
@@ -104,18 +104,18 @@ def _unique_shape(x: TensorFact, *, axis: int | None = None, sorted: int = 1) ->
     role="passive",
 )
 def Unique(x: Old, *, axis: int | None = None, sorted: int = 1) -> tuple[Old, Indices, Indices, Indices]:
-    """The different elements (or slices along `axis`), ascending, or in order of first appearance unless `sorted`.
+    """Unique elements (or slices along `axis`), ascending, or in order of first occurrence unless `sorted`.
 
-    Also: where each appears first, which of them each element is, how often each appears.
+    Further results: index of the first occurrence, index of each element in the unique ones, number of occurrences.
 
-    Shapes: x [*s] → [n] (or [*s] with n at `axis`), [n], the number of elements (or entries), [n].
+    Shapes: x [*s] → [n] (or [*s] with n at `axis`), [n], the number of elements (or slices), [n].
 
     Raises:
-        ShapeError: the axis is outside of the tensor.
+        ShapeError: the axis is out of range.
 
     Source: ONNX Unique-11.
     """
-    # NumPy compares no slices of text: places in the ascending order of the words stand for them.
+    # NumPy cannot compare slices of strings: ranks in ascending order replace the strings.
     words, coded = np.unique(x, return_inverse=True) if x.dtype == object else (None, x)
     values, first, inverse, counts = np.unique(coded.reshape(x.shape), True, True, True, axis=axis)
     values, inverse = values if words is None else words[values], inverse.reshape(-1)

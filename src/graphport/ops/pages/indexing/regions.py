@@ -43,13 +43,13 @@ def _reverse_shape(
     holds={"sequence_lens": steps_along_time},
 )
 def ReverseSequence(input: Old, sequence_lens: Indices, *, batch_axis: int = 1, time_axis: int = 0) -> Old:
-    """Each sample with its first `sequence_lens[i]` steps reversed.
+    """Reverse the first `sequence_lens[i]` steps of each sample.
 
     Shapes: input [*s] of rank >= 2, sequence_lens [s[batch_axis]] → [*s].
 
     Raises:
-        ShapeError: axes that are not 0 and 1, or not one length for each sample.
-        IndexError: a length is longer than the axis.
+        ShapeError: the axes are not 0 and 1, or the number of lengths differs from the batch size.
+        IndexError: a length exceeds the time axis.
 
     Source: ONNX ReverseSequence-10.
     """

@@ -73,15 +73,15 @@ def _scattered(data: Tensor, indices: tuple[Any, ...], updates: Tensor, reductio
     holds={"indices": index_along_axis},
 )
 def ScatterElements(data: T, indices: Tind, updates: T, *, axis: int = 0, reduction: str = "none") -> T:
-    """`data` with each of `updates` at its own place, but at `indices` along `axis`.
+    """Copy `data` and write `updates` at `indices` along `axis`; other coordinates are those of the update.
 
-    With `reduction` (`add`, `mul`, `max`, `min`) both are combined; without, the last update of a place stands.
+    With `reduction` (`add`, `mul`, `max`, `min`) old and new elements are combined; without it the last update wins.
 
-    Shapes: data [*s], indices and updates [*i] of the same rank → [*s].
+    Shapes: data [*s], indices and updates [*i] of equal rank → [*s].
 
     Raises:
-        ShapeError: the ranks, or shapes of indices and updates, differ; an unknown reduction.
-        IndexError: an index is outside of the axis.
+        ShapeError: ranks, or the shapes of indices and updates, differ; an unknown reduction.
+        IndexError: an index is out of range.
 
     Source: ONNX ScatterElements-18.
     """
@@ -118,15 +118,15 @@ def _scatter_nd_shape(
     holds={"indices": index_in_axes},
 )
 def ScatterND(data: T, indices: Indices, updates: T, *, reduction: str = "none") -> T:
-    """`data` with `updates` in the slices that the vectors along the last axis of `indices` name.
+    """Copy `data` and write `updates` to the slices addressed by the index vectors along the last axis of `indices`.
 
-    With `reduction` (`add`, `mul`, `max`, `min`) both are combined; without, the last update of a slice stands.
+    With `reduction` (`add`, `mul`, `max`, `min`) old and new elements are combined; without it the last update wins.
 
     Shapes: data [*s], indices [*i, k], updates [*i, *s[k:]] → [*s].
 
     Raises:
-        ShapeError: the vectors are longer than the rank, updates of another shape, or an unknown reduction.
-        IndexError: an index is outside of its axis.
+        ShapeError: the index vectors are longer than the rank, updates have another shape, or the reduction is unknown.
+        IndexError: an index is out of range.
 
     Source: ONNX ScatterND-18.
     """

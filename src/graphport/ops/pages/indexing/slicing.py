@@ -36,7 +36,7 @@ def _slice_shape(
 
 
 def _count(*operands: TensorFact | None) -> int | None:
-    """How many axes are sliced, `None` where nobody knows."""
+    """Return the number of sliced axes, or None if it is unknown."""
     known = {
         fact.dims[0] if fact.rank else 1
         for fact in operands
@@ -65,7 +65,7 @@ def _length(n: Dim, start: Dim | None, end: Dim | None, step: Dim | None) -> Dim
     if first is None or last is None:
         return OPEN
     if step > 0:
-        # A start behind the end takes nothing, clamped or not.
+        # A start beyond the end selects nothing, clamped or not.
         return maximum(ceil_div(minimum(last, n) - maximum(first, 0), step), 0)
     return maximum(ceil_div(minimum(maximum(first, 0), n - 1) - maximum(last, -1), -step), 0)
 
@@ -91,16 +91,16 @@ def _from_front(position: Dim, n: Dim) -> Dim | None:
     index_operands=("starts", "ends", "axes", "steps"),
 )
 def Slice(data: T, starts: Tind, ends: Tind, axes: Tind | None = None, steps: Tind | None = None) -> T:
-    """Entries from `starts` up to (not including) `ends`, every `steps`-th, of each of `axes`.
+    """Select elements from `starts` to `ends` (exclusive) with `steps` along each of `axes`.
 
-    Negative positions count from the end; positions are clamped to the axis. A negative step walks backwards; to the
-    front it takes an end before the first entry, as the specification has it: ONNX Runtime also takes the largest
-    integer for that.
+    Negative positions count from the end; positions are clamped to the axis. A negative step iterates backwards; an end
+    before the first element selects through index 0, as the specification defines it. ONNX Runtime also accepts the
+    largest integer for that.
 
     Shapes: data [*s], the others [k] → [*s], shorter at `axes`.
 
     Raises:
-        ShapeError: a step of 0, an axis outside of the tensor or named twice, or numbers of entries that differ.
+        ShapeError: a step of 0, an axis out of range or repeated, or operands of different lengths.
 
     Source: ONNX Slice-13.
     """

@@ -1,1 +1,1 @@
-"""Scikit-learn's estimators as ONNX has them: words of a domain of its own, which stay as they are."""
+"""Classical machine learning: operators of ai.onnx.ml without a canonical form; they stay unchanged."""

@@ -1,4 +1,4 @@
-"""How far scores are from the right answers."""
+"""Loss functions."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _entropy_shape(op: SoftmaxCrossEntropyLossView[TensorFact]) -> tuple[TensorF
     outputs=("output", "log_prob"),
     exactness="accumulation",
     holds={"labels": class_of_score},
-    # Of logarithms of probabilities, which are a result of their own.
+    # The logarithms of probabilities are a result of their own operator.
     decomposes="(NegativeLogLikelihoodLoss(logarithms := LogSoftmax(scores, axis=1), labels, weights, "
     "ignore_index=ignore_index, reduction=reduction), logarithms)",
 )

@@ -31,7 +31,7 @@ def _matmul_shape(a: TensorFact, b: TensorFact) -> TensorFact:
 
 @op(shape=_matmul_shape, since=1, exactness="accumulation", role="weighted", macs=product_macs)
 def MatMul(a: T, b: T) -> T:
-    """Matrix product of the last two axes; axes before them broadcast, a vector stands in for a row or a column.
+    """Matrix product of the last two axes; leading axes broadcast, a vector is treated as a row or a column.
 
     Shapes: a [*s, M, K], b [*t, K, N] → [*broadcast(s, t), M, N].
 

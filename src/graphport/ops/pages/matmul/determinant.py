@@ -1,4 +1,4 @@
-"""What a square matrix multiplies volumes by."""
+"""Determinant."""
 
 from __future__ import annotations
 

@@ -89,13 +89,13 @@ def _qlinear_matmul_shape(op: QLinearMatMulView[TensorFact]) -> TensorFact:
 def QLinearMatMul(
     a: Q1, a_scale: TS, a_zero_point: Q1, b: Q2, b_scale: TS, b_zero_point: Q2, y_scale: TS, y_zero_point: Q3
 ) -> Q3:
-    """Matrix product of quantized tensors with a quantized result, rounded halves to even and clipped.
+    """Matrix product of quantized tensors with a quantized result, rounded half to even and saturated.
 
-    Shapes: a [*s, M, K], b [*t, K, N] → [*broadcast(s, t), M, N]; scales and zero points one number each, one per row
-    of `a` and of the result, one per column of `b`, or with the rank of their tensor.
+    Shapes: a [*s, M, K], b [*t, K, N] → [*broadcast(s, t), M, N]; scales and zero points: scalars, one per row of `a`
+    and of the result, one per column of `b`, or of the rank of their tensor.
 
     Raises:
-        ShapeError: the inner dims differ, or a scale or zero point does not belong to rows or columns.
+        ShapeError: the inner dims differ, or a scale or zero point matches neither rows nor columns.
 
     Source: ONNX QLinearMatMul-21.
     """

@@ -33,10 +33,10 @@ def _batch_shape(op: BatchNormalizationView[TensorFact]) -> list[TensorFact]:
 
 
 def check_vectors(channels: Dim | None, **vectors: TensorFact) -> Dim | None:
-    """Number of channels that all of `vectors`, one number a channel, agree on; `None` where nobody knows it.
+    """Return the number of channels that all `vectors` (one element per channel) agree on; None if unknown.
 
     Raises:
-        ShapeError: one is no vector, or has another length.
+        ShapeError: an operand is not a vector, or lengths differ.
     """
     for name, fact in vectors.items():
         if fact.shape is None:
@@ -67,15 +67,15 @@ def BatchNormalization(
     momentum: float = 0.9,
     training_mode: int = 0,
 ) -> tuple[T, T2, T2]:
-    """`(x - mean) / sqrt(var + epsilon) * scale + b` per channel, with given statistics or, in training, those of `x`.
+    """`(x - mean) / sqrt(var + epsilon) * scale + b` per channel, with stored statistics or, in training, those of `x`.
 
-    In training the running statistics are `input * momentum + current * (1 - momentum)`; the variance divides by the
-    count. Else they are the given ones.
+    In training the running statistics are `input * momentum + current * (1 - momentum)`, with the biased variance.
+    Otherwise they are returned unchanged.
 
     Shapes: x [N, C, *d], all others [C] → [N, C, *d], [C], [C].
 
     Raises:
-        ShapeError: a vector does not have one entry per channel.
+        ShapeError: a vector does not have one element per channel.
 
     Source: ONNX BatchNormalization-15.
     """

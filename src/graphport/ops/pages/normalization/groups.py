@@ -1,4 +1,4 @@
-"""Normalization by statistics of one sample's channels, groups of them, or chosen axes."""
+"""Normalization of each sample over its channels, over groups of channels, or over given axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = Annotated[Tensor, Types("T", FLOATS)]
 
 STASH = {1: np.dtype(np.float32), 10: np.dtype(np.float16), 11: np.dtype(np.float64), 16: np.dtype(np.float32)}
-"""Types that `stash_type` may name, by ONNX's numbers, as they are computed in; bfloat16 is rounded to afterwards."""
+"""Computation type by `stash_type` (ONNX's numbers); bfloat16 rounds its results afterwards."""
 
 
 def standardized(x: Tensor, axes: tuple[int, ...], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Normalization by a norm of what is around an entry."""
+"""Normalization by a norm of neighbouring elements."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _lrn_shape(x: TensorFact, *, alpha: float = 0.0001, beta: float = 0.75, bias
 
 @op(shape=_lrn_shape, since=1, exactness="accumulation", role="pointwise")
 def LRN(x: T, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int) -> T:
-    """`x / (bias + alpha / size * sum) ** beta`, `sum` being that of the squares of `size` channels around.
+    """Local response normalization: `x / (bias + alpha / size * sum) ** beta`, `sum` of squares over `size` channels.
 
-    An even number of channels has one more behind than before.
+    If `size` is even, the window has one more channel after the centre than before.
 
     Shapes: x [N, C, *d] → [N, C, *d].
 

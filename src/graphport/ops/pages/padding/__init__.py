@@ -57,10 +57,10 @@ def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim) -> Dim:
 
 
 def _check_mirrored(axis: int, n: Dim, begin: Dim, end: Dim) -> None:
-    """No runtime mirrors more entries than there are beside the edge.
+    """Check that `reflect` padding does not exceed the available elements; no runtime supports more.
 
     Raises:
-        ShapeError: there are less.
+        ShapeError: the axis is too short.
     """
     cut = sum(pad for pad in (begin, end) if isinstance(pad, int) and pad < 0)
     if any(decide_less(n + cut - 1, pad) is True and decide_less(0, pad) is True for pad in (begin, end)):
@@ -87,16 +87,17 @@ def Pad(
     *,
     mode: str = "constant",
 ) -> T:
-    """`data` with entries added at the begin and end of `axes`, or cut off where `pads` is negative.
+    """Add elements at the begin and end of `axes`, or crop where `pads` is negative.
 
-    New entries are `constant_value` (0, false, or empty text), mirror images without the edge (`reflect`), the edge
-    itself (`edge`), or those of the other end (`wrap`).
+    New elements are `constant_value` (0, false, or empty string), mirrored elements without the edge (`reflect`), the
+    edge element (`edge`), or elements of the opposite end (`wrap`).
 
-    Shapes: data [*s], pads [2k], constant_value [], axes [k], by default all → s + begins + ends.
+    Shapes: data [*s], pads [2k], constant_value [], axes [k], default all → s + begins + ends.
 
     Raises:
-        ShapeError: `pads` has the wrong number of entries, cuts more than there is, or mirrors more than there is
-            beside the edge, or an axis is wrong.
+        ShapeError: `pads` has the wrong number of elements, crops or mirrors more elements than there are, or an axis
+        is
+            invalid.
 
     Source: ONNX Pad-25.
     """
@@ -118,7 +119,7 @@ def Pad(
 
 
 def source_indices(n: int, pad: tuple[int, int], mode: str) -> Tensor:
-    """Which of `n` entries stands at each place of the padded axis."""
+    """Return the source index of each position of a padded axis of length `n`."""
     every = np.arange(n)
     match mode:
         case "reflect":

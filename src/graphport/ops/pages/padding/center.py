@@ -44,14 +44,14 @@ def _center_shape(input_data: TensorFact, shape: TensorFact, *, axes: tuple[int,
     index_operands=("shape",),
 )
 def CenterCropPad(input_data: T, shape: Tind, *, axes: tuple[int, ...] | None = None) -> T:
-    """`input_data` cut to the lengths `shape` along `axes`, the same on both sides, or surrounded by zeros.
+    """Crop or zero-pad `input_data` to the lengths `shape` along `axes`, centred.
 
-    Of an odd number of entries the end loses, or gets, one more.
+    If the difference is odd, the end loses or gains one element more.
 
-    Shapes: input_data [*s], shape [k] for k axes, by default all → s with `shape` there.
+    Shapes: input_data [*s], shape [k] for k axes, default all → s with `shape` there.
 
     Raises:
-        ShapeError: there are more or fewer lengths than axes, or an axis is wrong.
+        ShapeError: the number of lengths differs from the number of axes, or an axis is invalid.
 
     Source: ONNX CenterCropPad-18.
     """

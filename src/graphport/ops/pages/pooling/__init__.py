@@ -1,4 +1,4 @@
-"""Poolings: one number for what a window, or a whole feature map, covers."""
+"""Pooling: reduction of the elements under a window or of a whole feature map."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.pages.convolution.window import Window, covered, numbers, numbers_of_pairs, reaching, window
+from graphport.ops.pages.convolution.window import Window, clip_kernel, integer_dims, integer_pads, window, window_view
 from graphport.ops.pages.pooling.regions import MaxRoiPool, MaxUnpool
 from graphport.ops.shapes import check_rank
 from graphport.ops.types import BYTES, FLOATS, INT64, Tensor, Types
@@ -106,17 +106,17 @@ def MaxPool(
         pads=pads,
         strides=strides,
     )
-    slid = reaching(x.shape[2:], slid)
-    out = numbers(slid.lengths)
-    shape = (*x.shape[:2], *out, prod(numbers(slid.kernel)))
-    entries = covered(x, slid, lowest(x.dtype)).reshape(shape)
+    slid = clip_kernel(x.shape[2:], slid)
+    out = integer_dims(slid.lengths)
+    shape = (*x.shape[:2], *out, prod(integer_dims(slid.kernel)))
+    entries = window_view(x, slid, lowest(x.dtype)).reshape(shape)
     # NaN is the largest where the window has one, padding the smallest where it does not.
     first = np.argmax(entries.astype(np.result_type(x.dtype, np.float32)), axis=-1, keepdims=True)
     if not all(shape):
         return np.empty(shape[:-1], x.dtype), np.empty(shape[:-1], np.int64)
-    indices = np.broadcast_to(covered(_flat_indices(x, storage_order), slid, -1).reshape(1, 1, *out, -1), shape)
+    indices = np.broadcast_to(window_view(_flat_indices(x, storage_order), slid, -1).reshape(1, 1, *out, -1), shape)
     within = np.take_along_axis(indices, first, axis=-1)
-    # Where padding seems to win, all entries are the lowest number there is: the first of them does.
+    # If padding is the maximum, all elements equal the lowest value of the type: the first element wins.
     first = np.where(within < 0, np.argmax(indices >= 0, axis=-1, keepdims=True), first)
     y = np.take_along_axis(entries, first, axis=-1)[..., 0]
     within = np.take_along_axis(indices, first, axis=-1)[..., 0]
@@ -125,7 +125,7 @@ def MaxPool(
 
 
 def lowest(dtype: np.dtype[Any]) -> float:
-    """What is not larger than any number of the type."""
+    """Return the lowest value of a type."""
     return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
 
 
@@ -157,9 +157,9 @@ def AveragePool(
     pads: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> T:
-    """The mean of the entries that the window covers; padding counts as zeros if `count_include_pad`, else not at all.
+    """Mean over a sliding window; padding counts as zeros if `count_include_pad`, else it is excluded.
 
-    With `ceil_mode` a last window may hang over the padding; what is behind the padding never counts.
+    With `ceil_mode` the last window may exceed the padding; elements beyond the padding never count.
 
     Shapes: x [N, C, *d] → [N, C, *out] with `out` as for `Conv`.
 
@@ -179,7 +179,7 @@ def AveragePool(
     )
     wide = np.result_type(x.dtype, np.float32)
     inside = tuple(range(-len(kernel_shape), 0))
-    sums = covered(x.astype(wide), reaching(x.shape[2:], slid), 0).sum(axis=inside)
+    sums = window_view(x.astype(wide), clip_kernel(x.shape[2:], slid), 0).sum(axis=inside)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (sums / _counts(x.shape[2:], slid, counts_padding=bool(count_include_pad)).astype(wide)).astype(x.dtype)
 
@@ -188,11 +188,17 @@ def _counts(dims: tuple[int, ...], slid: Window, *, counts_padding: bool) -> Ten
     """How many entries, and padded ones if they count, each place of the window covers: [*out]."""
     counts: Tensor = np.ones((), np.int64)
     axes = zip(
-        dims, numbers(slid.kernel), slid.strides, slid.dilations, numbers_of_pairs(slid.pads), slid.lengths, strict=True
+        dims,
+        integer_dims(slid.kernel),
+        slid.strides,
+        slid.dilations,
+        integer_pads(slid.pads),
+        slid.lengths,
+        strict=True,
     )
     for n, k, s, d, (begin, end), out in axes:
         low, high = (-begin, n + end) if counts_padding else (0, n)
-        first = np.arange(numbers([out])[0], dtype=np.int64) * s - begin
+        first = np.arange(integer_dims([out])[0], dtype=np.int64) * s - begin
         at = np.add.outer(first, np.arange(k, dtype=np.int64) * d)
         counts = np.multiply.outer(counts, np.count_nonzero((at >= low) & (at < high), axis=1))
     return counts
@@ -246,7 +252,7 @@ def LpPool(
         strides=strides,
     )
     powers = np.abs(x.astype(np.result_type(x.dtype, np.float32))) ** p
-    sums = covered(powers, reaching(x.shape[2:], slid), 0).sum(axis=tuple(range(-len(kernel_shape), 0)))
+    sums = window_view(powers, clip_kernel(x.shape[2:], slid), 0).sum(axis=tuple(range(-len(kernel_shape), 0)))
     return (sums ** sums.dtype.type(1 / p)).astype(x.dtype)
 
 

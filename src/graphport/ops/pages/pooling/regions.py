@@ -1,4 +1,4 @@
-"""Poolings that somebody else's regions or indices steer."""
+"""Pooling over regions or indices of another operand."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _unpooled(
     pads: tuple[int, ...] | None,
     strides: tuple[int, ...] | None,
 ) -> tuple[Dim, ...]:
-    """Spatial dims of what a pooling with these attributes made `dims` of.
+    """Return the spatial dims of the input of a pooling with output `dims`.
 
     Raises:
-        ShapeError: an attribute has the wrong number of entries.
+        ShapeError: an attribute has the wrong number of elements.
     """
     rank = len(dims)
     for what, found, length in (
@@ -85,15 +85,15 @@ def MaxUnpool(
     pads: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> T1:
-    """Zeros, but for the entries of `x` at the places `i`, which `MaxPool` gave.
+    """Inverse of MaxPool: zeros, with the elements of `x` at the indices `i` that `MaxPool` returned.
 
-    Places count through the shape that undoes the pooling; where `output_shape` is larger, zeros follow on each axis.
+    Indices refer to the flattened shape before pooling; a larger `output_shape` adds zeros at the ends.
 
     Shapes: x [N, C, *d], i [N, C, *d], output_shape [2 + rank] → [N, C, *((d-1)*stride + k - p - q)] or `output_shape`.
 
     Raises:
-        ShapeError: the shapes of `x` and `i` differ, or an attribute has the wrong number of entries.
-        IndexError: a place is outside of the result.
+        ShapeError: the shapes of `x` and `i` differ, or an attribute has the wrong number of elements.
+        IndexError: an index is out of range.
 
     Source: ONNX MaxUnpool-22.
     """
@@ -168,7 +168,7 @@ def MaxRoiPool(x: T, rois: T, *, pooled_shape: tuple[int, ...], spatial_scale: f
 
 
 def _rounded(x: float) -> int:
-    """The nearest integer, halves away from zero."""
+    """Round to the nearest integer, ties away from zero."""
     return int(np.copysign(np.floor(abs(x) + 0.5), x))
 
 

@@ -1,4 +1,4 @@
-"""Real numbers as integers or narrow floats, and back."""
+"""Quantization and dequantization of floats."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ UInt8 = Annotated[Tensor, Types("T2", frozenset({DType.UINT8}))]
 def check_granularity(
     x: TensorFact, scale: TensorFact, zero_point: TensorFact | None, axis: int, block_size: int
 ) -> None:
-    """Hold scales against what they scale: one number, one for each entry of an axis, or one for each block on it.
+    """Check the shape of scales: per-tensor, per-axis, or one per block of an axis.
 
     Raises:
-        ShapeError: they fit none of these, or the zero point has another shape than the scale.
+        ShapeError: the shape is none of these, or the zero point has another shape than the scale.
     """
     if block_size < 0:
         message = f"block_size is {block_size}"
@@ -131,17 +131,17 @@ def QuantizeLinear(
     precision: DType | None = None,
     saturate: int = 1,
 ) -> T3:
-    """Integers nearest to `x / y_scale`, halves to even, plus `y_zero_point`, clipped; or a narrow float.
+    """Quantize `x`: round(x / y_scale) + y_zero_point, ties to even, saturated; or convert to a narrow float.
 
-    The result has the type of `y_zero_point`, else `output_dtype`, else uint8. The quotient is rounded to `precision`,
-    by default to the type of the scale. Eight-bit floats that are too large become the largest one if `saturate`, else
-    infinity or NaN.
+    The result has the type of `y_zero_point`, else `output_dtype`, else uint8. The quotient is rounded to `precision`
+    (default: type of the scale). 8-bit floats saturate to the largest one if `saturate`, else overflow to infinity or
+    NaN.
 
     Shapes: x [*s]; y_scale and y_zero_point [], or [s[axis]], or with `block_size` s with ceil(s[axis] / block_size)
-    → [*s].  Units: `y_scale` is real per integer step.
+    → [*s].  Units: `y_scale` is real units per integer step.
 
     Raises:
-        ShapeError: scales or zero points fit neither the tensor, nor the axis, nor its blocks.
+        ShapeError: the shape of scales or zero points is neither per-tensor, per-axis nor block-wise.
 
     Source: ONNX QuantizeLinear-25.
     """
@@ -160,10 +160,10 @@ def QuantizeLinear(
 
 
 def _divided(x: Tensor, scale: Tensor, precision: DType | None) -> Tensor:
-    """`x / scale`, rounded to the precision that is asked for, held in float32 or float64."""
+    """Return `x / scale` rounded to `precision`, stored in float32 or float64."""
     kept = DType.of(scale.dtype) if precision is None else precision
     if kept not in REALS:
-        # Integer and power-of-two scales have no quotients of their own type.
+        # Integer and power-of-two types cannot represent quotients.
         wide = np.float64 if x.dtype.kind in "iu" else np.float32
         return x.astype(wide) / scale.astype(wide)
     a, b = (value.astype(kept.numpy).astype(np.float32) for value in (x, scale))
@@ -198,18 +198,18 @@ def DequantizeLinear(
     block_size: int = 0,
     output_dtype: DType | None = None,
 ) -> Real:
-    """`(x - x_zero_point) * x_scale` as real numbers of `output_dtype`, by default of the type of the scale.
+    """Dequantize: `(x - x_zero_point) * x_scale` in `output_dtype` (default: type of the scale).
 
     Shapes: x [*s]; x_scale and x_zero_point [], or [s[axis]], or with `block_size` s with ceil(s[axis] / block_size)
-    → [*s].  Units: `x_scale` is real per integer step.
+    → [*s].  Units: `x_scale` is real units per integer step.
 
     Raises:
-        ShapeError: scales or zero points fit neither the tensor, nor the axis, nor its blocks.
+        ShapeError: the shape of scales or zero points is neither per-tensor, per-axis nor block-wise.
 
     Source: ONNX DequantizeLinear-25.
     """
     dtype = x_scale.dtype if output_dtype is None else output_dtype.numpy
-    # int32 minus int32 needs more than 32 bits, and float32 none of them before the difference is taken.
+    # A difference of two int32 needs 33 bits, and float32 would round before the subtraction.
     wide = np.int64 if not DType.of(x.dtype).is_floating else np.float32
     steps = x.astype(wide)
     if x_zero_point is not None:
@@ -230,7 +230,7 @@ def _dynamic_shape(x: TensorFact) -> list[TensorFact]:
     role="passive",
 )
 def DynamicQuantizeLinear(x: Float) -> tuple[UInt8, Float32, UInt8]:
-    """`x` in steps of a 255th of its range, which includes 0, with the scale and the zero point of that.
+    """Quantize `x` to uint8 with a scale of 1/255 of its range extended to 0; also return scale and zero point.
 
     Shapes: x [*s] → [*s], [], [].
 

@@ -28,7 +28,7 @@ Number2 = Annotated[Tensor, Types("T2", NUMBERS_4 | BOOL)]
 
 
 def _generator(seed: float | None) -> np.random.Generator:
-    """One that gives the same numbers for the same seed, and new ones without."""
+    """Return a generator: reproducible with a seed, otherwise from system entropy."""
     return np.random.default_rng(None if seed is None else struct.unpack("<Q", struct.pack("<d", seed))[0])
 
 
@@ -170,12 +170,12 @@ def _bernoulli_shape(input: TensorFact, *, dtype: DType | None = None, seed: flo
 
 @op(shape=_bernoulli_shape, since=15, outputs=("output",), is_random=True)
 def Bernoulli(input: Float1, *, dtype: DType | None = None, seed: float | None = None) -> Number2:
-    """1 with the probability that `input` says, else 0, in its type unless `dtype` names another.
+    """Bernoulli samples: 1 with probability `input`, else 0, in the type of `input` or `dtype`.
 
     Shapes: input [*s] → [*s].
 
     Raises:
-        ShapeError: `dtype` is neither a type of numbers nor bool.
+        ShapeError: `dtype` is neither numeric nor bool.
 
     Source: ONNX Bernoulli-22.
     """

@@ -1,4 +1,4 @@
-"""Recurrent layers: a state that goes from step to step."""
+"""Recurrent layers: LSTM, GRU and RNN."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Names = tuple[str, ...]
 Numbers = tuple[float, ...]
 
 
-def _chosen(activations: Names | None, default: Names, direction: str) -> Names:
-    """The names for all directions; the default serves each of them."""
+def _activation_names(activations: Names | None, default: Names, direction: str) -> Names:
+    """Return the activation names of all directions; the defaults are repeated for each direction."""
     return activations or default * len(DIRECTIONS.get(direction, ()))
 
 
@@ -46,7 +46,7 @@ def _lstm_shape(op: LSTMView[TensorFact]) -> list[TensorFact]:
         op,
         {"initial_h": op.initial_h, "initial_c": op.initial_c},
         gates=4,
-        activations=_chosen(op.activations, ("Sigmoid", "Tanh", "Tanh"), op.direction),
+        activations=_activation_names(op.activations, ("Sigmoid", "Tanh", "Tanh"), op.direction),
         each=3,
     )
     check_peepholes(op.p, len(DIRECTIONS[op.direction]), facts[0].dims[-1])
@@ -83,23 +83,23 @@ def LSTM(
     input_forget: int = 0,
     layout: int = 0,
 ) -> tuple[T, T, T]:
-    """Long short-term memory: `h` of all steps, the last `h`, the last cell state `c`.
+    """Long short-term memory: hidden states of all steps, final hidden state, final cell state.
 
-    With gates in the order i, o, f, c, weights and biases for each, and peepholes P for i, o, f:
-    `i = f(W x + R h + P c)`, `f` alike, `c' = f * c + i * g(W x + R h)`, `o = f(W x + R h + P c')`, `h' = o * h(c')`.
-    `activations` are f, g, h for each direction; with `input_forget` f is `1 - i`; `clip` bounds what activations take.
+    Gates in the order i, o, f, c, each with weights W, R and biases, and peepholes P for i, o, f: `i = f(W x + R h + P
+    c)`, likewise `f`, `c' = f * c + i * g(W x + R h)`, `o = f(W x + R h + P c')`, `h' = o * h(c')`. `activations` are
+    f, g, h per direction; with `input_forget` f is `1 - i`; `clip` bounds the activation inputs.
 
     Shapes: x [S, N, I] (or [N, S, I] with `layout` 1), w [D, 4H, I], r [D, 4H, H], b [D, 8H], sequence_lens [N],
     initial_h and initial_c [D, N, H] (or [N, D, H]), p [D, 3H] → [S, D, N, H] (or [N, S, D, H]), twice [D, N, H] (or
-    [N, D, H]), D being 2 for both directions.
+    [N, D, H]); D is 2 for a bidirectional layer.
 
     Raises:
-        ShapeError: the operands do not agree on directions, batch or hidden units; an unknown activation or direction.
+        ShapeError: operands disagree on directions, batch or hidden units; an unknown activation or direction.
 
     Source: ONNX LSTM-22.
     """
     hidden = r.shape[2]
-    names = _chosen(activations, ("Sigmoid", "Tanh", "Tanh"), direction)
+    names = _activation_names(activations, ("Sigmoid", "Tanh", "Tanh"), direction)
     functions = named_activations(names, activation_alpha, activation_beta)
     wide = np.result_type(x.dtype, np.float32)
     cells = [
@@ -172,7 +172,7 @@ def _gru_shape(op: GRUView[TensorFact]) -> list[TensorFact]:
         op,
         {"initial_h": op.initial_h},
         gates=3,
-        activations=_chosen(op.activations, ("Sigmoid", "Tanh"), op.direction),
+        activations=_activation_names(op.activations, ("Sigmoid", "Tanh"), op.direction),
         each=2,
     )
 
@@ -205,22 +205,22 @@ def GRU(
     layout: int = 0,
     linear_before_reset: int = 0,
 ) -> tuple[T, T]:
-    """Gated recurrent unit: `h` of all steps, and the last one.
+    """Gated recurrent unit: hidden states of all steps, and the final hidden state.
 
-    With gates in the order z, r, h: `z = f(W x + R h)`, `r` alike, `n = g(W x + R (r * h))` — or `g(W x + r * (R h))`
-    with `linear_before_reset` — and `h' = (1 - z) * n + z * h`. `activations` are f, g for each direction; `clip`
-    bounds what activations take.
+    Gates in the order z, r, h: `z = f(W x + R h)`, likewise `r`, `n = g(W x + R (r * h))`, or `g(W x + r * (R h))` with
+    `linear_before_reset`, and `h' = (1 - z) * n + z * h`. `activations` are f, g per direction; `clip` bounds the
+    activation inputs.
 
     Shapes: x [S, N, I] (or [N, S, I] with `layout` 1), w [D, 3H, I], r [D, 3H, H], b [D, 6H], sequence_lens [N],
     initial_h [D, N, H] (or [N, D, H]) → [S, D, N, H] (or [N, S, D, H]), [D, N, H] (or [N, D, H]).
 
     Raises:
-        ShapeError: the operands do not agree on directions, batch or hidden units; an unknown activation or direction.
+        ShapeError: operands disagree on directions, batch or hidden units; an unknown activation or direction.
 
     Source: ONNX GRU-22.
     """
     hidden = r.shape[2]
-    names = _chosen(activations, ("Sigmoid", "Tanh"), direction)
+    names = _activation_names(activations, ("Sigmoid", "Tanh"), direction)
     functions = named_activations(names, activation_alpha, activation_beta)
     wide = np.result_type(x.dtype, np.float32)
     cells = [
@@ -304,15 +304,15 @@ def RNN(
     hidden_size: int | None = None,
     layout: int = 0,
 ) -> tuple[T, T]:
-    """Recurrent layer of one gate, `h' = f(W x + R h)`: `h` of all steps, and the last one.
+    """Simple recurrent layer, `h' = f(W x + R h)`: hidden states of all steps, and the final hidden state.
 
-    `activations` are one f for each direction; `clip` bounds what it takes.
+    `activations` contains one f per direction; `clip` bounds its input.
 
     Shapes: x [S, N, I] (or [N, S, I] with `layout` 1), w [D, H, I], r [D, H, H], b [D, 2H], sequence_lens [N],
     initial_h [D, N, H] (or [N, D, H]) → [S, D, N, H] (or [N, S, D, H]), [D, N, H] (or [N, D, H]).
 
     Raises:
-        ShapeError: the operands do not agree on directions, batch or hidden units; an unknown activation or direction.
+        ShapeError: operands disagree on directions, batch or hidden units; an unknown activation or direction.
 
     Source: ONNX RNN-22.
     """

@@ -72,14 +72,14 @@ _SCALED: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float, float 
     "hardsigmoid": (_hard_sigmoid, 0.2, 0.5),
     "elu": (_elu, 1.0, None),
 }
-"""With the alpha and beta that stand where none is given; `None` for a function that has no beta."""
+"""Activations with parameters: function, default alpha, default beta (None if there is no beta)."""
 
 
 def check_activations(names: Sequence[str], count: int) -> None:
-    """Refuse names that are no activations, or too few of them.
+    """Check that the activation names are known and complete.
 
     Raises:
-        ShapeError: says which.
+        ShapeError: a name is unknown, or one is missing.
     """
     if len(names) < count:
         message = f"activations {list(names)}"
@@ -91,7 +91,7 @@ def check_activations(names: Sequence[str], count: int) -> None:
 
 
 def activations(names: Sequence[str], alpha: Sequence[float] | None, beta: Sequence[float] | None) -> list[Activation]:
-    """The functions of these names; those that are scaled take the next entries of `alpha` and `beta`."""
+    """Return the functions of the given names; parametric ones consume elements of `alpha` and `beta`."""
     alphas, betas = iter(alpha or ()), iter(beta or ())
     return [_activation(name.lower(), alphas, betas) for name in names]
 

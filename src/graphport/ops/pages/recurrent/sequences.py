@@ -21,7 +21,7 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 """Whether each direction runs from the last step to the first."""
 
 Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
-"""From the entries of one step [batch, input] and the state, each [batch, hidden], to the next state."""
+"""One time step: from inputs [batch, input] and states, each [batch, hidden], to the next states."""
 
 
 def recurrent_shapes(
@@ -32,10 +32,10 @@ def recurrent_shapes(
     activations: Sequence[str],
     each: int,
 ) -> list[TensorFact]:
-    """Facts of all steps' results, then of the last state for each of `states`.
+    """Return the facts of the results of all steps, then of the final value of each of `states`.
 
     Raises:
-        ShapeError: an operand's shape or an attribute does not fit the others.
+        ShapeError: the shape of an operand or an attribute does not fit.
     """
     if op.direction not in DIRECTIONS:
         message = f"direction is {op.direction!r}"
@@ -71,7 +71,7 @@ def recurrent_shapes(
 def recurrent_macs(
     y: TensorFact | None, x: TensorFact, w: TensorFact, r: TensorFact, *_operands: object, **_attributes: object
 ) -> Dim:
-    """One for each step and sequence, and each weight of entries and state; what is done by element is left out."""
+    """Multiply-accumulates: one per weight, step and sequence; element-wise operations are not counted."""
     del y
     return x.dims[0] * x.dims[1] * (product(w.dims) + product(r.dims))
 
@@ -145,16 +145,16 @@ def run(
     direction: str,
     layout: int,
 ) -> list[Tensor]:
-    """All steps' first states, then the last of each state, in the layout of `x`, which is wide enough to compute in.
+    """Run a recurrent layer: the first state of all steps, then the final value of each state, in the layout of `x`.
 
     Args:
-        x: [steps, batch, input], or with `layout` 1 [batch, steps, input].
-        sequence_lens: number of steps of each member of the batch.
-        initial: for each state, its values before the first step, or zeros.
-        cells: one for each direction.
+        x: [steps, batch, input], or with `layout` 1 [batch, steps, input], in the type of the computation.
+        sequence_lens: number of steps of each batch element.
+        initial: initial value of each state, or zeros.
+        cells: one step function per direction.
         hidden: number of hidden units.
         direction: a key of `DIRECTIONS`.
-        layout: 1 for the batch first.
+        layout: 1 for batch first.
     """
     entries = np.swapaxes(x, 0, 1) if layout else x
     steps, batch = entries.shape[:2]
@@ -183,9 +183,9 @@ def _before(
 
 
 def _order(steps: int, lengths: Tensor, *, backwards: bool) -> Tensor:
-    """The step of `x` that each member of the batch is at, step by step: [steps, batch]."""
+    """Return the time index of `x` that each batch element processes at each step: [steps, batch]."""
     forward = np.broadcast_to(np.arange(steps)[:, None], (steps, len(lengths)))
-    # A shorter sequence is turned around within its own length.
+    # A shorter sequence is reversed within its own length.
     return np.where(forward < lengths, lengths - 1 - forward, forward) if backwards else forward
 
 

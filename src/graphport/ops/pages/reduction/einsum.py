@@ -21,17 +21,17 @@ _TERM = re.compile(r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*")
 
 
 class Equation(NamedTuple):
-    """Letters of the operands' axes and of the result's; `...` stands for axes without a letter."""
+    """Letters of the axes of operands and result; `...` stands for axes without a letter."""
 
     operands: tuple[str, ...]
     result: str
 
     @classmethod
     def parse(cls, text: str) -> Equation:
-        """The equation that `text` says; without an arrow the result has the letters that occur once, in order.
+        """Parse an equation; without an arrow the result has the letters that occur once, in alphabetical order.
 
         Raises:
-            ShapeError: it is malformed, or the result names an axis that no operand has, or twice.
+            ShapeError: the equation is malformed, or a result letter is unknown or repeated.
         """
         left, arrow, right = text.replace(" ", "").partition("->")
         operands = tuple(left.split(","))
@@ -68,7 +68,7 @@ def _einsum_shape(*inputs: TensorFact, equation: str) -> TensorFact:
 
 
 def _lengths(stated: Equation, inputs: Sequence[TensorFact]) -> tuple[dict[str, Dim], tuple[Dim, ...]]:
-    """The dim of every letter, and those of the axes without one."""
+    """Return the dim of each letter, and the dims of the axes without a letter."""
     dims: dict[str, Dim] = {}
     rest: tuple[Dim, ...] = ()
     for number, (term, fact) in enumerate(zip(stated.operands, inputs, strict=True)):
@@ -82,7 +82,7 @@ def _lengths(stated: Equation, inputs: Sequence[TensorFact]) -> tuple[dict[str, 
 def _assigned(
     term: str, fact: TensorFact, number: int
 ) -> tuple[Sequence[tuple[str, Dim]], tuple[Dim, ...], Sequence[tuple[str, Dim]]]:
-    """Dims by letter before and behind the ones without, and those."""
+    """Return the dims by letter, and the dims of the axes that `...` stands for."""
     first, dots, last = term.partition("...")
     named = len(first) + len(last)
     if fact.rank < named or (not dots and fact.rank != named):
@@ -111,12 +111,12 @@ def _einsum_macs(_output: TensorFact, *inputs: TensorFact, equation: str) -> Dim
     macs=_einsum_macs,
 )
 def Einsum(*inputs: T, equation: str) -> T:
-    """Products of operands' elements, summed over the axes that the result does not name.
+    """Einstein summation: products of elements, summed over the letters that the result does not contain.
 
-    `bij,bjk->bik` multiplies matrices of a batch; `ii->i` takes a diagonal; `...` stands for axes that broadcast.
-    Without an arrow the result has the letters that occur once, in alphabetical order.
+    `bij,bjk->bik` is a batched matrix product; `ii->i` takes a diagonal; `...` stands for axes that broadcast. Without
+    an arrow the result has the letters that occur once, in alphabetical order.
 
-    Shapes: by the letters; axes with one letter have one length, or 1.
+    Shapes: by letter; axes with equal letters have equal lengths, or 1.
 
     Raises:
         ShapeError: the equation is malformed, or does not fit the operands.

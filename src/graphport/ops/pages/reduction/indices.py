@@ -90,12 +90,12 @@ def _topk_shape(
     index_operands=("k",),
 )
 def TopK(x: Number, k: Index, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Number, Indices]:
-    """The `k` largest (or least) numbers along `axis` in order, and where they are; of equal ones the first.
+    """The `k` largest (or smallest) elements along `axis` in order, and their indices; ties by lower index.
 
     Shapes: x [*s], k [1] → twice [*s] with k at `axis`.
 
     Raises:
-        ShapeError: there are fewer than `k`.
+        ShapeError: the axis has fewer than `k` elements.
 
     Source: ONNX TopK-24.
     """

@@ -81,7 +81,7 @@ def Size(data: T) -> T1:
 def _reshape_shape(data: TensorFact, shape: TensorFact, *, allowzero: int = 0) -> TensorFact:
     if shape.elements is None:
         return data.with_shape([OPEN] * _count(shape))
-    return TensorFact(data.dtype, reshaped(data.shape, shape.elements, copies_zero=not allowzero))
+    return TensorFact(data.dtype, resolve_target_shape(data.shape, shape.elements, copies_zero=not allowzero))
 
 
 def _count(vector: TensorFact) -> int:
@@ -89,11 +89,13 @@ def _count(vector: TensorFact) -> int:
     return number(vector.dims[0]) if vector.rank else 1
 
 
-def reshaped(source: tuple[Dim, ...] | None, target: tuple[Dim, ...], *, copies_zero: bool) -> tuple[Dim, ...]:
-    """The shape that `target` asks for: -1 is what remains, 0 (if `copies_zero`) the dim of `source` at its place.
+def resolve_target_shape(
+    source: tuple[Dim, ...] | None, target: tuple[Dim, ...], *, copies_zero: bool
+) -> tuple[Dim, ...]:
+    """Resolve a target shape: -1 is inferred, 0 (if `copies_zero`) copies the dim of `source` at that index.
 
     Raises:
-        ShapeError: two -1, a 0 behind the last dim of `source`, or counts that differ.
+        ShapeError: two -1, a 0 beyond the rank of `source`, or different element counts.
     """
     if sum(dim == -1 for dim in target) > 1:
         message = f"the target shape {list(map(str, target))} leaves more than one dim open"
@@ -102,13 +104,13 @@ def reshaped(source: tuple[Dim, ...] | None, target: tuple[Dim, ...], *, copies_
         message = f"the target shape {list(map(str, target))} has a negative dim"
         raise ShapeError(message)
     if source is None:
-        # A dim that may be 0 may stand for the one that it copies.
+        # A dim that may be 0 may stand for the copied dim.
         least = 1 if copies_zero else 0
         return tuple(dim if decide_less(dim, least) is False else OPEN for dim in target)
     dims = list(target)
     if copies_zero:
         dims = [_copied(source, i, dim) if dim == 0 else dim for i, dim in enumerate(target)]
-        dims = settled(source, dims)
+        dims = resolve_copied_dims(source, dims)
     if -1 not in dims:
         if not may_fill(source, dims):
             message = f"{product(source)} elements do not fill the shape {list(map(str, dims))}"
@@ -123,25 +125,25 @@ def reshaped(source: tuple[Dim, ...] | None, target: tuple[Dim, ...], *, copies_
 
 
 def may_fill(source: tuple[Dim, ...], dims: Sequence[Dim]) -> bool:
-    """Whether a tensor of one shape may have the other; where that has a 0, open extents may be 0 after all."""
+    """Whether two shapes may have equal element counts; beside a dim of 0, open dims may be 0 too."""
     before, after = product(source), product(dims)
     return decide_equal(before, after) is not False or (after == 0 and isinstance(before, Symbolic))
 
 
-def settled(source: tuple[Dim, ...], dims: list[Dim]) -> list[Dim]:
-    """The dims of a target, of which those that are 0 in a run copy the dim of `source` at their place.
+def resolve_copied_dims(source: tuple[Dim, ...], dims: list[Dim]) -> list[Dim]:
+    """Replace dims of a target that may be 0 at run time by the dim of `source` that they copy.
 
-    An entry stays as it is where all others are positive and the counts agree: a copy would then be an error.
+    An element stays if all others are positive and the element counts agree: a copy would be an error then.
     """
     is_known = -1 not in dims and decide_equal(product(source), product(dims)) is True
     doubtful = [i for i, dim in enumerate(dims) if dim != -1 and decide_less(dim, 1) is not False]
     if is_known and len(doubtful) == 1:
         return dims
-    return [taken(dim, source[i]) if i in doubtful and i < len(source) else dim for i, dim in enumerate(dims)]
+    return [resolve_dim(dim, source[i]) if i in doubtful and i < len(source) else dim for i, dim in enumerate(dims)]
 
 
-def taken(asked: Dim, copied: Dim) -> Dim:
-    """The dim that an entry stands for: `asked`, and where that is 0 in a run, `copied`."""
+def resolve_dim(asked: Dim, copied: Dim) -> Dim:
+    """Return the dim of a target element: `asked`, or `copied` where `asked` is 0 at run time."""
     if isinstance(asked, int) or decide_less(asked, 1) is False or _vanishes_with(copied, asked):
         return asked
     return asked + copied * maximum(1 - asked, 0)
@@ -185,18 +187,18 @@ def _remaining(source: tuple[Dim, ...], rest: list[Dim], target: tuple[Dim, ...]
     index_operands=("shape",),
 )
 def Reshape(data: T, shape: Int64, *, allowzero: int = 0) -> T:
-    """The elements of `data`, in row-major order, in the shape `shape`.
+    """Change the shape; elements keep their row-major order.
 
-    An entry -1 stands for what remains; an entry 0 copies the dim of `data` at its place, unless `allowzero`.
+    A dim of -1 is inferred from the others; a dim of 0 copies the dim of `data` at that index, unless `allowzero`.
 
     Shapes: data [*s], shape [r] → rank r.
 
     Raises:
-        ShapeError: the counts differ, or more than one -1.
+        ShapeError: the element counts differ, or more than one -1.
 
     Source: ONNX Reshape-25.
     """
-    target = reshaped(data.shape, tuple(int(dim) for dim in shape.reshape(-1)), copies_zero=not allowzero)
+    target = resolve_target_shape(data.shape, tuple(int(dim) for dim in shape.reshape(-1)), copies_zero=not allowzero)
     return data.reshape([number(dim) for dim in target])
 
 
@@ -261,12 +263,12 @@ def _fewer(data: TensorFact, count: int) -> TensorFact:
     index_operands=("axes",),
 )
 def Squeeze(data: T, axes: Int64 | None = None) -> T:
-    """`data` without its `axes`, which have one entry; without `axes`, without all such.
+    """Remove `axes` of length 1; without `axes`, all axes of length 1.
 
     Shapes: data [*s], axes [k] → rank - k.
 
     Raises:
-        ShapeError: an axis has more than one entry.
+        ShapeError: the length of an axis is not 1.
 
     Source: ONNX Squeeze-25.
     """
@@ -295,7 +297,7 @@ def _unsqueeze_shape(data: TensorFact, axes: TensorFact) -> TensorFact:
     index_operands=("axes",),
 )
 def Unsqueeze(data: T, axes: Int64) -> T:
-    """`data` with new axes of one entry; `axes` are their places in the result.
+    """Insert axes of length 1; `axes` are indices in the result.
 
     Shapes: data [*s], axes [k] → rank + k.
 

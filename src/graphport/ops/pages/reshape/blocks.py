@@ -1,4 +1,4 @@
-"""Channels for places and places for channels."""
+"""Rearrangement between channels and spatial blocks."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def _depth_to_space_shape(input: TensorFact, *, blocksize: int, mode: str = "DCR
     role="passive",
 )
 def DepthToSpace(input: T, *, blocksize: int, mode: str = "DCR") -> T:
-    """Channels spread over blocks of the image: their first part says the place (`DCR`), or the last (`CRD`).
+    """Move channels into spatial blocks; the block index is the first (`DCR`) or last (`CRD`) part of the channel.
 
     Shapes: input [N, C, H, W] → [N, C/blocksize², H*blocksize, W*blocksize].
 
     Raises:
-        ShapeError: the channels do not fill the blocks.
+        ShapeError: the channels are not a multiple of blocksize².
 
     Source: ONNX DepthToSpace-13.
     """

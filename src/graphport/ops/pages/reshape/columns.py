@@ -54,7 +54,7 @@ def _axes(
     strides: tuple[int, ...] | None,
     pads: tuple[int, ...] | None,
 ) -> int | None:
-    """How many axes the image has; `None` where nothing says it."""
+    """Return the number of image axes, or None if it is unknown."""
     given = [fact.dims[0] for fact in (image, block) if fact.shape is not None and fact.rank == 1]
     lengths = [n for n in given if not isinstance(n, Symbolic)]
     lengths += [len(each) for each in (dilations, strides) if each] + ([len(pads) // 2] if pads else [])
@@ -94,14 +94,14 @@ def Col2Im(
     pads: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> T:
-    """An image from its blocks, one a column; where blocks overlap they are added.
+    """Combine blocks, one per column, into an image; overlapping elements are added.
 
-    Blocks are in the order of their first places; `pads` were around the image when it was taken apart.
+    Blocks are in row-major order of their positions; `pads` is the padding of the image before block extraction.
 
     Shapes: input [N, C * product(block_shape), blocks], image_shape [a], block_shape [a] → [N, C, *image_shape].
 
     Raises:
-        ShapeError: rows are no multiple of a block, or there are more or fewer blocks than fit.
+        ShapeError: the rows are not a multiple of the block size, or the number of blocks is wrong.
 
     Source: ONNX Col2Im-18.
     """

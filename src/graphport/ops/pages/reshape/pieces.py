@@ -1,4 +1,4 @@
-"""Tensors put together, cut apart and repeated."""
+"""Concatenation, splitting and repetition of tensors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _concat_shape(*inputs: TensorFact, axis: int) -> TensorFact:
     role="passive",
 )
 def Concat(*inputs: T, axis: int) -> T:
-    """The operands one behind another along `axis`; all other dims agree.
+    """Concatenate the operands along `axis`; all other dims are equal.
 
     Shapes: [*s] each → [*s], summed at `axis`.
 
@@ -66,11 +66,11 @@ def _split_shape(
     input: TensorFact, split: TensorFact | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> list[TensorFact]:
     place = axis_index(axis, input.rank)
-    lengths = _equal(input.dims[place], num_outputs) if split is None else _given(input.dims[place], split)
+    lengths = _equal(input.dims[place], num_outputs) if split is None else _split_sizes(input.dims[place], split)
     return [input.with_shape([*input.dims[:place], length, *input.dims[place + 1 :]]) for length in lengths]
 
 
-def _given(dim: Dim, split: TensorFact) -> list[Dim]:
+def _split_sizes(dim: Dim, split: TensorFact) -> list[Dim]:
     if split.elements is None:
         count = split.dims[0]
         if isinstance(count, Symbolic):
@@ -194,12 +194,12 @@ def _tile_shape(input: TensorFact, repeats: TensorFact) -> TensorFact:
     index_operands=("repeats",),
 )
 def Tile(input: T, repeats: T1) -> T:
-    """`input` laid side by side, `repeats[i]` times along axis i.
+    """Repeat `input` along each axis i `repeats[i]` times.
 
     Shapes: input [*s], repeats [rank] → [*(s * repeats)].
 
     Raises:
-        ShapeError: not one entry an axis, or a negative one.
+        ShapeError: `repeats` does not have one element per axis, or one is negative.
 
     Source: ONNX Tile-13.
     """

@@ -1,4 +1,4 @@
-"""Tensors sampled at other places: resizing, grids."""
+"""Resampling of tensors: resize and grids."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _resize_shape(op: ResizeView[TensorFact]) -> TensorFact:
         if found not in allowed:
             message = f"{what} is {found!r}"
             raise ShapeError(message, ", ".join(allowed))
-    scales, sizes = _given(op.scales), _given(op.sizes)
+    scales, sizes = _sizes_or_scales(op.scales), _sizes_or_scales(op.sizes)
     if scales is None and sizes is None:
         message = "neither scales nor sizes is there"
         raise ShapeError(message, "give one of them")
     if _has_entries(scales) and _has_entries(sizes):
         message = "scales and sizes are both there"
         raise ShapeError(message, "give one of them")
-    if op.coordinate_transformation_mode == "tf_crop_and_resize" and _given(op.roi) is None:
+    if op.coordinate_transformation_mode == "tf_crop_and_resize" and _sizes_or_scales(op.roi) is None:
         message = "tf_crop_and_resize without roi"
         raise ShapeError(message, "roi says what to crop: all starts, then all ends")
     rank = op.x.rank
@@ -63,7 +63,7 @@ def _resize_shape(op: ResizeView[TensorFact]) -> TensorFact:
     return op.x.with_shape(dims)
 
 
-def _given(fact: TensorFact | None) -> TensorFact | None:
+def _sizes_or_scales(fact: TensorFact | None) -> TensorFact | None:
     """An operand without entries is as good as none: older exporters write one."""
     return None if fact is None or fact.shape == (0,) else fact
 
@@ -73,7 +73,7 @@ def _has_entries(fact: TensorFact | None) -> bool:
 
 
 def _lengths(dims: list[Dim], scales: TensorFact | None, sizes: TensorFact | None, policy: str) -> list[Dim]:
-    """New lengths for those of the chosen axes; raises `Unknown` where only a run can tell them."""
+    """Return the new lengths of the resized axes; raise `Unknown` if they depend on run-time values."""
     if scales is not None and scales.reals:
         _count("scales", len(scales.reals), len(dims))
         return [scaled_length(n, scale) for n, scale in zip(dims, scales.reals, strict=True)]
@@ -90,10 +90,10 @@ def _count(what: str, found: int, axes: int) -> None:
 
 
 def scaled_length(n: Dim, scale: float) -> Dim:
-    """`floor(n * scale)`, computed in float32 as every runtime does.
+    """Return `floor(n * scale)`, computed in float32 as all runtimes do.
 
     Raises:
-        ShapeError: the scale is not positive, or the product past all numbers.
+        ShapeError: the scale is not positive, or the product overflows.
     """
     if not 0 < scale < inf:
         message = f"a scale is {scale}"
@@ -106,7 +106,7 @@ def scaled_length(n: Dim, scale: float) -> Dim:
             raise ShapeError(message, "correct the scale")
         return floor(length)
     ratio = Fraction(scale)
-    # Only with few binary digits is the product exact for every length, and the float the same as the fraction.
+    # With few binary digits the product is exact for every length, so float32 and rational arithmetic agree.
     return n * ratio.numerator // ratio.denominator if ratio.numerator < 256 and ratio.denominator <= 64 else OPEN
 
 
@@ -150,16 +150,16 @@ def Resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> T1:
-    """`x` with other lengths of `axes`, each entry read at the place in `x` that its own place stands for.
+    """Resample `axes` of `x` to new lengths.
 
-    `scales` or `sizes` give the lengths; `mode` reads the nearest entry, or interpolates between two or four an axis,
-    or, with `antialias`, as many as one new entry stands for. Beyond the ends of `x` the edge goes on, or
-    `extrapolation_value` stands where `tf_crop_and_resize` leaves `x`.
+    `scales` or `sizes` give the lengths; `mode` selects the nearest element or interpolates between two or four
+    elements per axis, with `antialias` over all elements that an output element covers. Coordinates beyond the ends use
+    the edge element, or `extrapolation_value` for `tf_crop_and_resize`.
 
-    Shapes: x [*s], scales or sizes [k], roi [2k], axes k of them, by default all → floor(s * scale), or `sizes`.
+    Shapes: x [*s], scales or sizes [k], roi [2k], axes k of them, default all → floor(s * scale), or `sizes`.
 
     Raises:
-        ShapeError: scales and sizes are both there or both missing, or do not fit `axes`; an unknown mode.
+        ShapeError: scales and sizes are both present or both absent, or do not fit `axes`; an unknown mode.
 
     Source: ONNX Resize-19.
     """
@@ -190,7 +190,7 @@ def Resize(
 def target(
     lengths: list[int], scales: Tensor | None, sizes: Tensor | None, policy: str
 ) -> tuple[list[int], list[float]]:
-    """New lengths of axes, and how many new entries of each stand for one old one; the arguments are `Resize`'s."""
+    """Return the new length of each axis and the ratio of new to old length; arguments as for `Resize`."""
     if scales is not None and scales.size:
         ratios = [float(scale) for scale in scales.reshape(-1)]
         wanted = [scaled_length(n, ratio) for n, ratio in zip(lengths, ratios, strict=True)]

@@ -1,4 +1,4 @@
-"""Tensors sampled at places that an operand gives, and operands that give such places."""
+"""Sampling at coordinates given by an operand, and generation of such coordinates."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def _grid_sample_shape(
     index_operands=("grid",),
 )
 def GridSample(x: T1, grid: T2, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros") -> T1:
-    """`x` read at the places in `grid`, which run from -1 to 1 over each axis, the last axis first.
+    """Sample `x` at the coordinates in `grid`, which range from -1 to 1 over each axis, last axis first.
 
-    -1 and 1 are the centres of the first and last entry if `align_corners`, else their outer edges. Beyond them are
-    zeros, the edge (`border`), or mirror images (`reflection`). `mode` reads the nearest entry, halves to even, or
-    interpolates between two or four an axis.
+    -1 and 1 are the centres of the first and last element if `align_corners`, else their outer edges. Outside are
+    zeros, the edge element (`border`), or mirrored elements (`reflection`). `mode` selects the nearest element, ties to
+    even, or interpolates between two or four elements per axis.
 
     Shapes: x [N, C, *d], grid [N, *out, rank of d] → [N, C, *out].
 
     Raises:
-        ShapeError: ranks, batch or the numbers of a place do not fit, or a mode is unknown.
+        ShapeError: ranks, batch or the number of coordinates do not fit, or a mode is unknown.
 
     Source: ONNX GridSample-22.
     """
@@ -112,7 +112,7 @@ def _inside(coordinate: Tensor, n: int, padding: str, align_corners: int) -> Ten
 
 
 def _read(x: Tensor, coordinates: list[Tensor], padding: str, align_corners: int) -> Tensor:
-    """Entries of x [N, C, *d] at whole places [N, *out], or what stands for them outside: [N, C, *out]."""
+    """Return the elements of x [N, C, *d] at integer positions [N, *out], with padding outside: [N, C, *out]."""
     batch, channels, *dims = x.shape
     out = coordinates[0].shape[1:]
     flat = x.reshape(batch, channels, -1)
@@ -159,7 +159,7 @@ def _affine_grid_shape(theta: TensorFact, size: TensorFact, *, align_corners: in
     index_operands=("size",),
 )
 def AffineGrid(theta: Theta, size: Int64, *, align_corners: int = 0) -> Theta:
-    """Places, as `GridSample` takes them, of an image that is moved by the affine maps `theta`.
+    """Return the coordinates, in the convention of `GridSample`, of an image transformed by the affine maps `theta`.
 
     Shapes: theta [N, r, r + 1], size [2 + r] = (N, C, *d) with r 2 or 3 → [N, *d, r].
 
@@ -172,7 +172,7 @@ def AffineGrid(theta: Theta, size: Int64, *, align_corners: int = 0) -> Theta:
     wide = np.result_type(theta.dtype, np.float32)
     axes = [_centres(n, align_corners).astype(wide) for n in dims]
     grids = np.meshgrid(*axes, indexing="ij")
-    # The last axis is named first, and 1 stands for the constant part of the map.
+    # Coordinates list the last axis first; the constant 1 multiplies the translation.
     points = np.stack([*reversed(grids), np.ones(dims, wide)], axis=-1)
     moved = np.matmul(points.reshape(1, -1, len(dims) + 1), np.swapaxes(theta.astype(wide), 1, 2))
     return moved.reshape(theta.shape[0], *dims, len(dims)).astype(theta.dtype)
@@ -181,6 +181,6 @@ def AffineGrid(theta: Theta, size: Int64, *, align_corners: int = 0) -> Theta:
 def _centres(n: int, align_corners: int) -> Tensor:
     """Places of the entries of an axis, from -1 to 1."""
     if align_corners:
-        # A single entry has no two corners: it lies in the middle, as in PyTorch.
+        # An axis of length 1 has its only element in the centre, as in PyTorch.
         return np.linspace(-1, 1, n) if n > 1 else np.zeros(n)
     return (2 * np.arange(n) + 1) / n - 1

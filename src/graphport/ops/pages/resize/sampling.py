@@ -1,4 +1,4 @@
-"""Sampling one axis after another: which entries a new one is made of, with which weights."""
+"""Resampling of one axis at a time: source elements and weights of each output element."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 def nearest_entries(at: Tensor, nearest_mode: str) -> Tensor:
-    """The whole places that stand for those in between."""
+    """Round coordinates to integer positions by a rounding mode."""
     match nearest_mode:
         case "round_prefer_floor":
             return np.ceil(at - at.dtype.type(0.5))
@@ -38,7 +38,7 @@ def nearest_entries(at: Tensor, nearest_mode: str) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a resizing: `length` entries become `out`, `ratio` new ones to an old one, read from a region."""
+    """Resampling of one axis: `length` to `out` elements, `ratio` = new per old, from a region of interest."""
 
     axis: int
     length: int
@@ -86,7 +86,7 @@ def resampled(
 
 
 def source_coordinates(axis: Axis, coordinates: str, dtype: np.dtype[Any]) -> Tensor:
-    """Where in the old axis each new entry lies, computed in `dtype`."""
+    """Return the source coordinate of each output element, computed in `dtype`."""
     real = dtype.type
     n, ratio, out = real(axis.length), real(axis.ratio), real(axis.out)
     one, half = real(1), real(0.5)
@@ -141,7 +141,7 @@ def _mixed(x: Tensor, axis: int, indices: Tensor, weights: Tensor) -> Tensor:
 
 
 def rounded(y: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """`y` in another type; integers are the nearest ones, halves to even, clipped."""
+    """Convert `y` to another type; integers are rounded half to even and saturated."""
     if y.dtype == dtype:
         return y
     if dtype.kind in "iu":

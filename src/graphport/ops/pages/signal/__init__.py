@@ -28,7 +28,7 @@ Mel = Annotated[Tensor, Types("T3", NUMBERS_4)]
 
 
 def _one(fact: TensorFact | None, otherwise: Dim) -> Dim:
-    """The number that a scalar operand holds: `otherwise` where it is absent, open where only a run tells."""
+    """Return the element of a scalar operand: `otherwise` if absent, open if it is known at run time only."""
     if fact is None:
         return otherwise
     return OPEN if not fact.elements else fact.elements[0]
@@ -72,15 +72,15 @@ def _dft_shape(op: DFTView[TensorFact]) -> TensorFact:
 def DFT(
     input: T1, dft_length: T2 | None = None, axis: Axis | None = None, *, inverse: int = 0, onesided: int = 0
 ) -> T1:
-    """The discrete Fourier transform along `axis`; the last axis holds real and imaginary parts.
+    """Discrete Fourier transform along `axis`; the last axis holds real and imaginary parts.
 
-    The signal is cut or filled with zeros to `dft_length`. The inverse is divided by the length. Of a real signal
-    `onesided` gives the first half of the spectrum, of which, with `inverse`, it makes the real signal again.
+    The signal is truncated or zero-padded to `dft_length`. The inverse is divided by the length. For a real signal
+    `onesided` returns the first half of the spectrum; with `inverse` it reconstructs the real signal.
 
     Shapes: input [*s, 1 or 2], dft_length [], axis [] → [*s with dft_length or its half + 1, 2], or 1 where real.
 
     Raises:
-        ShapeError: the last axis holds no parts of numbers, or `axis` is it.
+        ShapeError: the last axis does not have length 1 or 2, or `axis` is the last axis.
 
     Source: ONNX DFT-20.
     """
@@ -135,9 +135,9 @@ def _stft_shape(op: STFTView[TensorFact]) -> TensorFact:
 def STFT(
     signal: T1, frame_step: T2, window: T1 | None = None, frame_length: T2 | None = None, *, onesided: int = 1
 ) -> T1:
-    """The Fourier transform of frames, each times the window, that begin every `frame_step` places.
+    """Short-time Fourier transform: DFT of frames, multiplied by the window, every `frame_step` samples.
 
-    A frame is as long as the window, or `frame_length`; `onesided` keeps the first half of the spectrum.
+    The frame length is that of the window, or `frame_length`; `onesided` returns the first half of the spectrum.
 
     Shapes: signal [B, L, 1 or 2], frame_step [], window [F], frame_length [] → [B, (L - F) // step + 1, F // 2 + 1
     or F, 2].
@@ -176,10 +176,10 @@ def _angles(size: Tensor, periodic: int) -> Tensor:
 
 @op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
 def HannWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
-    """`(1 - cos(2 π n / N)) / 2`, with N the size if `periodic`, else one less.  Shapes: size [] → [size].
+    """`(1 - cos(2 π n / N)) / 2`, N = size if `periodic`, else size - 1.  Shapes: size [] → [size].
 
     Raises:
-        ShapeError: the size is negative, or the type holds no numbers.
+        ShapeError: the size is negative, or the type is not numeric.
 
     Source: ONNX HannWindow-17.
     """
@@ -188,10 +188,10 @@ def HannWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: 
 
 @op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
 def HammingWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
-    """`(25 - 21 cos(2 π n / N)) / 46`, with N the size if `periodic`, else one less.  Shapes: size [] → [size].
+    """`(25 - 21 cos(2 π n / N)) / 46`, N = size if `periodic`, else size - 1.  Shapes: size [] → [size].
 
     Raises:
-        ShapeError: the size is negative, or the type holds no numbers.
+        ShapeError: the size is negative, or the type is not numeric.
 
     Source: ONNX HammingWindow-17.
     """
@@ -200,12 +200,12 @@ def HammingWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodi
 
 @op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
 def BlackmanWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
-    """`0.42 - cos(a) / 2 + 0.08 cos(2 a)` with `a = 2 π n / N`, N the size if `periodic`, else one less.
+    """`0.42 - cos(a) / 2 + 0.08 cos(2 a)` with `a = 2 π n / N`, N = size if `periodic`, else size - 1.
 
     Shapes: size [] → [size].
 
     Raises:
-        ShapeError: the size is negative, or the type holds no numbers.
+        ShapeError: the size is negative, or the type is not numeric.
 
     Source: ONNX BlackmanWindow-17.
     """
@@ -237,15 +237,15 @@ def MelWeightMatrix(
     *,
     output_datatype: DType = DType.FLOAT32,
 ) -> Mel:
-    """Weights of the frequencies of a transform in each of the mel bins, a triangle of height 1 for each.
+    """Mel filter bank: one triangular filter of height 1 per mel bin.
 
-    `mel(f) = 2595 log10(1 + f / 700)`; corners of the triangles stand at equal distances on that scale.
+    `mel(f) = 2595 log10(1 + f / 700)`; the corners of the triangles are equidistant on that scale.
 
     Shapes: five [] → [dft_length // 2 + 1, num_mel_bins].
 
     Raises:
-        ShapeError: the type holds no numbers.
-        IndexError: an edge lies beyond the frequencies of the transform.
+        ShapeError: the type is not numeric.
+        IndexError: an edge exceeds the frequencies of the transform.
 
     Source: ONNX MelWeightMatrix-17.
     """

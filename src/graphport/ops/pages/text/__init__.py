@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.pages.text.re2 import PatternError, UnsupportedPatternError, compiled
+from graphport.ops.pages.text.re2 import PatternError, UnsupportedPatternError, compile_re2
 from graphport.ops.shapes import broadcasting
 from graphport.ops.types import BOOL, FLOAT32, INDICES, INT64, STRING, Tensor, Types
 from graphport.ops.view import viewed
@@ -34,7 +34,7 @@ Weights = Annotated[Tensor, Types("T1", FLOAT32)]
 
 @op(shape=broadcasting(), since=20, outputs=("z",), exactness="exact")
 def StringConcat(x: T, y: T) -> T:
-    """Texts of `x` followed by those of `y`.  Shapes: x, y broadcast from the last dim.
+    """Concatenate strings element-wise.  Shapes: x, y broadcast from the last dim.
 
     Source: ONNX StringConcat-20.
     """
@@ -91,10 +91,10 @@ def StringNormalizer(
     locale: str | None = None,
     stopwords: tuple[str, ...] | None = None,
 ) -> Text:
-    """Texts that are none of `stopwords`, in upper or lower case where `case_change_action` says so.
+    """Remove `stopwords` and convert strings to upper or lower case as `case_change_action` requests.
 
-    Unless `is_case_sensitive`, case does not tell two words apart. Where nothing is left, one empty text is. Case is
-    Unicode's; `locale` has no say.
+    Unless `is_case_sensitive`, the comparison ignores case. If no string remains, the result is one empty string. Case
+    conversion is Unicode's; `locale` is ignored.
 
     Shapes: x [C] → [kept], x [1, C] → [1, kept].
 
@@ -118,7 +118,7 @@ def _match_shape(x: TensorFact, *, pattern: str | None = None) -> TensorFact:
 
 def _compiled(pattern: str | None) -> re.Pattern[str]:
     try:
-        return compiled(pattern or "")
+        return compile_re2(pattern or "")
     except UnsupportedPatternError:
         raise
     except PatternError as error:
@@ -134,7 +134,7 @@ def RegexFullMatch(x: T1, *, pattern: str | None = None) -> Matches:
 
     Raises:
         ShapeError: the pattern is none.
-        UnsaidPatternError: it has classes of Unicode (`\pL`) or single bytes (`\C`), which are not known here.
+        UnsupportedPatternError: it has classes of Unicode (`\pL`) or single bytes (`\C`), which have no translation.
 
     Source: ONNX RegexFullMatch-20.
     """
@@ -189,16 +189,16 @@ def TfIdfVectorizer(
     pool_strings: tuple[str, ...] | None = None,
     weights: tuple[float, ...] | None = None,
 ) -> Weights:
-    """How often each gram of the pool, a few tokens in order, occurs in a row.
+    """Count the n-grams of the pool in each row.
 
-    Grams have `min_gram_length` to `max_gram_length` tokens, with 0 to `max_skip_count` others left out after each; the
-    gram at place `i` of the pool counts in column `ngram_indexes[i]`. With mode `IDF` a count is at most 1, with `IDF`
-    and `TFIDF` column `i` is multiplied by `weights[i]`.
+    N-grams have `min_gram_length` to `max_gram_length` tokens, with 0 to `max_skip_count` skipped tokens between
+    neighbours; n-gram `i` of the pool counts in column `ngram_indexes[i]`. Mode `IDF` limits counts to 1; `IDF` and
+    `TFIDF` multiply column `i` by `weights[i]`.
 
     Shapes: X [C] → [columns], X [N, C] → [N, columns], with max(ngram_indexes) + 1 columns.
 
     Raises:
-        ShapeError: an unknown mode, a pool that does not part into grams, or more than two axes.
+        ShapeError: an unknown mode, a pool that does not divide into n-grams, or rank above 2.
 
     Source: ONNX TfIdfVectorizer-9.
     """

@@ -1,7 +1,7 @@
-r"""Regular expressions in the syntax of RE2, as those of Python.
+r"""Translation of RE2 regular expressions to Python's `re`.
 
-Both mean nearly the same. What they do not share is said otherwise, or refused: what RE2 refuses (references, looking
-around, atomic groups, possessive repetitions, `\Z`), and of its own syntax classes of Unicode (`\pL`) and bytes (`\C`).
+Most syntax is common. Differences are translated or refused: constructs that RE2 rejects (back-references, look-around,
+atomic groups, possessive quantifiers, `\Z`), and RE2's Unicode classes (`\pL`) and bytes (`\C`).
 
 Source: RE2, syntax.txt.
 """
@@ -40,15 +40,15 @@ class PatternError(ValueError):
 
 
 class UnsupportedPatternError(PatternError):
-    """An expression that RE2 takes, and that has not been said in Python's."""
+    """A valid RE2 expression without a translation."""
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The expression, as one of Python.
+def compile_re2(pattern: str) -> re.Pattern[str]:
+    """Compile an RE2 expression.
 
     Raises:
-        PatternError: what is wrong with it.
-        UnsaidPatternError: what is right, and not known here.
+        PatternError: the expression is invalid.
+        UnsupportedPatternError: the expression is valid but has no translation.
     """
     text = _Translation(pattern).whole()
     try:
@@ -63,10 +63,10 @@ class _Translation:
     position: int = 0
     out: list[str] = field(default_factory=list[str])
     groups: list[tuple[frozenset[str], list[str]]] = field(default_factory=list[tuple[frozenset[str], list[str]]])
-    """The flags around each group that is open, and the scopes open in it."""
+    """Flags of each open group and the scopes opened in it."""
     flags: frozenset[str] = frozenset()
     scopes: list[str] = field(default_factory=list[str])
-    """How groups begin that Python needs for flags that hold to the end of the one around them."""
+    """Prefixes of groups that Python needs for flags that apply to the end of the enclosing group."""
 
     def whole(self) -> str:
         is_repeated = False
@@ -99,7 +99,7 @@ class _Translation:
             case "{":
                 self.out.append(r"\{")
             case "|":
-                # Flags hold for what stands behind the bar, too.
+                # Flags apply to later alternatives too.
                 self.out += [")" * len(self.scopes), "|", *self.scopes]
             case _:
                 self.out.append(letter)
@@ -158,7 +158,7 @@ class _Translation:
         self.flags, self.scopes = self.groups.pop()
 
     def _escape(self, *, inside: bool) -> str:
-        """What a backslash begins; the position is behind it afterwards."""
+        """Translate an escape sequence and advance the position."""
         rest = self.pattern[self.position + 1 :]
         self.position += 2
         if not rest:

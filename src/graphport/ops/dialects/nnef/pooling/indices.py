@@ -17,7 +17,7 @@ from graphport.ops.dialects.nnef.convolution_borders import Pairs, Slide, border
 from graphport.ops.dialects.nnef.padding_borders import MOST_ELEMENTS, padded
 from graphport.ops.dialects.nnef.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
-from graphport.ops.pages.convolution.window import Window, numbers_of_pairs, window
+from graphport.ops.pages.convolution.window import Window, integer_pads, window
 from graphport.ops.pages.generate import ConstantOfShape
 from graphport.ops.pages.indexing import Gather, ScatterElements
 from graphport.ops.pages.padding import Pad
@@ -74,7 +74,7 @@ def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Wind
     kernel = known(slid.kernel)
     rank = len(dims)
     total: Value | None = None
-    for axis, (begin, _) in enumerate(numbers_of_pairs(slid.pads)):
+    for axis, (begin, _) in enumerate(integer_pads(slid.pads)):
         at = b(Div, indices, _integers(b, prod(dims[axis + 1 :])))
         at = b(Mod, at, _integers(b, dims[axis]))
         first = _beginnings(b, known(slid.lengths)[axis], slid.strides[axis], -begin, axis, rank)

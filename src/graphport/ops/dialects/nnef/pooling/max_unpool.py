@@ -15,7 +15,7 @@ from graphport.ops.dialects.nnef.formula import term
 from graphport.ops.dialects.nnef.padding_borders import MOST_ELEMENTS
 from graphport.ops.dialects.nnef.pooling.pools import emitted_pool, has_padding
 from graphport.ops.dialects.windows import window_options
-from graphport.ops.pages.convolution.window import numbers_of_pairs
+from graphport.ops.pages.convolution.window import integer_pads
 from graphport.ops.views.pooling import MaxPoolView
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _starts(slid: Window, volumes: list[int], dims: tuple[int, ...]) -> Starts:
     rank = len(dims)
     maps = np.arange(prod(dims[:2]), dtype=np.int64) * prod(dims[2:])
     starts: Starts = [maps.reshape(*dims[:2], *[1] * (rank - 2))]
-    for axis, (begin, _) in enumerate(numbers_of_pairs(slid.pads)):
+    for axis, (begin, _) in enumerate(integer_pads(slid.pads)):
         first = (np.arange(lengths[axis], dtype=np.int64) * slid.strides[axis] - begin) * volumes[axis]
         starts.append(first.reshape([-1 if i == axis + 2 else 1 for i in range(rank)]))
     return [each for each in starts if np.any(each)]

@@ -16,7 +16,7 @@ from graphport.ops.dialects.nnef.pooling.arrangement import Pooling, Shaped, arr
 from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.arithmetic import Mul, Sqrt
 from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.convolution.window import numbers_of_pairs
+from graphport.ops.pages.convolution.window import integer_pads
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from graphport.ops.views.pooling import AveragePoolView
 
@@ -129,7 +129,7 @@ def emitted_pool(
 def _counts(dims: Sequence[Dim], slid: Window) -> Any:
     """How many entries and paddings each window covers: what hangs over behind the padding does not count."""
     found = np.ones([1] * (len(dims) + 2), np.float32)
-    sides = zip(known(dims), known(slid.kernel), numbers_of_pairs(slid.pads), known(slid.lengths), strict=True)
+    sides = zip(known(dims), known(slid.kernel), integer_pads(slid.pads), known(slid.lengths), strict=True)
     for axis, (n, k, (begin, end), length) in enumerate(sides):
         first = np.arange(length) * slid.strides[axis] - begin
         covered = first[:, None] + np.arange(k) * slid.dilations[axis] < n + end
