@@ -36,7 +36,7 @@ def cells_of(line: str) -> list[str]:
     """What stands in each cell of a terminal; a wide character is in the first of its two."""
     cells: list[str] = []
     for character in line:
-        if unicodedata.category(character) in {"Mn", "Me"} or character in "\u200c\u200d" or is_drawn_before(character):
+        if unicodedata.category(character) in {"Mn", "Me"} or is_drawn_before(character):
             cells[-1] += character
         else:
             cells += [character, ""] if unicodedata.east_asian_width(character) in {"W", "F"} else [character]
@@ -306,7 +306,7 @@ def test_every_span_of_every_text_is_drawn_within_the_width(text, start, length,
     assert any("^" in line for line in below)
     gutter = below[0].index("|") + 2
     assert all(len(cells_of(line)) <= max(width, gutter + 20) for line in below)
-    assert rendered.isprintable() or set(rendered) & set("\n\u200c\u200d\u3000")
+    assert rendered.isprintable() or set(rendered) & set("\n\u3000")
 
 
 def test_color_marks_severity_and_carets_and_changes_no_text():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from graphport.cli.render import json_text, shown
 from graphport.cli.streams import named
 from graphport.core.diagnostics import Severity
 from graphport.core.version import __version__
@@ -40,14 +40,14 @@ def _command(finding: Diagnostic) -> str:
 
 
 def _escaped(text: str, signs: dict[str, str]) -> str:
-    return "".join(signs.get(character, character) for character in text)
+    return "".join(signs.get(character) or shown(character) for character in text)
 
 
 def _sarif(findings: Sequence[Diagnostic]) -> str:
     codes = sorted({finding.code for finding in findings})
     driver = {"name": "graphport", "version": __version__, "rules": [{"id": code} for code in codes]}
     run = {"tool": {"driver": driver}, "results": [_result(finding) for finding in findings]}
-    return json.dumps({"$schema": _SARIF, "version": "2.1.0", "runs": [run]}, ensure_ascii=False, indent=2)
+    return json_text({"$schema": _SARIF, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
 def _result(finding: Diagnostic) -> dict[str, Any]:

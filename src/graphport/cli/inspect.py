@@ -89,7 +89,7 @@ def _tell(model: Model, found: Inspection) -> None:
     from graphport.formats import FORMATS
 
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    click.echo(f"{shown(str(model.path))}: {FORMATS[found.format].title}{f' ({versions})' if versions else ''}\n")
+    click.echo(shown(f"{model.path}: {FORMATS[found.format].title}{f' ({versions})' if versions else ''}") + "\n")
     facts = [("input", found.inputs), ("output", found.outputs)]
     print_table(
         ("", "name", "type and shape"), [(kind, name, str(fact)) for kind, of in facts for name, fact in of.items()]

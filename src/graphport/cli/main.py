@@ -9,12 +9,13 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, BinaryIO, NoReturn, cast
 
 import click
 
 from graphport import __version__
 from graphport.cli.quiet import quiet
+from graphport.cli.render import TerminalStream
 from graphport.cli.usage import Verbs
 from graphport.core import faults
 
@@ -93,10 +94,7 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller has closed it
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  it stays until the end
-    for stream in (sys.stdout, sys.stderr):
-        # A name may hold what the terminal's encoding does not; in JSON that makes the right escape, too.
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    _protect_streams()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             # What is written beside its place is removed on the way out.
@@ -117,6 +115,20 @@ def main() -> None:
     finally:
         # The interpreter looks for garbage before it ends, among half a million objects: a fifth of brief verbs' time.
         gc.freeze()
+
+
+def _protect_streams() -> None:
+    """Let standard output and error escape characters that the terminal interprets or its encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, TextIOWrapper):
+            continue
+        # In JSON this is the right escape, too.
+        stream.reconfigure(errors="backslashreplace")
+        if stream.isatty():
+            buffer = cast("BinaryIO", cast("Any", stream).buffer)
+            made = TerminalStream(buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+            setattr(sys, name, made)
 
 
 def _ended(number: int, _: object) -> NoReturn:

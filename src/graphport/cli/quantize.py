@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from graphport.cli.options import (
     print_json,
     reading_options,
 )
-from graphport.cli.render import as_json, shown
+from graphport.cli.render import as_json, json_text, shown
 from graphport.cli.report import report_option, write_report
 from graphport.cli.samples import samples_of, samples_options
 from graphport.cli.usage import Choice
@@ -397,7 +396,7 @@ def _tell(
         source, result = (_measure(x, metric) for x in report.measured)
         click.echo(f"{metric}: {source} before, {result} after")
     if layer is not None:
-        click.echo(json.dumps(layer.as_json(), indent=2, ensure_ascii=False))
+        click.echo(json_text(layer.as_json(), indent=2))
     agreement = "" if report.agreement is None else f", the same first choice in {100 * report.agreement:.1f} %"
     ends = report.snr_range
     others = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"

@@ -1,19 +1,24 @@
-"""Diagnostics as people and programs read them: text with excerpt and caret, and JSON."""
+"""Text and JSON for people and programs: diagnostics with excerpt and caret, names without control characters."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import unicodedata
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from io import TextIOWrapper
 from itertools import islice
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
 from graphport.cli.streams import named
 from graphport.core.diagnostics import Severity
+from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +34,7 @@ _SHOWN_LINES = 6
 _POINTS_A_CELL = 4  # marks without a width of their own count too, or one cell could hold a whole file
 _GUTTER = "blue"
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-_JOINERS = "\u200c\u200d"  # part of how emoji and Indic scripts are written, unlike other invisible characters
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and symbols without a mark
 _JAMO = range(0x1160, 0x1200)  # vowels and finals, drawn into the syllable before them
 _C0 = range(0x20)
 _CONTROL_PICTURES = 0x2400
@@ -206,25 +211,77 @@ def _cells(text: str) -> int:
 def _character_cells(character: str) -> int:
     if character.isascii():
         return 1
-    if character in _JOINERS or ord(character) in _JAMO or unicodedata.category(character) in {"Mn", "Me"}:
+    if ord(character) in _JAMO or unicodedata.category(character) in {"Mn", "Me"}:
         return 0
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
 def shown(text: str) -> str:
-    """`text` with a visible stand-in for every character that a terminal would obey or not show at all.
+    """`text` with a visible substitute for each character that a terminal interprets or does not draw.
 
     A file that stands in for standard input or output is called so.
     """
     text = named(text)
-    return text if text.isascii() and text.isprintable() else "".join(map(_stand_in, text))
+    return text if text.isascii() and text.isprintable() else "".join(map(_substitute, text))
 
 
-def _stand_in(character: str) -> str:
+def shown_in(document: Any) -> Any:
+    """`document`, of mappings, sequences and strings, with `shown` applied to each string."""
+    if isinstance(document, str):
+        return shown(document)
+    if isinstance(document, Mapping):
+        mapping = cast("Mapping[Any, Any]", document)
+        return {shown_in(key): shown_in(value) for key, value in mapping.items()}
+    return [shown_in(item) for item in document] if is_sequence(document) else document
+
+
+def json_text(document: Mapping[str, Any], indent: int | None = None) -> str:
+    """`document` as JSON, which escapes the characters that `shown` replaces."""
+    return escape_json(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def escape_json(text: str) -> str:
+    """JSON with an escape sequence for each character that `shown` replaces."""
+    return _UNUSUAL.sub(lambda found: found[0] if _is_visible(found[0]) else json.dumps(found[0])[1:-1], text)
+
+
+_UNUSUAL = re.compile(r"[^\n -~]")
+_PARAMETER = r"(?:[0-4]|7|9|2[2-47]|[349][0-79]|10[0-7]|[34]8;5;\d{1,3}|[34]8;2(?:;\d{1,3}){3})?"
+_PASSED = re.compile(rf"\x1b\[(?:{_PARAMETER};)*{_PARAMETER}m|\r\x1b\[K|\r?\n|\t")
+"""Styles (without concealed text), the removal of a progress line, ends of lines, tabs."""
+
+
+class TerminalStream(TextIOWrapper):
+    """A text stream of a terminal that passes styles and ends of lines, and substitutes other control characters.
+
+    Verbs apply `shown` to names, which also replaces the styles and line ends in them. This is the second barrier.
+    """
+
+    def write(self, text: str, /) -> int:
+        """Write `text`; return its length."""
+        if not _is_plain(text):
+            pieces: list[str] = []
+            end = 0
+            for found in _PASSED.finditer(text):
+                pieces += [*map(_substitute, text[end : found.start()]), found[0]]
+                end = found.end()
+            super().write("".join([*pieces, *map(_substitute, text[end:])]))
+        else:
+            super().write(text)
+        return len(text)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.replace("\n", "").isprintable()
+
+
+def _substitute(character: str) -> str:
     if character == "\t":
         return _TAB
     if ord(character) in _C0:
         return chr(_CONTROL_PICTURES + ord(character))
-    if character in _JOINERS or character.isprintable() or character == "\u3000":
-        return character
-    return f"<U+{ord(character):04X}>"
+    return character if _is_visible(character) else f"<U+{ord(character):04X}>"
+
+
+def _is_visible(character: str) -> bool:
+    return (character.isprintable() and character not in _FILLERS) or character == "\u3000"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +21,7 @@ from graphport.cli.options import (
     print_json,
     program_option,
 )
-from graphport.cli.render import shown
+from graphport.cli.render import escape_json, shown, shown_in
 from graphport.cli.usage import Choice
 from graphport.reports.views import FIGURES, FORMATS, format_of
 
@@ -105,7 +107,17 @@ def verb(
     elif as_json_:
         print_json(found.document)
     else:
-        click.echo(found.text(format or "md"), nl=False)
+        _print(found, format or "md")
+
+
+def _print(report: Report, format: str) -> None:
+    """Print a view; on a terminal, its strings are without control characters."""
+    if sys.stdout.isatty() and format == "json":
+        click.echo(escape_json(report.json()), nl=False)
+    elif sys.stdout.isatty():
+        click.echo(replace(report, document=shown_in(report.document)).text(format), nl=False)
+    else:
+        click.echo(report.text(format), nl=False)
 
 
 def write_report(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -10,6 +9,7 @@ import click
 
 from graphport.cli.progress import log_file, telling
 from graphport.cli.quiet import is_quiet, quiet, silenced
+from graphport.cli.render import json_text
 from graphport.core.names import did_you_mean, near
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _refuse(error: click.UsageError) -> NoReturn:
 
 def as_document(verb: str, document: Mapping[str, Any]) -> str:
     """The text of a JSON document of a verb, which says what describes it."""
-    return json.dumps({"schema": f"graphport/{verb}/1"} | dict(document), ensure_ascii=False, allow_nan=False)
+    return json_text({"schema": f"graphport/{verb}/1"} | dict(document))
 
 
 def _before_dashes(arguments: Sequence[str]) -> Sequence[str]:
