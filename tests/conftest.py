@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import wraps
 from importlib.util import find_spec
@@ -23,6 +26,10 @@ os.environ.setdefault("GRAPHPORT_PATIENCE", "never")
 
 # Nothing that tests write has to outlast the machine.
 os.environ.setdefault("GRAPHPORT_UNFLUSHED", "1")
+
+# No test writes into the cache folder of whoever runs it.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="graphport-cache-")
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 # Every core has tests of its own. NumPy's products would be computed on all cores, whose threads wait busily for more:
 # small networks then take seven times the processor time.

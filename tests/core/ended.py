@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 _STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree"})
-_DRAWN = re.compile(rb"\.[0-9]+-[0-9a-f]{8}\.part")
-"""What is drawn anew in names of files that are being written; notes say such names."""
+_DRAWN = re.compile(rb"(\.[0-9]+)?-[0-9a-f]{8}\.part|[0-9a-f]{32}")
+"""Random parts of temporary names, which markers contain, and of the markers' own identification."""
 
 
 def ended_at(step: int, folder: Path, work: Callable[[], object]) -> bool:
@@ -45,6 +45,16 @@ def left_at_every_step(folder: Path, work: Callable[[], object], copies: Path) -
     assert _forked(folder, work, before) == 0
     shutil.copytree(folder, copies / "999", symlinks=True)
     return sorted(copies.iterdir())
+
+
+def bring_back(kept: Path, folder: Path) -> None:
+    """Have `folder`, which stays the same one, hold what `kept` does."""
+    for each in folder.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+    shutil.copytree(kept, folder, dirs_exist_ok=True)
 
 
 def contents(folder: Path) -> dict[str, list[bytes]]:

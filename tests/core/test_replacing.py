@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import signal
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from graphport.core.replacing import beside_of, move, obstacle, recover, replacing, together
+from graphport.core.replacing import beside_of, interrupted_with, interruption, move, obstacle, replacing, together
 
 
 def test_a_file_is_there_when_it_is_whole(tmp_path):
@@ -109,14 +108,20 @@ def steps_of(work, folder, monkeypatch):
         found = re.sub(r"^\.(.+)\.[0-9]+-[0-9a-f]{8}\.part$", r"new \1", Path(path).name)
         return "the folder" if Path(path) == folder else found
 
+    def noted(step, path):
+        if Path(path) == folder or folder in Path(path).parents:
+            steps.append(step)
+
     def moved(real):
-        return lambda self, target: (steps.append(f"move {named(self)} to {named(target)}"), real(self, target))[1]
+        return lambda self, target: (noted(f"move {named(self)} to {named(target)}", self), real(self, target))[1]
+
+    def flushed(handle):
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        noted(f"flush {named(path)}", path)
 
     with monkeypatch.context() as patch:
         patch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
-        patch.setattr(
-            os, "fsync", lambda handle: steps.append(f"flush {named(Path(f'/proc/self/fd/{handle}').readlink())}")
-        )
+        patch.setattr(os, "fsync", flushed)
         for name in ("rename", "replace"):
             patch.setattr(Path, name, moved(getattr(Path, name)))
         held = len(os.listdir("/proc/self/fd"))  # noqa: PTH208  files that are open
@@ -226,39 +231,6 @@ def test_a_file_that_cannot_be_replaced_or_removed_is_renamed(tmp_path, monkeypa
     assert (aside.suffix, aside.read_text()) == (".part", "old")
 
 
-def test_a_note_that_is_large_or_no_file_is_none(tmp_path):
-    beside = beside_of(tmp_path / "a.onnx")
-    beside.write_text("new")
-    note, stated = tmp_path / ".a.onnx.moves", json.dumps([[beside.name, "a.onnx"]])
-    note.write_text(stated + " " * ((1 << 16) - len(stated) + 1))
-    recover(tmp_path / "a.onnx")
-    assert not (tmp_path / "a.onnx").exists()
-    note.write_text(stated + " " * ((1 << 16) - len(stated)))
-    recover(tmp_path / "a.onnx")
-    assert (tmp_path / "a.onnx").read_text() == "new"
-    assert not note.exists()
-    note.mkdir()
-    recover(tmp_path / "a.onnx")
-    assert note.is_dir()
-
-
-def test_a_note_moves_out_of_one_folder_of_ours_and_that_one_goes(tmp_path):
-    inside = beside_of(tmp_path / "a.onnx")
-    inside.mkdir()
-    for name in ("one", "two"):
-        (inside / name).write_text(name)
-    note = tmp_path / ".b.moves"
-    for wrong in (f"{inside.name}/deeper/one", f"{inside.name}/../one", "other/one"):
-        note.write_text(json.dumps([[wrong, "a"]]))
-        recover(tmp_path / "b")
-        assert note.exists()
-    note.write_text(
-        json.dumps([[f"{inside.name}/one", "a"], [f"{inside.name}/two", "b"], [f"{inside.name}/gone", "c"]])
-    )
-    recover(tmp_path / "b")
-    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"a": "one", "b": "two"}
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
 def test_what_is_no_file_is_told_by_name(tmp_path):
     (tmp_path / "folder").mkdir()
@@ -327,10 +299,10 @@ def test_an_obstacle_is_told_in_the_words_of_the_system(tmp_path):
     assert obstacle(tmp_path / "nowhere") == "No such file or directory"
 
 
-def test_a_name_that_no_system_has_is_nothing_to_recover(tmp_path):
-    recover(tmp_path / "a\0b")
-    recover(tmp_path / "nothing")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("name", ["a\0b", "nothing", ".", "a" * 300])
+def test_a_name_without_a_file_has_no_interrupted_write(tmp_path, name):
+    assert interruption(tmp_path / name) is None
+    assert interrupted_with(tmp_path / name) is None
 
 
 def test_no_handle_stays_open(tmp_path):
@@ -390,15 +362,6 @@ def test_a_move_that_is_refused_where_nothing_is_in_its_way_is_told(tmp_path, mo
     with pytest.raises(PermissionError, match="Permission denied"):
         write_alone(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_was_left_of_a_move_is_finished_before_the_next_one(tmp_path):
-    beside = beside_of(tmp_path / "a.bin")
-    beside.write_text("left")
-    (tmp_path / ".a.onnx.moves").write_text(json.dumps([[beside.name, "a.bin"]]))
-    write_alone(tmp_path)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.bin", "a.onnx"]
-    assert (tmp_path / "a.bin").read_text() == "left"
 
 
 def test_what_is_given_up_may_be_gone_already(tmp_path):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import signal
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -16,8 +16,8 @@ import pytest
 import graphport as gp
 from graphport.core import replacing
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.replacing import recover, together
-from tests.core.ended import contents, ended_at, left_at_every_step
+from graphport.core.replacing import together
+from tests.core.ended import bring_back, contents, ended_at, left_at_every_step
 from tests.models import model, node, typed
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are forked")
@@ -50,19 +50,50 @@ def _numbers(path: Path) -> float:
         ("m", {}),
     ],
 )
-def test_a_model_is_the_old_one_or_the_new_one_whenever_its_writer_is_ended(tmp_path, name, options):
-    old, new, folder = _net(1), _net(2), tmp_path / "own"
+def test_a_model_is_old_new_or_reported_as_incomplete_whenever_its_writer_is_killed(
+    tmp_path, monkeypatch, name, options
+):
+    """At each step of the writer, in the model's folder and in the cache folder."""
+    old, new, folder, kept = _net(1), _net(2), tmp_path / "own", tmp_path / "kept"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder.mkdir()
     gp.save(old, folder / name, **options)
+    shutil.copytree(folder, kept)
     before = sorted(each.name for each in folder.iterdir())
-    *ended, done = left_at_every_step(folder, lambda: gp.save(new, folder / name, **options), tmp_path / "left")
-    assert _numbers(done / name) == 128
-    for each in (*ended, done):
-        assert _numbers(each / name) in (64, 128)
-        gp.save(new, each / name, **options)
-        assert sorted(file.name for file in each.iterdir()) == before, "leftovers are swept"
-        assert _numbers(each / name) == 128
-    assert len(ended) >= 2
+    outcomes = []
+    for number in range(400):
+        bring_back(kept, folder)
+        is_killed = ended_at(number, tmp_path, lambda: gp.save(new, folder / name, **options))
+        outcomes.append(_outcome(folder / name))
+        if outcomes[-1] == "incomplete":
+            restored = tmp_path / "restored"
+            shutil.rmtree(restored, ignore_errors=True)
+            shutil.copytree(folder, restored)
+            subprocess.run(["sh", "-c", _restoring(folder / name)], cwd=restored, check=True)
+            assert _numbers(restored / name) == 64
+        gp.save(new, folder / name, **options)
+        assert _numbers(folder / name) == 128
+        assert sorted(each.name for each in folder.iterdir()) == before, "leftovers are swept"
+        if not is_killed:
+            break
+    assert outcomes[0] == 64
+    assert outcomes[-1] == 128
+    assert outcomes == sorted(outcomes, key=[64, "incomplete", 128].index)
+    assert not list((tmp_path / "cache").rglob("*.json")), "records are removed"
+
+
+def _outcome(path: Path) -> float | str:
+    try:
+        return _numbers(path)
+    except DiagnosticError as error:
+        return {("IO0012",): "incomplete"}[tuple(each.code for each in error.diagnostics)]
+
+
+def _restoring(path: Path) -> str:
+    """The command that the diagnostic of an incomplete model gives."""
+    with pytest.raises(DiagnosticError) as caught:
+        gp.load(path)
+    return caught.value.diagnostics[0].help.rpartition(f"{path.parent}: ")[2]
 
 
 def test_what_is_looked_at_is_what_an_ended_process_leaves(tmp_path):
@@ -100,7 +131,7 @@ def test_other_programs_find_no_mixture(tmp_path):
         if not ended_at(number, tmp_path, lambda: _write_pair(graph, weights, "new")):
             break
         states.add((graph.read_text() if graph.exists() else None, weights.read_text() if weights.exists() else None))
-        recover(graph)
+        _write_pair(graph, weights, "next")
         assert graph.read_text() == weights.read_text()
     assert ("old", "new") not in states
     assert ("new", "old") not in states
@@ -126,7 +157,7 @@ def test_a_step_that_the_system_refuses_changes_nothing(tmp_path, monkeypatch, n
         return real(self, target)
 
     monkeypatch.setattr(Path, "rename", refused)
-    for fails_at in range(1, 5):  # noqa: B007  `refused` reads it
+    for fails_at in range(1, 6):  # noqa: B007  `refused` reads it
         steps.clear()
         with pytest.raises(OSError, match=os.strerror(number)):
             _write_pair(graph, weights, "new")
@@ -205,15 +236,3 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
         (tmp_path / name).symlink_to("/dev/null")
         with pytest.raises(DiagnosticError):
             gp.save(_net(1), tmp_path / name)
-
-
-def test_a_note_moves_nobody_elses_files(tmp_path):
-    home = tmp_path / "home"
-    home.mkdir()
-    (tmp_path / "secret").write_text("s")
-    (home / "other").write_text("o")
-    for moves in ([["../secret", "m.xml"]], [["other", "m.xml"]], [["other", "../x"]], [[]], 3, {"a": 1}, [["a"]]):
-        (home / ".m.xml.moves").write_text(json.dumps(moves))
-        recover(home / "m.xml")
-        assert sorted(each.name for each in home.iterdir()) == [".m.xml.moves", "other"]
-        assert (tmp_path / "secret").read_text() == "s"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.load import load
 from graphport.api.save import Stated, computed, fitted, stated_for
-from graphport.api.staging import staged
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, write_proven
 from graphport.conversion.became import Became, became
@@ -21,6 +19,7 @@ from graphport.quantization.record import note_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from graphport.api.model import Model, Shapes
     from graphport.formats.options import FileOptions
@@ -131,6 +130,10 @@ def convert(  # noqa: PLR0913  keywords, each documented
             return ConversionReport(**report, unsupported=missing, findings=model.findings)
         if kind.has_documents:
             note_documents(stated.graph, origin(model), made_by="convert")
+
+    def with_ncnn(written: Path) -> list[Diagnostic]:
+        return _write_ncnn(source, written, shapes=shapes, edition=edition, verify=verify)
+
     done = write_proven(
         stated,
         target,
@@ -141,10 +144,9 @@ def convert(  # noqa: PLR0913  keywords, each documented
         inputs=inputs,
         least_snr=kind.least_snr(**options),
         has_checks=raw is None,
+        before_accepting=with_ncnn if options.get("code") else None,
     )
     findings = [*model.findings, *done.findings]
-    if options.get("code") and done.passed:
-        findings += _with_ncnn(model, target, shapes=shapes, edition=edition, verify=verify)
     return ConversionReport(
         **report,
         findings=findings,
@@ -155,25 +157,22 @@ def convert(  # noqa: PLR0913  keywords, each documented
     )
 
 
-def _with_ncnn(model: Model, target: str | Path, **reading: Any) -> list[Diagnostic]:
-    """Write `NAME.ncnn.param` beside `NAME.pnnx.param`, and `NAME_ncnn.py` that runs it; or say why not."""
+def _write_ncnn(source: str | Path, pnnx: Path, **reading: Any) -> list[Diagnostic]:
+    """Write `NAME.ncnn.param` beside `NAME.pnnx.param`, and `NAME_ncnn.py` that runs it; a warning where that fails."""
     from graphport.core.replacing import replacing
     from graphport.formats.ncnn.code import code_of
 
-    base = Path(target).name.removesuffix(".param").removesuffix(".pnnx")
-    place = Path(target).with_name(f"{base}.ncnn.param")
-    source = target if model.path is None else model.path
-    with staged(place, formats.FORMATS["ncnn"]) as made:
-        report = convert(source, made.path, **reading)
-        if not report.passed:
-            reasons = [each.message for each in report.findings if each.is_error] or [str(report.proof)]
-            message = f"{base}_ncnn.py is not written: {'; '.join(reasons)}"
-            remedy = f"graphport convert to {place.name} says more"
-            return [Diagnostic("PNNX0306", message, None, remedy, Severity.WARNING)]
-        graph = load(made.path).graph
-        with replacing(made.path.with_name(f"{base}_ncnn.py")) as file:
-            file.write(code_of(f"{base}.ncnn", graph).encode("utf-8", "backslashreplace"))
-        made.accept()
+    base = pnnx.name.removesuffix(".param").removesuffix(".pnnx")
+    place = pnnx.with_name(f"{base}.ncnn.param")
+    report = convert(source, place, **reading)
+    if not report.passed:
+        reasons = [each.message for each in report.findings if each.is_error] or [str(report.proof)]
+        message = f"{base}_ncnn.py is not written: {'; '.join(reasons)}"
+        remedy = f"graphport convert to {place.name} says more"
+        return [Diagnostic("PNNX0306", message, None, remedy, Severity.WARNING)]
+    graph = load(place).graph
+    with replacing(place.with_name(f"{base}_ncnn.py")) as file:
+        file.write(code_of(f"{base}.ncnn", graph).encode("utf-8", "backslashreplace"))
     return []
 
 

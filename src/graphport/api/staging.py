@@ -76,13 +76,19 @@ class Place:
 
     def _move(self, ending: str) -> None:
         home = Path(os.path.realpath(self.target))
-        # The graph is last: what is left to do after an interruption is looked for under its name.
-        graph = graph_of(self.path)
         goals = [
             (each, home if each == self.path else _belonging(self.target.with_name(each.name), self.target))
-            for each in sorted(self.path.parent.iterdir(), key=lambda file: (file == graph, file == self.path))
+            for each in sorted(self.path.parent.iterdir(), key=self._rank)
         ]
         move([(each, goal.with_name(goal.name + ending)) for each, goal in goals])
+
+    def _rank(self, file: Path) -> int:
+        """Position in the order of the moves: what refers to other files comes after them, the graph last."""
+        if file == graph_of(self.path):
+            return 4
+        if file == self.path:
+            return 3
+        return {".param": 2, ".py": 1}.get(file.suffix, 0)
 
 
 def _belonging(beside: Path, graph: Path) -> Path:

@@ -77,6 +77,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     has_checks: bool = True,
     is_for_runtime: bool = False,
     beside: Callable[[Path], None] | None = None,
+    before_accepting: Callable[[Path], list[Diagnostic]] | None = None,
 ) -> Written:
     """Write a model, in the words of a format, and prove that the file computes what another side does.
 
@@ -92,6 +93,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         has_checks: whether a file with room for documents has the proof written into it.
         is_for_runtime: whether the file is of no use where the runtime of its format does not load it.
         beside: writes what else belongs to the file, whose path it is given.
+        before_accepting: writes other models beside a file that was not refuted; all become visible together.
 
     Raises:
         DiagnosticError: what the writer raises; RUN0010, a proof was demanded and there is none.
@@ -106,6 +108,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         if beside is not None:
             beside(place.path)
         if reason is not None:
+            findings += [] if before_accepting is None else before_accepting(place.path)
             place.accept()
             return Written(None, reason, str(target), findings)
         proof = proven(
@@ -125,6 +128,8 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
             )
         if has_checks:
             write_checks(stated.graph, kind, place.path, proof, proof.unproven, stated.options)
+        if before_accepting is not None and not proof.failed:
+            findings += before_accepting(place.path)
         kept = place.settle(has_failed=proof.failed, keep_failed=checking.keep_failed)
         return Written(proof, proof.unproven, kept, findings)
 

@@ -1,46 +1,52 @@
-"""Files that appear whole: written beside their places, flushed, and moved there together.
+"""Files that appear whole: written under temporary names, flushed, and renamed together.
 
-One file is moved by one step of the system, which happens or does not. Several that belong together (a graph and its
-weights) cannot be: so what is to be moved is written down first, and the old graph is taken away before the first move.
-Who is ended meanwhile leaves no mixture that loads: other programs find no graph, and `recover`, which reading and
-writing begin with, finishes the moves. Before the note is written the old files are whole, after it the new ones.
+One file is renamed by one step of the system, which happens or does not. For several that belong together (a graph and
+its weights) a journal is written first (`core.journals`), and the old graph is renamed away before the first new file
+comes: a process that is killed leaves the old files, the new ones, or no graph, and never a mixture that loads.
+
+The next writer of the same files finishes such a write. A reader reports it (`interruption`) and changes nothing.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import stat
 import threading
+import time
 from contextlib import ExitStack, contextmanager, suppress
-from errno import EEXIST, EXDEV
+from dataclasses import dataclass
+from errno import EAGAIN, EEXIST, EXDEV
 from io import BufferedRandom, FileIO
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from graphport.core import journals
+from graphport.core.flushing import flush, is_flushing
 from graphport.core.opening import belonging
 from graphport.core.system import lives
+from graphport.core.user_cache import is_own
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
 
     Path_ = str | os.PathLike[str]
 
-UNFLUSHED = "GRAPHPORT_UNFLUSHED"
-"""Environment variable: set, files are not flushed to the disk; quicker, and a crash of the machine may cost them."""
-
 _ENDING = ".part"
-_NOTE = ".moves"
 _BESIDE = re.compile(r"\.(?P<name>.+)\.(?P<process>[0-9]+)-[0-9a-f]{8}\.part")
-_MOST_NOTE = 1 << 16
 _MOST_NAMED = 3
 _AHEAD = 1 << 24
 """Bytes after which the disk is asked to begin with what was written."""
+
+_LOCK_SECONDS = 60.0
+"""Seconds that a writer waits for another one in the same folder."""
+
+_POLL_SECONDS = 0.01
 
 
 class _Named(FileIO):
@@ -64,7 +70,7 @@ class _Named(FileIO):
         """Have the disk begin, so that it works while the rest is written, and `_flush` has little to wait for."""
         self._waiting, start = 0, self._begun
         self._begun = max(start, self.tell())
-        if start < self._begun and _flushes() and hasattr(os, "posix_fadvise"):
+        if start < self._begun and is_flushing() and hasattr(os, "posix_fadvise"):
             # Not needed soon: pages that are to be written are put in the queue of the disk, and kept.
             with suppress(OSError):
                 os.posix_fadvise(self.fileno(), start, self._begun - start, os.POSIX_FADV_DONTNEED)
@@ -151,7 +157,7 @@ def replacing(path: Path_) -> Generator[BinaryIO]:
 
 
 def beside_of(path: Path) -> Path:
-    """A new name beside `path` for what is going to be moved there; `recover` knows such names."""
+    """A new temporary name in the folder of `path`."""
     return path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}{_ENDING}")
 
 
@@ -171,24 +177,60 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
             raise IsADirectoryError(21, "it is a folder", os.fspath(target))
         with _naming(target):
             _flush(source)
-    folder, note = moves[-1][1].parent, _note_of(moves[-1][1])
+    graph = moves[-1][1]
+    folder, marker = graph.parent, journals.marker_of(graph)
     astray = next((target for _, target in moves if target.parent != folder), None)
     if astray is not None:
-        graph = moves[-1][1]
         text = f"by links it would be {graph}, and its weights {astray}: write it to one folder, or remove the links"
         raise OSError(EXDEV, text, os.fspath(graph))
+    targets = [target for _, target in moves]
     with _locked(folder), _uninterrupted():
-        left = _read_note(note)
-        if left is not None:
-            _settle(note, left)
-        _refuse_overlap([target for _, target in moves])
+        _finish_interrupted(marker, targets)
+        _refuse_overlap(targets)
         if len(moves) > 1 or moves[0][1].is_dir() or not _replaced(*moves[0]):
-            with _naming(moves[-1][1]):
-                _write_note(note, moves)
-                _settle(note, moves)
-        _sweep(folder, {target.name for _, target in moves})
-    with _naming(moves[-1][1]):
-        _flush(folder)
+            with _naming(graph):
+                _move_together(marker, moves)
+        _sweep(folder, moves, _interrupted_names(marker))
+    with _naming(graph):
+        flush(folder)
+
+
+def _move_together(marker: Path, moves: Sequence[tuple[Path, Path]]) -> None:
+    journal = journals.planned([(source, target, beside_of(target)) for source, target in moves])
+    has_marker = journals.write(journal, beside_of(moves[-1][1]), marker)
+    try:
+        _settle(journal)
+    except OSError:
+        is_as_before = all(journals.inode(each.target) == each.old_number for each in journal.moves)
+        if has_marker and is_as_before:
+            journals.remove(marker)
+        raise
+    if has_marker:
+        journals.remove(marker)
+    _clear(journal)
+
+
+def _finish_interrupted(marker: Path, targets: Sequence[Path]) -> None:
+    """Finish an earlier write of the same model that was interrupted, if this user's process began it.
+
+    A journal of anybody else, or of files that have changed since, is left alone.
+    """
+    journal = journals.read(marker)
+    if (
+        journal is None
+        or not journal.is_current
+        or not all(_is_derived(each.target, targets) for each in journal.moves)
+    ):
+        return
+    _settle(journal)
+    journals.remove(marker)
+    _clear(journal)
+
+
+def _is_derived(target: Path, targets: Sequence[Path]) -> bool:
+    """Whether a write of `targets`, the graph last, could write `target` as well, by its name."""
+    base = targets[-1].name.partition(".")[0]
+    return target in targets or (bool(base) and target.name.startswith((f"{base}.", f"{base}_")))
 
 
 def _replaced(source: Path, target: Path) -> bool:
@@ -220,24 +262,60 @@ def _refuse_overlap(targets: Sequence[Path]) -> None:
         raise FileExistsError(EEXIST, text, os.fspath(taken))
 
 
-def recover(path: Path_) -> None:
-    """Finish what a process that was ended had begun to move to `path`; usually there is nothing to do.
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """A marker of an interrupted write that lies beside a graph."""
 
-    Raises:
-        OSError: it cannot be finished here.
-    """
+    marker: Path
+    is_incomplete: bool
+    """Whether files of the model are missing: this user's process was stopped between two renames."""
+    missing: tuple[str, ...] = ()
+    """Names of the files that are not in their places."""
+    restore: str = ""
+    """A command of the shell that brings the old files back; empty where there were none."""
+
+
+def interruption(path: Path_) -> Interruption | None:
+    """What is known of an interrupted write of the graph at `path`; usually `None`. Nothing is changed."""
     try:
-        if _is_plain(path) and not os.path.lexists(_note_beside(path)):
-            return
-        note = _note_of(_target_name(path))
-    except ValueError:
-        return  # the system has no such names
-    if not os.path.lexists(note):
-        return
-    with _locked(note.parent), _uninterrupted():
-        moves = _read_note(note)
-        if moves is not None:
-            _settle(note, moves)
+        if _is_plain(path):
+            folder, name = os.path.split(path)
+            marker = os.path.join(folder, f".{name}{journals.MARKER_ENDING}")  # noqa: PTH118  asked of every file
+            if not os.path.lexists(marker):
+                return None
+        graph = _target_name(path)
+        marker = journals.marker_of(graph)
+        if not os.path.lexists(marker):
+            return None
+        journal = journals.read(marker)
+    except (OSError, ValueError):
+        return None  # the system has no such names
+    if journal is None or not journal.is_current or all(m.is_done for m in journal.moves) or graph.exists():
+        return Interruption(marker, is_incomplete=False)
+    missing = tuple(m.target.name for m in journal.moves if journals.inode(m.target) is None)
+    return Interruption(marker, bool(missing), missing, _restoring(marker, journal))
+
+
+def interrupted_with(path: Path) -> Interruption | None:
+    """The interrupted write of several graphs, one of which is missing at `path`; looked for where nothing is there."""
+    try:
+        found = [each for each in path.parent.iterdir() if each.name.endswith(journals.MARKER_ENDING)]
+    except (OSError, ValueError):
+        return None
+    for marker in sorted(found):
+        journal = journals.read(marker)
+        if journal is not None and any(m.target.name == path.name for m in journal.moves):
+            return interruption(marker.with_name(marker.name[1 : -len(journals.MARKER_ENDING)]))
+    return None
+
+
+def _restoring(marker: Path, journal: journals.Journal) -> str:
+    """A command that brings back the old files of an interrupted write."""
+    if any(m.old_number is not None and journals.inode(m.aside) is None for m in journal.moves if m.is_done):
+        return ""
+    old = [m for m in journal.moves if m.old_number is not None and journals.inode(m.aside) == m.old_number]
+    steps = [f"mv -- {shlex.quote(m.aside.name)} {shlex.quote(m.target.name)}" for m in old]
+    return " && ".join([*steps, f"rm -- {shlex.quote(marker.name)}"]) if steps else ""
 
 
 def obstacle(folder: Path) -> str:
@@ -249,65 +327,56 @@ def obstacle(folder: Path) -> str:
         return error.strerror or str(error)
 
 
-def _settle(note: Path, moves: Sequence[tuple[Path, Path]]) -> None:
-    """Make the moves that a note tells of, those that are still to be made; then the note goes.
+def _settle(journal: journals.Journal) -> None:
+    """Make the moves of a journal that are still to be made.
 
-    What was there before goes out of the way, the graph first: nobody reads it with new weights.
+    The old files are renamed away first, the graph first of all: no program reads it with new weights.
+
+    Raises:
+        OSError: a rename is refused; all old files are in their places again.
     """
-    open_ = [(source, target) for source, target in moves if os.path.lexists(source)]
-    before = [(beside_of(target), target) for _, target in reversed(open_) if os.path.lexists(target)]
+    pending = [move for move in journal.moves if not move.is_done]
+    before = [(m.target, m.aside) for m in reversed(pending) if os.path.lexists(m.target)]
     made: list[tuple[Path, Path]] = []
     try:
-        for way in (*((target, aside) for aside, target in before), *open_):
-            way[0].rename(way[1])
-            made.append(way)
+        for old, new in (*before, *((move.source, move.target) for move in pending)):
+            old.rename(new)
+            made.append((old, new))
     except OSError:
         for old, new in reversed(made):
             new.rename(old)
-        note.unlink(missing_ok=True)
         raise
-    note.unlink(missing_ok=True)
-    for aside, _ in before:
-        _remove(aside)
-    for folder in {source.parent for source, _ in moves} - {note.parent}:
+
+
+def _clear(journal: journals.Journal) -> None:
+    """Remove the old files, and the folders that the new ones were written in."""
+    for move in journal.moves:
+        if move.old_number is not None and journals.inode(move.aside) == move.old_number:
+            _remove(move.aside)
+    for folder in {move.source.parent for move in journal.moves} - {journal.moves[-1].target.parent}:
         with suppress(OSError):
             folder.rmdir()
 
 
-def _write_note(note: Path, moves: Sequence[tuple[Path, Path]]) -> None:
-    beside = beside_of(moves[-1][1])
-    with beside.open("w", encoding="utf-8", errors="surrogatepass") as file:
-        folder = note.parent
-        json.dump([[os.path.relpath(source, folder), target.name] for source, target in moves], file)
-    _flush(beside)
-    beside.replace(note)
-    _flush(note.parent)
+def _interrupted_names(marker: Path) -> set[str]:
+    """Names in the folder that a journal which is left alone needs."""
+    journal = journals.read(marker)
+    if journal is None:
+        return set()
+    paths = [path for move in journal.moves for path in (move.source, move.aside)]
+    return {path.relative_to(marker.parent).parts[0] for path in paths}
 
 
-def _read_note(note: Path) -> list[tuple[Path, Path]] | None:
-    """The moves of a note; nobody else's files are moved, whatever it says."""
-    try:
-        if not stat.S_ISREG(note.lstat().st_mode) or note.lstat().st_size > _MOST_NOTE:
-            return None
-        stated = json.loads(note.read_text("utf-8", "surrogatepass"))
-        moves = [(note.parent / source, note.parent / target) for source, target in stated]
-    except (OSError, ValueError, TypeError, RecursionError):
-        return None
-    folder = note.parent
-    for source, target in moves:
-        inner = source.relative_to(folder).parts
-        is_ours = len(inner) <= 2 and ".." not in inner and _BESIDE.fullmatch(inner[0]) is not None
-        if not is_ours or target.parent != folder or target.name in ("", ".", ".."):
-            return None
-    return moves
-
-
-def _sweep(folder: Path, names: set[str]) -> None:
-    """Remove what killed processes left beside files of these names."""
+def _sweep(folder: Path, moves: Sequence[tuple[Path, Path]], kept: Collection[str]) -> None:
+    """Remove what killed processes of this user left beside files of these names: files, or folders for a folder."""
+    names = {target.name for _, target in moves}
     for place in os.scandir(folder):
         found = _BESIDE.fullmatch(place.name)
-        if found is not None and found["name"] in names and not lives(int(found["process"])):
-            _remove(folder / place.name)
+        if found is None or found["name"] not in names or place.name in kept or lives(int(found["process"])):
+            continue
+        with suppress(OSError):
+            if is_own(place.stat(follow_symlinks=False)):
+                _remove(folder / place.name)
 
 
 def _remove(path: Path) -> None:
@@ -345,47 +414,21 @@ def _is_plain(path: Path_) -> bool:
     return os.name == "posix" and name not in ("", ".", "..") and not os.path.islink(path)  # noqa: PTH114
 
 
-def _note_beside(path: Path_) -> str:
-    """`_note_of` a path that is plain."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}{_NOTE}")  # noqa: PTH118
-
-
-def _note_of(graph: Path) -> Path:
-    return graph.with_name(f".{graph.name}{_NOTE}")
-
-
 def _flush(path: Path) -> None:
-    """Have the disk hold a file, or the files and names of a folder."""
-    if not _flushes():
-        return
-    if path.is_dir() and not path.is_symlink():
-        if path.name.endswith(_ENDING):
-            for inner in sorted(path.rglob("*")):
-                _flush_one(inner)
-        if os.name != "posix":
-            return  # folders are no files there
-    _flush_one(path)
-
-
-def _flushes() -> bool:
-    return not os.environ.get(UNFLUSHED)
-
-
-def _flush_one(path: Path) -> None:
-    try:
-        handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-    except PermissionError:
-        return  # a folder that may be written and not read
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    """Have the disk hold a file, or a folder with all its files if it is a temporary one."""
+    if is_flushing() and path.is_dir() and not path.is_symlink() and path.name.endswith(_ENDING):
+        for inner in sorted(path.rglob("*")):
+            flush(inner)
+    flush(path)
 
 
 @contextmanager
 def _locked(folder: Path) -> Generator[None]:
-    """Alone among those who move files in `folder`."""
+    """Be the only process that moves files in `folder`.
+
+    Raises:
+        TimeoutError: another process holds the folder's lock.
+    """
     try:
         import fcntl
     except ImportError:
@@ -397,9 +440,19 @@ def _locked(folder: Path) -> Generator[None]:
         yield
         return
     try:
-        # Some network file systems have no locks.
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        until = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    text = f"another process has locked the folder for {_LOCK_SECONDS:.0f} s"
+                    raise TimeoutError(EAGAIN, text, os.fspath(folder)) from None
+                time.sleep(_POLL_SECONDS)
+            except OSError:
+                break  # some network file systems have no locks
+            else:
+                break
         yield
     finally:
         os.close(handle)

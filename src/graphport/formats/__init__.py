@@ -9,11 +9,11 @@ from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.collection import paused_collection
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
 from graphport.core.faults import as_finding
 from graphport.core.names import near
 from graphport.core.opening import beginning, belonging, regular
-from graphport.core.replacing import recover
+from graphport.core.replacing import interrupted_with, interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,9 +77,11 @@ class Format(NamedTuple):
         known = {name: value for name, value in options.items() if name in self.options}
         with as_finding(f"reading {self.title}", Span(Source(str(path)))):
             if _FINDINGS not in self.options:
-                return self.module.read(path, **known)
-            findings: list[Diagnostic] = []
-            return self.module.read(path, findings=findings, **known), findings
+                graph, findings = self.module.read(path, **known)
+            else:
+                findings = list[Diagnostic]()
+                graph = self.module.read(path, findings=findings, **known)
+        return graph, [*findings, *_of_marker(path)]
 
     def write(self, graph: Graph, path: str | Path, **options: Any) -> list[Diagnostic]:
         """Write a graph in the format's own words, whole or not at all; return what there is to say of it.
@@ -254,8 +256,7 @@ def recognize(path: str | Path) -> Format:
     """
     place = path if isinstance(path, Path) else Path(path)
     try:
-        graph = graph_of(place)
-        recover(graph if graph is place else belonging(graph, place))
+        _refuse_incomplete(place)
         mode = _mode(place)
         if mode is None:
             message = f"there is no {path}"
@@ -271,6 +272,41 @@ def recognize(path: str | Path) -> Format:
         return found
     message = f"{path} is in no format that is known"
     raise DiagnosticError(Diagnostic("IO0002", message, Span(Source(str(path))), f"known: {_known()}"))
+
+
+def _graph_file(place: Path) -> Path:
+    graph = graph_of(place)
+    return graph if graph is place else belonging(graph, place)
+
+
+def _refuse_incomplete(place: Path) -> None:
+    """Refuse a model of which a writer of this user was stopped between two renames.
+
+    Raises:
+        DiagnosticError: IO0012.
+    """
+    graph = _graph_file(place)
+    found = interruption(graph)
+    if found is None and not graph.exists():
+        found = interrupted_with(graph) if graph.parent.exists() else interruption(graph.parent)
+    if found is None or not found.is_incomplete:
+        return
+    missing = ", ".join(found.missing)
+    message = f"{place.name} is incomplete: its writer was interrupted before {missing} was in place"
+    remedy = f"to finish, run the command that wrote {place.name} again"
+    if found.restore:
+        remedy += f"; to have the old files back, run in {found.marker.parent}: {found.restore}"
+    raise DiagnosticError(Diagnostic("IO0012", message, Span(Source(str(place))), remedy))
+
+
+def _of_marker(path: str | Path) -> list[Diagnostic]:
+    """A warning where the marker of an interrupted write lies beside a model that is read."""
+    found = interruption(_graph_file(Path(path)))
+    if found is None:
+        return []
+    message = f"{found.marker.name} says that a write of this model was interrupted; it is not followed"
+    remedy = "the next write of this model removes it if this user's graphport left it; if not, remove it yourself"
+    return [Diagnostic("IO0013", message, Span(Source(str(found.marker))), remedy, Severity.WARNING)]
 
 
 def _mode(place: Path) -> int | None:

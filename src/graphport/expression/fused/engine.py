@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from graphport.core.opening import contents
+from graphport.core.user_cache import cache_root, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -115,13 +116,8 @@ def cache_folder() -> Path | None:
     given = os.environ.get("GRAPHPORT_KERNELS")
     if given is not None:
         return Path(given) if given else None
-    if sys.platform == "darwin":
-        root = "~/Library/Caches"
-    else:
-        root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    with suppress(RuntimeError):
-        return Path(root).expanduser() / "graphport" / "kernels"
-    return None
+    root = cache_root()
+    return None if root is None else root / "kernels"
 
 
 def _required() -> _Machine:
@@ -204,22 +200,13 @@ def _write(key: str, compiled: bytes) -> None:
 
 
 def _make_room(folder: Path) -> None:
-    files = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    files = sorted(folder.glob("*.o"), key=lambda path: path.stat().st_mtime)
     if len(files) >= _MOST_FILES:
         for path in files[: len(files) // 2]:
             path.unlink(missing_ok=True)
 
 
 def _trusted_folder() -> Path | None:
-    """The folder of compiled programs, if only this user can write to it: what lies there is executed."""
+    """The folder of compiled programs, if only this user can write to it: they are executed."""
     folder = cache_folder()
-    if folder is None:
-        return None
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-    except OSError:
-        return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        return None
-    return folder
+    return folder if folder is not None and make_private(folder) else None
