@@ -50,7 +50,7 @@ def test_what_only_fits_in_part_is_left_and_what_fits_is_done():
     _, report = gp.simplify(gp.from_onnx(two), verify=False)
     left = next(outcome.left for outcome in report.passes if outcome.name == "fold-constants")
     assert len(left) == 4
-    assert all("larger by" in note.text for note in left)
+    assert all("would enlarge the weights by" in note.text for note in left)
 
 
 def test_what_never_fits_keeps_nothing_small_from_its_room():

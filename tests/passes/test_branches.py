@@ -13,7 +13,7 @@ from graphport.ir.verify import verify
 from graphport.passes.inline_branches import inline_branches
 from graphport.passes.journal import Journal
 from graphport.passes.resolve_branches import resolve_branches
-from graphport.passes.unroll_loops import MOST_NODES, MOST_TURNS, unroll_loops
+from graphport.passes.unroll_loops import MAX_NODES, MOST_TURNS, unroll_loops
 from tests.passes.alone import X, done, read, reasons
 from tests.passes.cases import I64, B, info, model, node, some
 
@@ -122,12 +122,12 @@ def test_what_turns_give_beside_is_stacked_and_numbers_of_turns_are_told():
 @pytest.mark.parametrize(
     ("count", "options", "reason"),
     [
-        pytest.param(0, {}, "0 turns of 2 nodes are none, or too many", id="no turn"),
-        pytest.param(MOST_TURNS + 1, {}, "turns of 2 nodes are none, or too many", id="many turns"),
+        pytest.param(0, {}, "0 iterations of 2 nodes: 0 or above the limit", id="no turn"),
+        pytest.param(MOST_TURNS + 1, {}, "iterations of 2 nodes: 0 or above the limit", id="many turns"),
         pytest.param(
             2,
             {"body": [node("Mul", "s w", "t"), node("ReduceSum", "t", "u", keepdims=0), node("Cast", "u", "go", to=9)]},
-            "whether it goes on is computed",
+            "the loop condition is computed",
             id="a condition that is computed",
         ),
     ],
@@ -140,16 +140,16 @@ def test_loops_that_stay(count, options, reason):
 
 
 def test_large_bodies_and_unknown_beginnings_stay():
-    for size, is_unrolled in ((MOST_NODES // 2, True), (MOST_NODES // 2 + 1, False)):
+    for size, is_unrolled in ((MAX_NODES // 2, True), (MAX_NODES // 2 + 1, False)):
         names = ["s", *[f"m{n}" for n in range(size - 2)], "t"]
         body = [node("Neg", a, b) for a, b in pairwise(names)]
         nodes = loop(body=[*body, node("Identity", "g", "go")])
         ops, _ = done(unroll_loops, nodes, (("x", (3,)),), n=np.array(2))
         assert ("Loop" not in ops) is is_unrolled
     ops, journal = done(unroll_loops, loop(condition="c"), (("x", (3,)), ("c", ())), n=np.array(2), w=some(3))
-    assert (ops, reasons(journal)) == (["Loop"], ["whether it begins is computed"])
+    assert (ops, reasons(journal)) == (["Loop"], ["the initial condition is computed"])
     ops, journal = done(unroll_loops, loop(condition="k"), (("x", (3,)),), n=np.array(2), w=some(3), k=np.array(False))
-    assert (ops, reasons(journal)) == (["Loop"], ["whether it begins is computed"])
+    assert (ops, reasons(journal)) == (["Loop"], ["the initial condition is computed"])
     ops, journal = done(unroll_loops, loop(), (("x", (3,)), ("n", ())), dtypes={"n": I64}, w=some(3))
     assert (ops, journal.left) == (["Loop"], [])
 
@@ -179,7 +179,7 @@ def test_operators_of_others_and_bodies_behind_a_branch_tell_nothing():
 
 def test_readers_are_asked_so_far_and_no_farther(monkeypatch):
     for most, is_settled in ((2, True), (1, False)):
-        monkeypatch.setattr("graphport.passes.resolve_branches.MOST_FOLLOWED", most)
+        monkeypatch.setattr("graphport.passes.resolve_branches.MAX_FOLLOWED_NODES", most)
         nodes = choice(True, node("Relu", "h", "r"), node("Transpose", "r", "y", perm=[1, 0]))
         graph = gp.from_onnx(
             model(nodes, [info("x", (3, 4)), info("c", [], B)], [info("y", None)], {"k": np.array([0])}, opset=18)

@@ -11,8 +11,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import VerificationError
-from graphport.passes.driver import Pass, PassList, count_nodes, expressible, run, select
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.driver import Pass, PassList, count_nodes, run, select, supported_passes
+from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.prepare import PREPARE
 from graphport.passes.substitution import add_constant
 from tests.passes.cases import bn, info, model, node, norm, some
@@ -66,7 +66,7 @@ def test_a_pass_that_breaks_the_graph_is_caught():
 def test_what_was_left_alone_is_told_of_the_last_run_only():
     def work(graph: Graph, journal: Journal) -> None:
         def rule(each: Node) -> None:
-            raise Left(f"it is {each.word}")
+            raise NotApplicable(f"it is {each.word}")
 
         apply(graph, journal, rule)
 
@@ -196,7 +196,7 @@ def test_the_first_pass_that_changes_something_goes_on_to_the_second():
 
 
 def test_passes_that_never_end_are_stopped(monkeypatch):
-    monkeypatch.setattr("graphport.passes.driver.MOST_RUNS", 7)
+    monkeypatch.setattr("graphport.passes.driver.MAX_RUNS", 7)
     seen: list[str] = []
     run(chain("Relu"), [counting("a", seen=seen), counting("b", *[1] * 100, seen=seen)])
     assert len(seen) == 7
@@ -285,7 +285,7 @@ def test_a_claim_comes_back_only_where_nothing_is_known():
 
 def test_only_passes_whose_operator_a_dialect_has_are_left():
     passes = PassList((counting("a"), Pass("b", counting("b").work, "exact", makes="Attention")), name="some")
-    assert [each.name for each in expressible(passes, "openvino")] == ["a", "b"]
-    assert [each.name for each in expressible(passes, "caffe")] == ["a"]
-    assert expressible(passes, "caffe").name == "some"
+    assert [each.name for each in supported_passes(passes, "openvino")] == ["a", "b"]
+    assert [each.name for each in supported_passes(passes, "caffe")] == ["a"]
+    assert supported_passes(passes, "caffe").name == "some"
     assert len(passes) == 2

@@ -15,7 +15,7 @@ from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
 from graphport.passes import fold_constants as module
-from graphport.passes.driver import NODE
+from graphport.passes.driver import NODE_BYTES
 from graphport.passes.fold_constants import fold_constants
 from graphport.passes.journal import Journal
 from tests.laws import computed
@@ -84,7 +84,7 @@ def test_how_weights_are_stored_stays():
     quantized = {"q": np.arange(100, dtype=np.int8), "s": np.float32(0.5)}
     graph, journal = folded([node("DequantizeLinear", "q s", "y")], room=1 << 20, **quantized)
     assert ops(graph) == ["DequantizeLinear"]
-    assert reasons(journal) == ["it says how a weight is stored"]
+    assert reasons(journal) == ["it dequantizes a stored weight"]
     graph, journal = folded([node("QuantizeLinear", "w s", "y")], dtype=2, w=some(100), s=np.float32(0.5))
     assert ops(graph) == ["QuantizeLinear"]
 
@@ -103,15 +103,15 @@ def test_how_weights_are_stored_stays():
 def test_weights_of_few_bits_are_not_made_wider(count, dtype, to, is_folded):
     graph, journal = folded([node("Cast", "q", "y", to=to)], room=1 << 20, dtype=to, q=np.ones(count, dtype))
     assert ops(graph) == ([] if is_folded else ["Cast"])
-    assert reasons(journal) == ([] if is_folded else ["q is stored in 8 bits an element, its result is not"])
+    assert reasons(journal) == ([] if is_folded else ["q has 8 bits per element, its result has more"])
 
 
 def test_random_numbers_are_drawn_in_every_run():
     graph, journal = folded([node("RandomNormalLike", "w", "y")], room=1 << 20, w=some(3))
-    assert (ops(graph), reasons(journal)) == (["RandomNormalLike"], ["it may draw random numbers"])
+    assert (ops(graph), reasons(journal)) == (["RandomNormalLike"], ["its results may be random"])
     dropping = {"w": some(3), "r": np.float32(0.5), "t": np.array(False)}
     graph, journal = folded([node("Dropout", "w r t", "y")], room=1 << 20, **dropping)
-    assert (ops(graph), reasons(journal)) == (["Dropout"], ["it may draw random numbers"])
+    assert (ops(graph), reasons(journal)) == (["Dropout"], ["its results may be random"])
     for operands, is_folded in (("w", True), ("w r", True), ("w '' t", False)):
         graph, journal = folded([node("Dropout", operands.replace("''", "_"), "y")], room=1 << 20, **dropping)
         assert ops(graph) == ([] if is_folded else ["Dropout"]), operands
@@ -145,14 +145,14 @@ def growing(*readers, extent=1000):
 
 def test_what_makes_weights_larger_needs_room_and_takes_it():
     nodes, constants = growing()
-    growth = 4 * 1000 - 4 - 8 - NODE  # the result, less what goes: both operands and the node
+    growth = 4 * 1000 - 4 - 8 - NODE_BYTES  # the result, less what goes: both operands and the node
     for room, is_folded in ((growth, True), (growth - 1, False), (-5, False)):
         graph, journal = folded(nodes, room, inputs=[info("x", [1])], **constants)
         assert ("Expand" in ops(graph)) is not is_folded
         assert journal.room == (0 if is_folded else room)
         assert journal.wanted == ([] if is_folded else [growth])
         if not is_folded:
-            assert reasons(journal) == [f"its result of 4000 bytes would make the weights larger by {growth}"]
+            assert reasons(journal) == [f"its result of 4000 bytes would enlarge the weights by {growth}"]
 
 
 def test_what_makes_weights_smaller_makes_room():
@@ -160,12 +160,12 @@ def test_what_makes_weights_smaller_makes_room():
         [node("ReduceSum", "w", "h", keepdims=0), node("Add", "x h", "y")], 0, inputs=[info("x", [])], w=some(50)
     )
     assert ops(graph) == ["Add"]
-    assert journal.room == 4 * 50 + NODE - 4
+    assert journal.room == 4 * 50 + NODE_BYTES - 4
 
 
 def test_an_operand_that_somebody_else_reads_does_not_go():
     nodes, constants = growing("Add")
-    growth = 4 * 1000 - 8 - NODE
+    growth = 4 * 1000 - 8 - NODE_BYTES
     for room, is_folded in ((growth, True), (growth - 1, False)):
         graph, journal = folded(nodes, room, inputs=[info("x", [1])], **constants)
         assert ("Expand" in ops(graph)) is not is_folded
@@ -182,17 +182,17 @@ def test_an_operand_that_the_graph_returns_does_not_go():
             graph.add_output(graph.first.operands[0])
         fold_constants(graph, journal)
         assert ("Neg" in ops(graph)) is is_returned
-        assert journal.wanted == ([2000 - NODE] if is_returned else [])
+        assert journal.wanted == ([2000 - NODE_BYTES] if is_returned else [])
 
 
 def test_an_operand_of_several_that_are_folded_goes_with_all_of_them():
     nodes = [node("Neg", "w", "a"), node("Abs", "w", "b"), node("Mul", "a b", "c"), node("Add", "x c", "y")]
-    growth = 2000 - 1000 - NODE  # half of `w` goes with the first one, all of it with both
+    growth = 2000 - 1000 - NODE_BYTES  # half of `w` goes with the first one, all of it with both
     for room, expected in ((growth, ["Add"]), (growth - 1, ["Neg", "Abs", "Mul", "Add"])):
         graph, _ = folded(nodes, room, inputs=[info("x", [500])], w=some(500))
         assert ops(graph) == expected
     stays = [nodes[0], node("QuantizeLinear", "w s", "q"), node("DequantizeLinear", "q s", "b"), *nodes[2:]]
-    for room, expected in ((2000 - NODE, 4), (2000 - NODE - 1, 5)):
+    for room, expected in ((2000 - NODE_BYTES, 4), (2000 - NODE_BYTES - 1, 5)):
         graph, _ = folded(stays, room, inputs=[info("x", [500])], w=some(500), s=np.float32(1))
         assert len(graph) == expected
 
@@ -200,7 +200,7 @@ def test_an_operand_of_several_that_are_folded_goes_with_all_of_them():
 def test_results_of_any_size_are_not_computed(monkeypatch):
     nodes, constants = growing()
     for most, is_folded in ((4000, True), (3999, False)):
-        monkeypatch.setattr(module, "MOST_BYTES", most)
+        monkeypatch.setattr(module, "MAX_RESULT_BYTES", most)
         graph, journal = folded(nodes, 1 << 20, inputs=[info("x", [1])], **constants)
         assert ("Expand" in ops(graph)) is not is_folded
         assert reasons(journal) == ([] if is_folded else ["its result would take 4000 bytes"])
@@ -209,7 +209,7 @@ def test_results_of_any_size_are_not_computed(monkeypatch):
 @pytest.mark.parametrize("fact", [UNKNOWN, TensorFact(None, (2,)), TensorFact(DType.INT64, None)], ids=str)
 def test_results_of_unknown_size_are_computed_of_little(fact, monkeypatch):
     for most, is_folded in ((24, True), (23, False)):
-        monkeypatch.setattr(module, "MOST_GUESSED", most)
+        monkeypatch.setattr(module, "MAX_OPERAND_BYTES", most)
         graph = Graph()
         storage = storage_of([0.0, 1.0, 0.0, 2.0, 0.0, 3.0], DType.FLOAT32)
         value = graph.add_constant("c", TensorFact.of(storage), storage)
@@ -218,7 +218,7 @@ def test_results_of_unknown_size_are_computed_of_little(fact, monkeypatch):
         journal = Journal(room=1 << 20)
         fold_constants(graph, journal)
         assert len(graph) == (0 if is_folded else 1)
-        assert reasons(journal) == ([] if is_folded else ["how large its result is, is not known"])
+        assert reasons(journal) == ([] if is_folded else ["the size of its result is unknown"])
         if is_folded:
             assert graph.outputs[0].storage.numpy().tolist() == [[1, 3, 5]]
 
@@ -236,7 +236,7 @@ def test_what_cannot_be_computed_and_what_is_no_tensor_stays():
     fold_constants(graph, journal)
     assert ops(graph) == ["Reshape", "SequenceConstruct"]
     assert reasons(journal)[0].startswith("it cannot be computed: ")
-    assert reasons(journal)[1] == "its result is no tensor"
+    assert reasons(journal)[1] == "its result is not a tensor"
 
 
 def test_numbers_in_another_order_of_memory_are_stored_as_they_are_read():

@@ -92,37 +92,43 @@ def test_a_product_of_batches_takes_it_along_its_second_axis():
     ("nodes", "shape", "reason"),
     [
         pytest.param(
-            [node("Relu", "x", "h"), bn("h", "y")], (2, 6), "what stands before it takes no factors", id="relu"
+            [node("Relu", "x", "h"), bn("h", "y")], (2, 6), "the operator before it has no weights to scale", id="relu"
         ),
-        pytest.param([bn("x", "y")], (2, 6), "what stands before it takes no factors", id="an input"),
+        pytest.param([bn("x", "y")], (2, 6), "the operator before it has no weights to scale", id="an input"),
         pytest.param(
             [node("Relu", "x", "h"), node("Add", "h c", "s"), bn("s", "y")],
             (2, 6),
-            "what stands before it takes no factors",
+            "the operator before it has no weights to scale",
             id="a sum with no product",
         ),
         pytest.param(
-            [node("Add", "x c", "s"), bn("s", "y")], (2, 6), "what stands before it takes no factors", id="a sum"
+            [node("Add", "x c", "s"), bn("s", "y")],
+            (2, 6),
+            "the operator before it has no weights to scale",
+            id="a sum",
         ),
         pytest.param(
-            [node("Add", "x x", "s"), bn("s", "y")], (2, 6), "what stands before it takes no factors", id="a sum of two"
+            [node("Add", "x x", "s"), bn("s", "y")],
+            (2, 6),
+            "the operator before it has no weights to scale",
+            id="a sum of two",
         ),
         pytest.param(
             [node("MatMul", "x v", "h"), node("Add", "h m", "s"), bn("s", "y")],
             (1, 3),
-            "the Add before it makes h larger, or may",
+            "the Add before it enlarges h, or may",
             id="a larger sum",
         ),
         pytest.param(
             [node("MatMul", "x v", "h"), node("Add", "h c", "s"), bn("s", "y"), node("Relu", "h", "z")],
             (2, 3),
-            "what stands before it takes no factors",
+            "the operator before it has no weights to scale",
             id="a product that is read elsewhere",
         ),
         pytest.param(
             [node("Conv", "x w", "h"), bn("h", "y"), node("Relu", "h", "z")],
             X["image"],
-            "h is read elsewhere, too",
+            "h has another consumer",
             id="read elsewhere",
         ),
     ],
@@ -131,20 +137,20 @@ def test_what_stands_before_and_takes_nothing(nodes, shape, reason):
     outputs = ("y", "z") if nodes[-1].output[0] == "z" else ("y",)
     ops, journal = fused(nodes, shape, outputs=outputs, exact=True, c=some(6), m=some(4, 6))
     assert ops == [each.op_type for each in nodes]
-    assert reasons(journal) == [f"{reason}; the graph returns it"]
+    assert reasons(journal) == [f"{reason}; it is a graph output"]
 
 
 def test_what_the_graph_returns_or_stands_around_a_body_stays():
     nodes, shape, _ = BEFORE["conv"]
     _, journal = fused(nodes, shape, outputs=("y", "h"), exact=True)
-    assert reasons(journal) == ["h is read elsewhere, too; the graph returns it"]
+    assert reasons(journal) == ["h has another consumer; it is a graph output"]
     inner = helper.make_graph([bn("h", "a")], "then", [], [info("a", None)])
     other = helper.make_graph([node("Neg", "x", "b"), node("Conv", "b w", "d")], "else", [], [info("d", None)])
     choice = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=other)
     proto = model([nodes[0], choice], [info("x", shape), info("c", [], 9)], [info("y", None)], {**N6, "w": W["w"]})
     ops, journal = applied(proto, fuse_batchnorm, {"x": some(*shape), "c": np.array(True)})
     assert ops == ["Conv", "If"]
-    assert reasons(journal) == ["h is not its own; the graph returns it"]
+    assert reasons(journal) == ["h belongs to an outer graph; it is a graph output"]
 
 
 BEHIND = {
@@ -165,13 +171,15 @@ def test_what_stands_behind_takes_it(name):
 @pytest.mark.parametrize(
     ("more", "outputs", "reason"),
     [
-        pytest.param([node("Relu", "h", "z")], ("y", "z"), "Relu behind it takes no factors", id="another reader"),
-        pytest.param([node("Conv", "h k", "z")], ("y", "z"), "it has several readers", id="another of the kind"),
-        pytest.param([], ("y", "h"), "the graph returns it", id="an output"),
+        pytest.param(
+            [node("Relu", "h", "z")], ("y", "z"), "Relu after it has no weights to scale", id="another reader"
+        ),
+        pytest.param([node("Conv", "h k", "z")], ("y", "z"), "it has several consumers", id="another of the kind"),
+        pytest.param([], ("y", "h"), "it is a graph output", id="an output"),
         pytest.param(
             [node("MatMul", "g2 h", "z")],
             ("y", "z"),
-            "a reader takes it elsewhere than as the first operand, or stands in a body",
+            "a consumer uses it as another operand, or is in a body",
             id="as another operand",
         ),
     ],
@@ -180,7 +188,7 @@ def test_what_stands_behind_and_takes_nothing(more, outputs, reason):
     nodes, shape, _ = BEHIND["conv"]
     ops, journal = fused([*nodes, *more], shape, outputs=outputs, exact=True, g2=some(3, 4))
     assert ops[0] == "BatchNormalization"
-    assert reasons(journal) == [f"what stands before it takes no factors; {reason}"]
+    assert reasons(journal) == [f"the operator before it has no weights to scale; {reason}"]
 
 
 def test_a_reader_in_a_body_keeps_it():
@@ -191,7 +199,7 @@ def test_a_reader_in_a_body_keeps_it():
     feeds = {"x": some(2, 6, 4, 4), "c": np.array(True)}
     ops, journal = applied(proto, fuse_batchnorm, feeds)
     assert ops == ["BatchNormalization", "If"]
-    assert "stands in a body" in reasons(journal)[0]
+    assert "is in a body" in reasons(journal)[0]
 
 
 def test_weights_that_others_read_need_room():
@@ -211,15 +219,15 @@ def test_a_summand_that_is_not_finite_keeps_it():
         graph, journal = gp.from_onnx(proto).graph, Journal()
         fuse_batchnorm(graph, journal)
         assert [each.op for each in graph] == [each.op_type for each in nodes]
-        assert reasons(journal) == ["a summand would not be finite; the graph returns it"]
+        assert reasons(journal) == ["a summand would not be finite; it is a graph output"]
 
 
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [
-        pytest.param(lambda fact: TensorFact(fact.dtype, None), "the rank of its operand is not known", id="rank"),
-        pytest.param(lambda fact: TensorFact(None, fact.shape), "its element type is not known", id="element type"),
-        pytest.param(lambda fact: UNKNOWN, "the rank of its operand is not known", id="all"),
+        pytest.param(lambda fact: TensorFact(fact.dtype, None), "the rank of its operand is unknown", id="rank"),
+        pytest.param(lambda fact: TensorFact(None, fact.shape), "its element type is unknown", id="element type"),
+        pytest.param(lambda fact: UNKNOWN, "the rank of its operand is unknown", id="all"),
     ],
 )
 def test_a_product_of_unknown_rank_or_type_keeps_it(fact, reason):
@@ -228,5 +236,5 @@ def test_a_product_of_unknown_rank_or_type_keeps_it(fact, reason):
     graph, journal = gp.from_onnx(proto).graph, Journal()
     graph.outputs[0].fact = fact(graph.outputs[0].fact)
     fuse_batchnorm(graph, journal)
-    assert reasons(journal) == [f"{reason}; the graph returns it"]
+    assert reasons(journal) == [f"{reason}; it is a graph output"]
     assert [each.op for each in graph] == ["MatMul", "BatchNormalization"]

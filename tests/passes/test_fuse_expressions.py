@@ -21,7 +21,7 @@ from graphport.passes import driver
 from graphport.passes.fuse_expressions import (
     EXPAND_EXPRESSIONS,
     FUSE_EXPRESSIONS,
-    MOST_TEXT,
+    MAX_EXPRESSION_LENGTH,
     WORD,
     without_expressions,
 )
@@ -149,7 +149,7 @@ def test_texts_that_double_stop_at_the_limit():
     for _ in range(40):
         value = net("Mul", value, value)
     after, _ = fused(net.returning(value))
-    assert max(map(len, texts(after))) <= MOST_TEXT
+    assert max(map(len, texts(after))) <= MAX_EXPRESSION_LENGTH
     assert sum(text.count("mul") for text in texts(after)) < 20_000
 
 
@@ -272,7 +272,7 @@ def test_a_chain_of_parts_reads_what_stands_for_them():
 
 @pytest.mark.parametrize("most", [16, 17])
 def test_a_text_may_be_so_long_and_no_longer(most, monkeypatch):
-    monkeypatch.setattr("graphport.passes.fuse_expressions.MOST_TEXT", most)
+    monkeypatch.setattr("graphport.passes.fuse_expressions.MAX_EXPRESSION_LENGTH", most)
     net = Net(a=(2, 4))
     # Each has the text `neg({})`, and what it takes in counts with its own.
     after, _ = fused(net.returning(net("Neg", net("Neg", net("Neg", net.a)))))

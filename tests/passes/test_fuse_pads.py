@@ -47,17 +47,17 @@ def test_zeros_are_pads_of_the_convolution(pads, options):
 @pytest.mark.parametrize(
     ("pads", "options", "reason"),
     [
-        ([0, 0, 1, 1, 0, 0, 1, 1], {"mode": "edge"}, "does not pad with a number"),
-        ([0, 0, 1, 1, 0, 0, 1, 1], {"operands": "x p one", "one": np.float32(1)}, "does not pad with 0"),
+        ([0, 0, 1, 1, 0, 0, 1, 1], {"mode": "edge"}, "fill value is computed"),
+        ([0, 0, 1, 1, 0, 0, 1, 1], {"operands": "x p one", "one": np.float32(1)}, "fill value is not 0"),
         (
             [0, 0, 1, 1, 0, 0, 1, 1],
             {"operands": "x p c", "more": [info("c", [])], "feeds": {"c": np.float32(0)}},
-            "does not pad with 0",
+            "fill value is not 0",
         ),
-        ([0, 0, 1, 1, 0, 0, 1, 1], {"conv": {"auto_pad": "SAME_UPPER"}}, "chooses its pads itself"),
-        ([1, 0, 0, 0, 0, 0, 0, 0], {}, "the batch or the channels"),
-        ([0, 0, 0, 0, 1, 0, 0, 0], {}, "the batch or the channels"),
-        ([0, 0, -1, 1, 0, 0, 1, 1], {}, "it cuts"),
+        ([0, 0, 1, 1, 0, 0, 1, 1], {"conv": {"auto_pad": "SAME_UPPER"}}, "uses auto_pad"),
+        ([1, 0, 0, 0, 0, 0, 0, 0], {}, "pads batch or channels"),
+        ([0, 0, 0, 0, 1, 0, 0, 0], {}, "pads batch or channels"),
+        ([0, 0, -1, 1, 0, 0, 1, 1], {}, "it crops"),
         (None, {"more": [info("p", [8], I64)], "feeds": {"p": np.array([0, 0, 1, 1, 0, 0, 1, 1])}}, "are computed"),
         (
             [1, 1],

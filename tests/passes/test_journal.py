@@ -7,7 +7,7 @@ from onnx import helper
 
 import graphport as gp
 from graphport.ir import rewrite
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.journal import Journal, NotApplicable, apply
 from tests.passes.cases import B, F, info, model, node
 
 
@@ -52,7 +52,7 @@ def test_why_a_node_was_left_is_told_of_it():
 
     def rule(each):
         if each.word == "Relu":
-            raise Left("it is fine")
+            raise NotApplicable("it is fine")
 
     apply(graph, journal, rule)
     assert journal.done == []

@@ -44,7 +44,7 @@ def test_what_makes_a_gemm():
     ops, journal = done(form_gemm, grows, (("x", (1, 4)),), exact=False, c=some(3, 6), **rest)
     assert (ops, len(journal.left)) == (["MatMul", "Add"], 1)
     ops, journal = done(form_gemm, grows, matrix, outputs=("y", "h"), c=some(6), **rest)
-    assert (ops, reasons(journal)) == (["MatMul", "Add"], ["h is read elsewhere, too"])
+    assert (ops, reasons(journal)) == (["MatMul", "Add"], ["h has another consumer"])
     for inputs, given in (
         ((("x", (2, 3, 4)),), {"c": some(6), **rest}),
         ((("x", (3, 4)), ("w", (4, 6))), {"c": some(6)}),
@@ -65,7 +65,7 @@ def test_what_becomes_a_bias():
         ops, journal = done(fuse_bias, [conv, node("Add", "h c", "y")], c=some(*c), **w)
         assert (ops, len(journal.left)) == (["Conv", "Add"], 1)
     ops, journal = done(fuse_bias, [conv, node("Add", "h c", "y")], outputs=("y", "h"), c=some(5, 1), **w)
-    assert (ops, reasons(journal)) == (["Conv", "Add"], ["h is read elsewhere, too"])
+    assert (ops, reasons(journal)) == (["Conv", "Add"], ["h has another consumer"])
     assert (
         done(fuse_bias, [node("MatMul", "x w", "h"), node("Add", "h c", "y")], c=some(2), w=some(4, 2))[0][0]
         == "MatMul"
@@ -90,7 +90,7 @@ def test_a_gemm_adds_what_makes_its_result_no_larger():
         graph, journal = read([gemm, node("Add", "h c", "y")], (("x", (3, 4)),), c=some(6), **rest), Journal()
         graph.first.output.fact = fact
         fuse_bias(graph, journal)
-        assert reasons(journal) == ["the shape of h is not known"]
+        assert reasons(journal) == ["the shape of h is unknown"]
 
 
 def test_pads_of_a_convolution():
@@ -98,11 +98,11 @@ def test_pads_of_a_convolution():
     for pads, reason in (
         ([0, 0, 1, 0, 0, 2], None),
         ([0, 0, 0, 0, 0, 0], None),
-        ([1, 0, 0, 0, 0, 0], "it cuts"),
-        ([0, 1, 0, 0, 0, 0], "it cuts"),
-        ([0, 0, 0, 1, 0, 0], "it cuts"),
-        ([0, 0, 0, 0, 1, 0], "it cuts"),
-        ([0, 0, -1, 0, 0, 2], "it cuts"),
+        ([1, 0, 0, 0, 0, 0], "it crops"),
+        ([0, 1, 0, 0, 0, 0], "it crops"),
+        ([0, 0, 0, 1, 0, 0], "it crops"),
+        ([0, 0, 0, 0, 1, 0], "it crops"),
+        ([0, 0, -1, 0, 0, 2], "it crops"),
     ):
         channels = 3 + pads[1] + pads[4]
         ops, journal = done(fuse_pads, [node("Pad", "x p", "h"), conv], exact=False, p=pads, w=some(5, channels, 2))

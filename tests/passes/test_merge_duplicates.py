@@ -46,7 +46,7 @@ def twice(op, operands="x", second="x", one=None, two=None):
 def test_a_node_that_computes_the_same_is_the_first_one():
     ops, journal = merged(twice("Relu"))
     assert ops == ["Relu", "Add"]
-    assert told(journal) == ["Relu b: Relu a computes the same"]
+    assert told(journal) == ["Relu b: Relu a computes an equal result"]
 
 
 def test_what_is_read_of_merged_nodes_is_the_same_then_too():
@@ -191,9 +191,7 @@ def constants_of(*storages, literal=(), noted=(), output=None):
     merge_duplicates(graph, journal)
     verify(graph)
     assert [str(note) for note in journal.done] == [
-        f"c{n}: holds the same numbers as {value.name}"
-        for n, value in enumerate(graph.first.operands)
-        if value.name != f"c{n}"
+        f"c{n}: is equal to {value.name}" for n, value in enumerate(graph.first.operands) if value.name != f"c{n}"
     ]
     return [value.name for value in graph.first.operands]
 
@@ -226,7 +224,7 @@ def test_literals_notes_and_outputs_are_kept_apart():
 
 def test_large_constants_are_one_only_where_they_are_kept_once(monkeypatch):
     for most, names in ((8, ["c0", "c0", "c0"]), (7, ["c0", "c1", "c0"])):
-        monkeypatch.setattr(module, "MOST_COMPARED", most)
+        monkeypatch.setattr(module, "MAX_COMPARED_BYTES", most)
         assert constants_of(ONE, SAME, ONE) == names
     assert ArrayStorage(np.zeros(2, np.float32)).nbytes == 8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
-from graphport.passes.journal import Journal, Left, NoRoom, Note, apply, label
+from graphport.passes.journal import Journal, NotApplicable, Note, SizeLimitExceeded, apply, label
 from graphport.passes.name_nodes import name_nodes
 
 
@@ -24,7 +24,7 @@ def test_names_are_given_to_those_without_and_to_those_whose_another_has():
     names = [each.name for each in graph]
     assert len(set(names)) == 5
     assert (names[1], names[2], names[4]) == ("a", "a_1", "Conv")  # a name that somebody has is given to nobody else
-    assert [note.text for note in journal.done] == ["had no name", "another node is called a", "had no name"]
+    assert [note.text for note in journal.done] == ["had no name", "another node has the name a", "had no name"]
     again = Journal()
     name_nodes(graph, again)
     assert not again.done
@@ -61,7 +61,7 @@ def test_a_rule_is_tried_on_its_operators_and_says_what_it_did():
             case "Relu":
                 return "done"
             case "Neg":
-                raise Left("it stays")
+                raise NotApplicable("it stays")
             case _:
                 return None
 
@@ -76,7 +76,7 @@ def test_what_wants_room_says_how_much():
     journal = Journal()
 
     def rule(node: Node) -> str | None:
-        raise NoRoom("it is large", 7)
+        raise SizeLimitExceeded("it is large", 7)
 
     apply(chain(("Relu", "")), journal, rule)
     assert (journal.wanted, [note.text for note in journal.left]) == ([7], ["it is large"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import graphport as gp
 from graphport.core.dims import Symbol
-from graphport.passes.open_axes import reopen
+from graphport.passes.open_axes import set_input_shapes
 from tests.draws import times
 from tests.laws import computed
 from tests.passes.cases import I64, info, model, node
@@ -26,7 +26,7 @@ def reopened(shape, targets, new, **attributes):
     nodes = [node("Reshape", f"{names[k]} s{k}", names[k + 1], **attributes) for k in range(len(targets))]
     constants = {f"s{k}": np.array(target, np.int64) for k, target in enumerate(targets)}
     graph = gp.from_onnx(model(nodes, [info("x", shape)], [info(names[-1], None)], constants, opset=18)).graph
-    findings = reopen(graph, {graph.inputs[0]: new})
+    findings = set_input_shapes(graph, {graph.inputs[0]: new})
     return graph, findings
 
 
@@ -83,7 +83,7 @@ def test_a_target_in_which_the_axis_cannot_be_told_is_a_finding():
 def test_a_target_that_is_computed_is_left_alone():
     nodes = [node("Shape", "x", "s"), node("Reshape", "x s", "y")]
     graph = gp.from_onnx(model(nodes, [info("x", [2, 3])], [info("y", None)], opset=18)).graph
-    assert not reopen(graph, {graph.inputs[0]: [N, 3]})
+    assert not set_input_shapes(graph, {graph.inputs[0]: [N, 3]})
     assert [str(dim) for dim in graph.outputs[0].fact.shape] == ["N", "3"]
 
 
@@ -114,7 +114,7 @@ def of_graph(nodes, inputs, constants, new, opset=18):
     """A graph whose first input has another shape, and what is found wrong."""
     proto = model(nodes, [info(*each) for each in inputs], [info("y", None)], constants, opset=opset)
     graph = gp.from_onnx(proto).graph
-    return graph, [each for each in reopen(graph, {graph.inputs[0]: new}) if each.is_error]
+    return graph, [each for each in set_input_shapes(graph, {graph.inputs[0]: new}) if each.is_error]
 
 
 def constant_of(graph, op, index):

@@ -13,7 +13,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir.verify import verify
-from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, preprocess, turn
+from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, permute_axes, preprocess
 from tests.every import every
 from tests.laws import canonical, computed
 from tests.passes.cases import info, model, node
@@ -86,10 +86,10 @@ def test_pictures_of_any_size_are_resized():
     ("shape", "steps", "words"),
     [
         pytest.param((2, 3, 4), Preprocess(scale=2.0), "no picture of four axes", id="three axes"),
-        pytest.param(SHAPE, Preprocess(mean=(1.0, 2.0)), "2 numbers are not one for each of 3", id="means"),
-        pytest.param(SHAPE, Preprocess(std=(1.0, 2.0)), "2 numbers are not one for each of 3", id="deviations"),
-        pytest.param((2, 3, "H", 5), Preprocess(size=(8, 8)), "nothing to resize to", id="open height"),
-        pytest.param((2, 3, 4, "W"), Preprocess(size=(8, 8)), "nothing to resize to", id="open width"),
+        pytest.param(SHAPE, Preprocess(mean=(1.0, 2.0)), "2 elements for 3", id="means"),
+        pytest.param(SHAPE, Preprocess(std=(1.0, 2.0)), "2 elements for 3", id="deviations"),
+        pytest.param((2, 3, "H", 5), Preprocess(size=(8, 8)), "no target size", id="open height"),
+        pytest.param((2, 3, 4, "W"), Preprocess(size=(8, 8)), "no target size", id="open width"),
     ],
 )
 def test_steps_that_do_not_fit_are_refused(shape, steps, words):
@@ -103,8 +103,8 @@ def test_inputs_and_outputs_are_turned(order):
     x = picture(SHAPE, is_u8=False)
     (wanted,) = computed(network(), {"x": x})
     graph = network()
-    turn(graph, graph.inputs[0], order, is_input=True)
-    turn(graph, graph.outputs[0], order, is_input=False)
+    permute_axes(graph, graph.inputs[0], order, is_input=True)
+    permute_axes(graph, graph.outputs[0], order, is_input=False)
     verify(graph)
     assert ([value.name for value in graph.inputs], [value.name for value in graph.outputs]) == (["x"], ["y"])
     assert graph.inputs[0].fact.shape == tuple(SHAPE[axis] for axis in order)
@@ -115,7 +115,7 @@ def test_inputs_and_outputs_are_turned(order):
 def test_an_output_of_no_known_shape_stays():
     graph = network()
     graph.outputs[0].fact = graph.outputs[0].fact.__class__(DType.FLOAT32, None)
-    turn(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
+    permute_axes(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
     assert [each.op for each in graph] == ["Relu", "Neg"]
 
 
@@ -173,30 +173,30 @@ def test_one_number_does_for_all_channels_even_where_those_are_open():
         graph = network((2, "C", 4, 5))
         preprocess(graph, graph.inputs[0], steps)
         assert graph.first.operands[1].storage.count == count
-    with pytest.raises(ValueError, match="2 numbers are not one for each of C channels"):
+    with pytest.raises(ValueError, match="2 elements for C channels"):
         preprocess(network((2, "C", 4, 5)), network((2, "C", 4, 5)).inputs[0], Preprocess(mean=(1.0, 2.0)))
 
 
 def test_what_is_turned_knows_its_type_and_shape_and_a_shape_that_nobody_knows_is_left():
     graph = network()
-    turn(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
+    permute_axes(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
     (y,) = graph.outputs
     assert (y.name, y.fact) == ("y", TensorFact(DType.FLOAT32, (2, 4, 5, 3)))
     assert graph.last.attributes == {"perm": NCHW_TO_NHWC}
     graph = network()
-    turn(graph, graph.inputs[0], NCHW_TO_NHWC, is_input=True)
+    permute_axes(graph, graph.inputs[0], NCHW_TO_NHWC, is_input=True)
     assert graph.inputs[0].fact == TensorFact(DType.FLOAT32, (2, 4, 5, 3))
     assert graph.first.attributes == {"perm": NHWC_TO_NCHW}
     for fact in (UNKNOWN, TensorFact(DType.FLOAT32, None)):
         graph = network()
         graph.inputs[0].fact = fact
-        turn(graph, graph.inputs[0], NCHW_TO_NHWC, is_input=True)
+        permute_axes(graph, graph.inputs[0], NCHW_TO_NHWC, is_input=True)
         assert [each.op for each in graph] == ["Relu", "Neg"]
 
 
 def test_an_output_that_is_returned_twice_is_turned_twice():
     graph = network()
     graph.add_output(graph.outputs[0])
-    turn(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
+    permute_axes(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
     assert graph.outputs[0] is graph.outputs[1]
     assert graph.outputs[0].name == "y"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphport.passes.push_transposes import LONGEST, push_transposes
+from graphport.passes.push_transposes import MAX_CHAIN, push_transposes
 from tests.draws import times
 from tests.passes.alone import applied
 from tests.passes.cases import info, model, node, some
@@ -94,6 +94,6 @@ def test_a_constant_that_makes_the_value_larger_stays_behind_its_transpose():
 
 
 def test_chains_have_an_end():
-    for count, is_short in ((LONGEST, True), (LONGEST + 3, False)):
+    for count, is_short in ((MAX_CHAIN, True), (MAX_CHAIN + 3, False)):
         steps = list(itertools.islice(itertools.cycle([("Relu", None, False), ("Neg", None, False)]), count))
         assert (between(steps, (2, 0, 1), (1, 2, 0)).count("Transpose") == 1) is is_short

@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
-from graphport.passes.rebatch import rebatched
+from graphport.passes.rebatch import change_batch
 from tests.laws import computed
 from tests.passes.cases import I64, F, info, model, node, some
 
@@ -27,17 +27,17 @@ def read(nodes, *inputs, **constants):
 
 def refusal(graph, batch):
     with pytest.raises(DiagnosticError) as caught:
-        rebatched(graph, batch)
+        change_batch(graph, batch)
     (finding,) = caught.value.diagnostics
     assert finding.code == "SHAPE0005"
-    return finding.message.partition("beside each other: ")[2]
+    return finding.message.partition("are not independent: ")[2]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
 def test_every_item_is_computed_as_before(batch):
     graph = read(FLAT, ("x", [2, 3, 4]), **CONSTANTS)
     before = str(graph)
-    twin = rebatched(graph, batch)
+    twin = change_batch(graph, batch)
     verify(twin)
     x = some(max(batch, 2), 3, 4)
     (expected,) = computed(graph, {"x": x[:2]})
@@ -50,7 +50,7 @@ def test_every_item_is_computed_as_before(batch):
 
 def test_an_open_batch_gets_its_number_wherever_it_stands():
     graph = read([node("Add", "x z", "y")], ("x", ["N", 3]), ("z", ["N", "L"]))
-    twin = rebatched(graph, 4)
+    twin = change_batch(graph, 4)
     assert [[str(dim) for dim in value.fact.shape] for value in twin.inputs] == [["4", "3"], ["4", "L"]]
     assert twin.outputs[0].fact.shape == (4, 3)
 
@@ -61,21 +61,24 @@ def test_a_batch_that_is_computed_of_a_symbol_is_none_that_can_be_set():
     y = Value("y", x.fact)
     graph.append(Node("Relu", [x], [y]))
     graph.set_outputs([y])
-    assert [str(dim) for dim in rebatched(graph, 4).inputs[0].fact.shape] == ["2*N", "3"]
+    assert [str(dim) for dim in change_batch(graph, 4).inputs[0].fact.shape] == ["2*N", "3"]
 
 
 def test_numbers_without_axes_and_inputs_of_that_batch_stay():
     nodes = [node("Mul", "x z", "h"), node("Concat", "h c", "y", axis=1)]
     graph = read(nodes, ("x", [5, 3]), ("z", []), ("c", [5, 2]))
-    assert [value.fact.shape for value in rebatched(graph, 5).inputs] == [(5, 3), (), (5, 2)]
-    twin = rebatched(read(nodes, ("x", [2, 3]), ("z", []), ("c", [2, 2])), 5)
+    assert [value.fact.shape for value in change_batch(graph, 5).inputs] == [(5, 3), (), (5, 2)]
+    twin = change_batch(read(nodes, ("x", [2, 3]), ("z", []), ("c", [2, 2])), 5)
     assert [value.fact.shape for value in twin.inputs] == [(5, 3), (), (5, 2)]
 
 
 def test_inputs_of_different_batches_are_refused():
     graph = read([node("Concat", "x z", "y", axis=0)], ("x", [3, 4]), ("z", [2, 4]))
     assert refusal(graph, 5) == "the inputs have batches of 2 and 3"
-    assert rebatched(read([node("Add", "x z", "y")], ("x", [2, 4]), ("z", [2, 4])), 5).outputs[0].fact.shape == (5, 4)
+    assert change_batch(read([node("Add", "x z", "y")], ("x", [2, 4]), ("z", [2, 4])), 5).outputs[0].fact.shape == (
+        5,
+        4,
+    )
 
 
 def test_a_batch_that_stands_in_a_constant_is_refused():
@@ -101,7 +104,7 @@ def test_items_that_do_not_stay_apart_are_refused(nodes, name):
 
 def test_what_no_item_is_in_may_have_any_size():
     nodes = [node("Relu", "c", "h"), node("MatMul", "x h", "y")]
-    assert rebatched(read(nodes, ("x", [2, 3]), c=some(3, 7)), 5).outputs[0].fact.shape == (5, 7)
+    assert change_batch(read(nodes, ("x", [2, 3]), c=some(3, 7)), 5).outputs[0].fact.shape == (5, 7)
 
 
 def test_shapes_that_are_computed_are_no_items():
@@ -111,7 +114,7 @@ def test_shapes_that_are_computed_are_no_items():
         node("Reshape", "x s", "y"),
     ]
     graph = read(nodes, ("x", [2, 3, 4]), r=np.array([12], np.int64))
-    assert rebatched(graph, 5).outputs[0].fact.shape == (5, 12)
+    assert change_batch(graph, 5).outputs[0].fact.shape == (5, 12)
 
 
 def test_an_extent_that_is_open_beside_a_batch_that_is_not_cannot_be_counted():

@@ -10,7 +10,7 @@ import pytest
 
 import graphport as gp
 from graphport.api.rewrite import rewrite_file
-from graphport.passes.driver import expressible
+from graphport.passes.driver import supported_passes
 from graphport.passes.simplify import SIMPLIFY
 from tests.passes.cases import info, model, node, some
 
@@ -199,8 +199,8 @@ def test_an_opset_that_is_asked_for_allows_it(tmp_path):
 
 
 def test_formats_that_cannot_say_it_are_given_the_parts():
-    assert "recompose-attention" in {each.name for each in expressible(SIMPLIFY, "openvino")}
-    assert "recompose-attention" not in {each.name for each in expressible(SIMPLIFY, "caffe")}
+    assert "recompose-attention" in {each.name for each in supported_passes(SIMPLIFY, "openvino")}
+    assert "recompose-attention" not in {each.name for each in supported_passes(SIMPLIFY, "caffe")}
 
 
 HIDDEN = {"low": np.float32(-np.inf), "last": np.array([-1])}

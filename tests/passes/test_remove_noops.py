@@ -93,12 +93,17 @@ def test_what_is_not_known_is_not_proven():
 
 def test_names_that_the_graph_has_to_keep():
     ops, journal = done(remove_noops, [node("Identity", "x", "y")])
-    assert (ops, reasons(journal)) == (["Identity"], ["it stands between two names that the graph has to keep"])
+    assert (ops, reasons(journal)) == (["Identity"], ["it separates two public names"])
 
 
 @pytest.mark.parametrize(
     ("ratio", "trains", "reason"),
-    [(0.5, False, None), (0.0, True, None), (0.5, True, "it is in training"), (None, True, "it is in training")],
+    [
+        (0.5, False, None),
+        (0.0, True, None),
+        (0.5, True, "it is in training mode"),
+        (None, True, "it is in training mode"),
+    ],
 )
 def test_dropout_in_training_stays(ratio, trains, reason):
     constants = {"t": np.array(trains)} | ({} if ratio is None else {"r": np.float32(ratio)})
@@ -113,7 +118,7 @@ def test_dropout_of_which_that_is_computed_stays():
     proto = model(nodes, [info("x", X), info("c", [], B)], [info("y", None)], {"r": np.float32(0.5)}, opset=18)
     graph, journal = gp.from_onnx(proto).graph, Journal()
     remove_noops(graph, journal)
-    assert (len(graph), reasons(journal)) == (2, ["whether it is in training is computed"])
+    assert (len(graph), reasons(journal)) == (2, ["training_mode is computed"])
 
 
 def test_a_mask_that_somebody_reads_is_true_everywhere():

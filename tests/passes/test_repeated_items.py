@@ -7,7 +7,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.dims import Symbol
-from graphport.passes.open_axes import reopen
+from graphport.passes.open_axes import set_input_shapes
 from tests.models import model, node
 
 RANDOM = np.random.default_rng(0)
@@ -31,7 +31,7 @@ def test_items_that_are_equal_are_as_many_as_there_are_inputs(make, batch):
     items = [RANDOM.normal(size=(2, 3, 4)).astype(np.float32) for _ in range(3)]
     apart = np.concatenate([gp.run(found, {"x": each})["y"] for each in items])
     graph = found.graph
-    assert not [finding for finding in reopen(graph, {graph.inputs[0]: [batch, 3, 4]}) if finding.is_error]
+    assert not [finding for finding in set_input_shapes(graph, {graph.inputs[0]: [batch, 3, 4]}) if finding.is_error]
     for count in [batch] if isinstance(batch, int) else [1, 4, 6]:
         together = gp.run(found, {"x": np.concatenate(items)[:count]}, backend="reference")["y"]
         np.testing.assert_allclose(together, apart[:count], atol=1e-6)
@@ -46,7 +46,7 @@ def test_items_that_are_equal_are_as_many_as_there_are_inputs(make, batch):
 )
 def test_others_are_left_alone(token, axis):
     graph = net(token, axis).graph
-    reopen(graph, {graph.inputs[0]: [5, 3, 4]})
+    set_input_shapes(graph, {graph.inputs[0]: [5, 3, 4]})
     (joined, _) = graph
     np.testing.assert_array_equal(joined.operands[0].storage.numpy(), token)
 
@@ -59,7 +59,7 @@ def test_an_image_is_resized_along_the_axes_that_change(batch):
     x = RANDOM.normal(size=(2, 3, 4, 5)).astype(np.float32)
     alone = gp.run(found, {"x": x})["y"]
     graph = found.graph
-    assert not reopen(graph, {graph.inputs[0]: [batch, 3, 4, 5]})
+    assert not set_input_shapes(graph, {graph.inputs[0]: [batch, 3, 4, 5]})
     (resized,) = graph
     assert resized.attributes["axes"] == (2, 3)
     found = gp.run(found, {"x": np.concatenate([x, x[:1]])})["y"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import graphport as gp
 from graphport.core.dims import Symbol
 from graphport.ir.verify import verify
-from graphport.passes.open_axes import reopen
+from graphport.passes.open_axes import set_input_shapes
 from graphport.passes.repeated_items import repeat_items
 from tests.draws import times
 from tests.passes.cases import F, info, model, node, some
@@ -120,7 +120,7 @@ def test_any_number_of_items_computes_what_each_does_alone(net: Net, items: list
     batch = Symbol("N") if is_open else len(items)
     s, *others = graph.inputs
     shapes = {s: given_shapes["s"], **{value: [batch, *given_shapes["x"][1:]] for value in others}}
-    assert not [finding for finding in reopen(graph, shapes) if finding.is_error]
+    assert not [finding for finding in set_input_shapes(graph, shapes) if finding.is_error]
     verify(graph)
     expanded = sum(each.op == "Expand" for each in graph)
     assert expanded == (net.repeated if is_open else 0)

@@ -67,9 +67,9 @@ def test_constants_and_nodes_have_its_name():
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [
-        (UNKNOWN, "the rank of its operand is not known"),
-        (TensorFact(DType.FLOAT32, None), "the rank of its operand is not known"),
-        (TensorFact(None, SHAPES[4]), "the element type of its operand is not known"),
+        (UNKNOWN, "the rank of its operand is unknown"),
+        (TensorFact(DType.FLOAT32, None), "the rank of its operand is unknown"),
+        (TensorFact(None, SHAPES[4]), "the element type of its operand is unknown"),
     ],
     ids=str,
 )
@@ -86,7 +86,7 @@ def test_numbers_that_are_too_large_keep_it(work):
     given = model([bn("x", "y")], [info("x", SHAPES[4])], [info("y", None)], numbers)
     graph, journal = gp.from_onnx(given).graph, Journal()
     work(graph, journal)
-    assert reasons(journal) == ["numbers would be too large for float32"]
+    assert reasons(journal) == ["a result would overflow float32"]
     assert [each.op for each in graph] == ["BatchNormalization"]
 
 
@@ -95,7 +95,7 @@ def test_results_that_nobody_reads_go_with_it():
     for work in (batchnorm_to_conv, batchnorm_to_scale):
         graph, journal = gp.from_onnx(given).graph, Journal()
         work(graph, journal)
-        assert reasons(journal) == ["it is in training: it normalizes by statistics of its operand"]
+        assert reasons(journal) == ["it is in training mode and uses the statistics of its operand"]
         graph.first.remove_attribute("training_mode")
         work(graph, Journal())
         assert "BatchNormalization" not in [each.op for each in graph]

@@ -134,7 +134,7 @@ AT = node("SequenceAt", "s place", "y")
             "read otherwise",
             id="another reader",
         ),
-        pytest.param([SPLIT, AT], {"sizes": [3, 4], "place": 0, "shape": (2, "N", 3)}, "not known", id="open extent"),
+        pytest.param([SPLIT, AT], {"sizes": [3, 4], "place": 0, "shape": (2, "N", 3)}, "unknown", id="open extent"),
     ],
 )
 def test_what_cannot_be_told_stays(nodes, options, reason):
@@ -179,7 +179,7 @@ def test_a_place_is_one_of_the_items(three, place, is_there):
             ops, _ = parted(nodes, outputs=outputs, p=place)
             assert not [each for each in ops if "Sequence" in each]
         else:
-            assert left_alone(nodes, outputs=outputs, p=place) == [f"it has no item {place}"]
+            assert left_alone(nodes, outputs=outputs, p=place) == [f"element {place} is out of range"]
 
 
 @pytest.mark.parametrize(("place", "is_there"), [(3, True), (4, False), (-3, True), (-4, False)])
@@ -190,13 +190,13 @@ def test_what_is_inserted_may_stand_behind_the_last_item(place, is_there):
             ops, _ = parted(nodes, outputs=("n",), p=place)
             assert set(ops) <= {"Split"}
         else:
-            assert left_alone(nodes, outputs=("n",), p=place) == [f"it has no item {place}"]
+            assert left_alone(nodes, outputs=("n",), p=place) == [f"element {place} is out of range"]
 
 
 def test_nothing_is_taken_from_a_sequence_of_nothing():
     length = node("SequenceLength", "t", "n")
     empty = node("SequenceEmpty", "", "s")
-    assert left_alone([empty, node("SequenceErase", "s", "t"), length], outputs=("n",)) == ["it has no item"]
+    assert left_alone([empty, node("SequenceErase", "s", "t"), length], outputs=("n",)) == ["the sequence is empty"]
     ops, _ = parted([empty, node("SequenceInsert", "s x", "t"), length], outputs=("n",))
     assert not ops
     joined = [empty, node("ConcatFromSequence", "s", "y", axis=0)]
@@ -208,8 +208,8 @@ def test_nothing_is_taken_from_a_sequence_of_nothing():
 @pytest.mark.parametrize(
     ("sizes", "reason"),
     [
-        pytest.param([3, 3], "the sizes do not make up the extent", id="too few"),
-        pytest.param([3, 5], "the sizes do not make up the extent", id="too many"),
+        pytest.param([3, 3], "the split sizes do not sum to the axis length", id="too few"),
+        pytest.param([3, 5], "the split sizes do not sum to the axis length", id="too many"),
     ],
 )
 def test_sizes_have_to_make_up_the_extent(sizes, reason):
@@ -227,15 +227,15 @@ def test_sizes_have_to_make_up_the_extent(sizes, reason):
 def test_a_sequence_that_the_graph_returns_stays():
     results = [helper.make_tensor_sequence_value_info("s", F, None), info("y", None)]
     told = left_alone([SPLIT, AT], results=results, sizes=[3, 4], place=0)
-    assert told == ["the sequence is a result"]
+    assert told == ["the sequence is a graph output"]
     told = left_alone([SPLIT], results=results[:1], sizes=[3, 4])
-    assert told == ["the sequence is a result"]
+    assert told == ["the sequence is a graph output"]
 
 
 def test_a_sequence_that_is_changed_and_returned_stays():
     results = [helper.make_tensor_sequence_value_info("t", F, None)]
     nodes = [SPLIT, node("SequenceErase", "s place", "t")]
-    assert left_alone(nodes, results=results, sizes=[3, 4], place=0) == ["the sequence is a result"]
+    assert left_alone(nodes, results=results, sizes=[3, 4], place=0) == ["the sequence is a graph output"]
 
 
 @pytest.mark.parametrize(("count", "is_few"), [(1024, True), (1025, False)])
@@ -244,13 +244,13 @@ def test_more_items_than_a_graph_should_have_stay(count, is_few):
     proto = model(nodes, [info("x", (count, 1))], [info("n", None, I64)], {}, opset=18)
     graph, journal = gp.from_onnx(proto).graph, Journal()
     resolve_sequences(graph, journal)
-    assert reasons(journal) == ([] if is_few else [f"it has {count} items"])
+    assert reasons(journal) == ([] if is_few else [f"the sequence has {count} elements"])
     assert [note.text for note in journal.done] == ([f"is {count} values"] if is_few else [])
 
 
 def test_an_operand_of_which_no_shape_is_known_stays_whole():
     told = left_alone([node("SplitToSequence", "x", "s", axis=1), AT], shape=None, place=0)
-    assert told == ["the shape of its operand is not known"]
+    assert told == ["the shape of its operand is unknown"]
 
 
 def test_new_values_are_called_after_what_they_are_parts_of():
@@ -271,7 +271,7 @@ def test_a_sequence_is_one_shorter_where_an_item_was_taken(place, is_there):
         if is_there:
             assert set(parted(nodes, first=0, p=place)[0]) <= {"Identity", "Split"}
         else:
-            assert left_alone(nodes, first=0, p=place) == [f"it has no item {place}"]
+            assert left_alone(nodes, first=0, p=place) == [f"element {place} is out of range"]
 
 
 @pytest.mark.parametrize(("place", "is_there"), [(3, True), (-4, True), (4, False), (-5, False)])
@@ -281,4 +281,4 @@ def test_a_sequence_is_one_longer_where_an_item_was_put_in(place, is_there):
         if is_there:
             assert set(parted(nodes, first=0, p=place)[0]) <= {"Identity", "Split"}
         else:
-            assert left_alone(nodes, first=0, p=place) == [f"it has no item {place}"]
+            assert left_alone(nodes, first=0, p=place) == [f"element {place} is out of range"]

@@ -66,7 +66,7 @@ def test_what_each_reader_does_otherwise_stays_beside_a_large_weight_and_the_rep
     (fused,) = [each for each in report.passes if each.name == "fuse-batchnorm"]
     assert not fused.done
     if verb == "simplify":
-        assert "w is read elsewhere, too: its own would make the weights larger by 73728 bytes" in str(fused.left[0])
+        assert "w has other consumers: a copy would add 73728 bytes" in str(fused.left[0])
 
 
 def test_a_small_weight_is_copied():
@@ -103,14 +103,14 @@ def test_shared_parameters_can_be_kept_and_the_report_says_which():
     result, report, growth = made("prepare", TWO, ["y"], {"shared": "keep"}, w=LARGE, c=some(64))
     assert (readers(result, 1), readers(result, 2), growth) == (1, 1, 1)
     assert [note.partition(": ")[2] for note in left(report)] == [
-        "operand 1 stays w, which others read: shared parameters are to be kept",
-        "operand 2 stays c, which others read: shared parameters are to be kept",
+        "operand 1 keeps the shared constant w: shared parameters are to be kept",
+        "operand 2 keeps the shared constant c: shared parameters are to be kept",
     ]
 
 
 @pytest.mark.parametrize("most", [0, 2 * LARGE.nbytes - 1, 2 * LARGE.nbytes])
 def test_large_constants_stay_shared_where_copies_of_all_would_take_too_much(monkeypatch, most):
-    monkeypatch.setattr("graphport.passes.split_parameters.MOST_BYTES", most)
+    monkeypatch.setattr("graphport.passes.split_parameters.MAX_COPY_BYTES", most)
     nodes = [*TWO, node("Conv", "x v c", "i"), node("Conv", "n v c", "j"), node("Add", "i j", "z")]
     constants = {"w": LARGE, "v": some(64, 32, 3, 3) + 1, "c": some(64)}
     result, report, _ = made("prepare", nodes, ["y", "z"], **constants)

@@ -236,7 +236,7 @@ def test_quantized_weights_are_not_undone_and_the_report_says_so():
     result, report = simplified(nodes, [info("x", [2, 40])], [Y], {"w": w, "s": some(50)})
     assert words(result) == ["Cast", "Mul", "MatMul"]
     (folding,) = [outcome for outcome in report.passes if outcome.name == "fold-constants"]
-    assert [str(note) for note in folding.left] == ["Cast f: w is stored in 8 bits an element, its result is not"]
+    assert [str(note) for note in folding.left] == ["Cast f: w has 8 bits per element, its result has more"]
 
 
 def test_a_file_does_not_grow_by_what_is_computed(tmp_path):

@@ -68,7 +68,10 @@ def test_every_reader_has_a_constant_of_its_own_where_there_is_room(told: gp.Mod
     before = readings(net)
     growth = {value: value.storage.nbytes * (count - 1) for value, count in before.items() if value.storage}
     large = {value: size for value, size in growth.items() if size > SMALL}
-    with patch.object(module, "SMALL", SMALL), patch.object(module, "MOST_BYTES", sum(large.values()) - missing):
+    with (
+        patch.object(module, "MAX_SMALL_BYTES", SMALL),
+        patch.object(module, "MAX_COPY_BYTES", sum(large.values()) - missing),
+    ):
         module.split_parameters(net, journal)
     verify(net)
     np.testing.assert_equal(computed(told), expected)
@@ -95,7 +98,7 @@ def test_all_is_split_or_kept_where_that_is_asked_for(told: gp.Model) -> None:
     kept, split = Journal(), Journal()
     module.keep_shared_parameters(net, kept)
     assert (readings(net), len(kept.left), len(kept.done)) == (before, further, 0)
-    with patch.object(module, "SMALL", 0), patch.object(module, "MOST_BYTES", 0):
+    with patch.object(module, "MAX_SMALL_BYTES", 0), patch.object(module, "MAX_COPY_BYTES", 0):
         module.split_every_parameter(net, split)
     verify(net)
     np.testing.assert_equal(computed(told), expected)

@@ -19,9 +19,9 @@ from graphport.passes import substitution
 from graphport.passes.substitution import (
     Scaled,
     bypass,
+    float_elements,
     graph_of,
     is_real_constant,
-    reals,
     rounded,
     set_constant,
     take_over,
@@ -76,7 +76,7 @@ def test_a_piece_is_as_many_rows_as_it_may_have_numbers_and_at_least_one(shape, 
     w = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     for extents in (shape, (1,) * len(shape)):
         factor = np.arange(1.0, np.prod(extents) + 1).reshape(extents)
-        pieces = list(Scaled(w, factor)._pieces(DType.FLOAT32))
+        pieces = list(Scaled(w, factor)._blocks(DType.FLOAT32))
         assert [each.size for each in pieces] == sizes
         np.testing.assert_array_equal(np.concatenate([*pieces, []]), (w * factor).ravel())
 
@@ -126,11 +126,11 @@ def test_numbers_are_those_of_constants_alone():
     unknown.storage = None
     given = graph.add_input("x", real.fact)
     given.storage = real.storage  # what an input is unless it is given
-    assert (numbers(real), numbers(whole), reals(real)) == ([0.0], [3], [0.0])
+    assert (numbers(real), numbers(whole), float_elements(real)) == ([0.0], [3], [0.0])
     assert [is_real_constant(each) for each in (real, whole, unknown, given, None)] == [True, *[False] * 4]
-    assert all(each is None for each in map(reals, (whole, unknown, given, None)))
+    assert all(each is None for each in map(float_elements, (whole, unknown, given, None)))
     assert all(each is None for each in map(numbers, (unknown, given, None)))
-    assert reals(real).dtype == np.float64
+    assert float_elements(real).dtype == np.float64
 
 
 def test_a_node_in_no_graph_is_our_own_fault():
@@ -162,7 +162,7 @@ def test_who_reads_a_value_alone():
     graph, (a, _) = graph_with("a", "b")
     total = graph.first
     assert sole_reader(a) is total
-    assert sole_reader(total.output) is None  # the graph returns it
+    assert sole_reader(total.output) is None  # it is a graph output
     total.set_input(1, a)
     assert sole_reader(a) is None  # twice
     total.set_input(1, None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import graphport as gp
-from graphport.passes.upgrade import upgraded
+from graphport.passes.upgrade import find_upgraded_nodes
 from tests.draws import times
 from tests.models import write_nnef
 from tests.passes.cases import B, graph, info, model, node, some
@@ -115,17 +115,17 @@ def test_nodes_of_old_forms_are_told_and_compute_what_they_did(net: Net, conditi
     (expected,) = session.run(None, feeds)
     np.testing.assert_allclose(gp.run(told, feeds, backend="reference")["y"], expected, rtol=1e-5, atol=1e-6)
     opset = net.proto.opset_import[0].version
-    outcome = upgraded(told.graph)
+    outcome = find_upgraded_nodes(told.graph)
     assert outcome.name == "upgrade"
     assert sorted(note.node.split()[1] for note in outcome.done) == sorted(net.told)
     assert {note.text for note in outcome.done} <= {f"said in today's words, not in those of onnx {opset}"}
     prepared, _ = gp.simplify(told)
-    assert upgraded(prepared.graph).done == ()
+    assert find_upgraded_nodes(prepared.graph).done == ()
 
 
 def test_words_of_formats_without_versions_are_told(tmp_path) -> None:
     raw = gp.load(write_nnef(tmp_path / "net"), raw=True)
-    notes = upgraded(raw.graph).done
+    notes = find_upgraded_nodes(raw.graph).done
     assert [str(note) for note in notes] == [
         "nnef.conv h: said in today's words",
         "nnef.relu y: said in today's words",

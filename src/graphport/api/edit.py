@@ -31,8 +31,8 @@ from graphport.ir.lookup import Names
 from graphport.ops.bind import bind_inputs
 from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
-from graphport.passes.open_axes import reopen
-from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, preprocess, turn
+from graphport.passes.open_axes import set_input_shapes
+from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, permute_axes, preprocess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -335,7 +335,7 @@ def _reshaped(graph: Graph, shapes: dict[Value, list[Dim]], bound: dict[str, lis
     if not shapes and not bound:
         return []
     before = {finding.message for finding in _found(graph)} if shapes else set[str]()
-    found = reopen(graph, shapes)
+    found = set_input_shapes(graph, shapes)
     return [each for each in found if each.message not in before]
 
 
@@ -368,7 +368,7 @@ def _turn(graph: Graph, layout: Mapping[str, str], findings: list[Diagnostic]) -
             wanted = layout.get(value.name) or layout.get("")
             if wanted and isinstance(value.fact, TensorFact) and len(value.fact.shape or ()) == 4:
                 order = NCHW_TO_NHWC if wanted == "nhwc" else NHWC_TO_NCHW
-                turn(graph, value, order, is_input=is_input)
+                permute_axes(graph, value, order, is_input=is_input)
 
 
 def _rename(graph: Graph, names: Mapping[str, str], findings: list[Diagnostic]) -> None:

@@ -25,7 +25,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ops.bind import bind_inputs
 from graphport.passes import driver
-from graphport.passes.upgrade import upgraded
+from graphport.passes.upgrade import find_upgraded_nodes
 from graphport.quantization.dispatch import dispatch
 from graphport.quantization.record import note_checks, note_documents
 
@@ -182,7 +182,7 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
         bind_inputs(raw, shapes)
     model, result, report = _rewritten(
         Model(raw, origin.name, Path(source), findings, versions),
-        driver.expressible(passes, kind.dialect) if kind.dialect else passes,
+        driver.supported_passes(passes, kind.dialect) if kind.dialect else passes,
         is_bound=bool(shapes),
         opset=options.get("opset"),
     )
@@ -212,7 +212,7 @@ def _rewritten(
     model: Model, passes: PassList, *, is_bound: bool = False, opset: int | None = None
 ) -> tuple[Model, Model, RewriteReport]:
     """`model` in canonical words, a rewritten copy, and what was done; the copy is going to be written at `opset`."""
-    before, upgrade = driver.count_nodes(model.graph), upgraded(model.graph)
+    before, upgrade = driver.count_nodes(model.graph), find_upgraded_nodes(model.graph)
     legal, found = legalize(model.graph)
     findings = list(dict.fromkeys([*model.findings, *found]))
     raise_errors(findings)

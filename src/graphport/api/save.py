@@ -189,9 +189,9 @@ def fitted(graph: Graph, options: Mapping[str, Any]) -> Graph:
     """
     batch = options.get("batch")
     if batch is not None:
-        from graphport.passes.rebatch import rebatched
+        from graphport.passes.rebatch import change_batch
 
-        graph = rebatched(graph, int(batch))
+        graph = change_batch(graph, int(batch))
     if options.get("optimize"):
         from graphport.passes.simplify import SIMPLIFY
 

@@ -1,1 +1,1 @@
-"""Canonical graph to canonical graph with the same meaning: one file a pass, and lists of passes."""
+"""Passes from canonical graph to canonical graph that preserve semantics: one module per pass, and pass lists."""

@@ -1,4 +1,4 @@
-"""Folding an affine map into the weights and bias of the operator before or after it."""
+"""Fold an affine map into the weights and bias of the operator before or after it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.ops.products import numbers
 from graphport.passes.affine import Affine, of_batchnorm
-from graphport.passes.journal import Left
-from graphport.passes.substitution import Scaled, is_real_constant, reals, rounded, set_constant
+from graphport.passes.journal import NotApplicable
+from graphport.passes.substitution import Scaled, float_elements, is_real_constant, rounded, set_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,78 +26,78 @@ if TYPE_CHECKING:
 
 
 def absorb_after(node: Node, affine: Affine) -> None:
-    """Let `node`, which computes `x`, compute `x * factor + summand` instead.
+    """Fold a following `x * factor + summand` into `node`, the producer of `x`.
 
-    Conv and ConvTranspose: `w * k`, `b * k + s`, with the factor along the feature maps.
+    Conv and ConvTranspose: `w * k`, `b * k + s`, with the factor along the output channels.
     Gemm: `alpha * A @ (B * k) + (beta * C * k + s)`; its `beta` becomes 1.
-    MatMul: a factor alone, in the constant operand that has the channels' axis.
+    MatMul: the factor only, into the constant operand that has the channel axis.
     BatchNormalization: `scale * k`, `B * k + s`.
 
     Raises:
-        Left: a weight or bias that would have to change is no floating constant, or a number would not be finite.
+        Left: a weight or bias to change is not a float constant, or a result would not be finite.
     """
     _AFTER[node.op](node, affine)
 
 
 def is_absorbing(node: Node) -> bool:
-    """Whether `absorb_after` knows the operator."""
+    """Whether `absorb_after` supports the operator."""
     return node.op in _AFTER
 
 
 def absorb_before(node: Node, affine: Affine) -> None:
-    """Let `node`, which reads `x * factor + summand` as its first operand, read `x` and compute the same.
+    """Fold `x * factor + summand`, the first operand of `node`, into the weights of `node`.
 
-    Conv: `w * k` with the factor along the input channels, and a bias larger by the sum of `w * s` over the window.
-    That is right where no padding is read, or the summand is 0. Gemm and MatMul of rank 2: rows of the weight.
+    Conv: `w * k` with the factor along the input channels, and `bias + sum(w * s)` over the window. This is valid
+    without padding, or with a summand of 0. Gemm and MatMul of rank 2: rows of the weight.
 
     Raises:
-        Left: a weight or bias is no floating constant, or padding stands between.
+        Left: a weight or bias is not a float constant, or the convolution pads.
     """
     _BEFORE[node.op](node, affine)
 
 
 def is_foldable_before(node: Node) -> bool:
-    """Whether `absorb_before` knows the operator."""
+    """Whether `absorb_before` supports the operator."""
     return node.op in _BEFORE
 
 
 def weight_of(node: Node, index: int = 1) -> Reals:
-    """The numbers of a weight.
+    """Return the elements of a weight.
 
     Raises:
-        Left: it is no floating constant.
+        Left: the operand is not a float constant.
     """
-    found = reals(node.operand(index))
+    found = float_elements(node.operand(index))
     if found is None:
         value = node.operand(index)
-        raise Left(f"the weight {value.name if value else ''} of {node.op} is no floating constant")
+        raise NotApplicable(f"the weight {value.name if value else ''} of {node.op} is not a float constant")
     return found
 
 
 def _bias_of(node: Node) -> Reals | None:
     if node.operand(2) is None:
         return None
-    found = reals(node.operand(2))
+    found = float_elements(node.operand(2))
     if found is None:
-        raise Left(f"the bias of {node.op} is no constant")
+        raise NotApplicable(f"the bias of {node.op} is not constant")
     return found
 
 
 def _stored(node: Node, index: int = 1) -> Stored:
-    """The numbers of a weight as they are stored, which reads nothing yet.
+    """Return the storage of a weight without reading it.
 
     Raises:
-        Left: it is no floating constant.
+        Left: the operand is not a float constant.
     """
     value = node.operand(index)
     found = numbers(value) if is_real_constant(value) else None
     if found is None:
-        raise Left(f"the weight {value.name if value else ''} of {node.op} is no floating constant")
+        raise NotApplicable(f"the weight {value.name if value else ''} of {node.op} is not a float constant")
     return found
 
 
 def _replace(node: Node, new: dict[int, Reals | Scaled | None]) -> None:
-    """Set operands all at once, or none of them."""
+    """Set all operands, or none of them if one fails."""
     dtype = _dtype(node)
     storages: dict[int, Storage] = {}
     for index, array in new.items():
@@ -105,7 +105,7 @@ def _replace(node: Node, new: dict[int, Reals | Scaled | None]) -> None:
             continue
         storage = array.rounded(dtype) if isinstance(array, Scaled) else rounded(array, dtype)
         if storage is None:
-            raise Left(f"numbers of {node.op} would be too large for {dtype}")
+            raise NotApplicable(f"a parameter of {node.op} would overflow {dtype}")
         storages[index] = storage
     stem = node.name or node.output.name
     for index, storage in storages.items():
@@ -116,11 +116,11 @@ def _dtype(node: Node) -> DType:
     for value in node.operands:
         if isinstance(value.fact, TensorFact) and value.fact.dtype is not None:
             return value.fact.dtype
-    raise Left("its element type is not known")
+    raise NotApplicable("its element type is unknown")
 
 
 def _mapped(bias: Reals | None, affine: Affine) -> Reals | None:
-    """`b * k + s`; `None` where there is neither."""
+    """Return `b * k + s`, or None if both are absent."""
     if bias is not None and affine.factor is not None:
         bias = bias * affine.factor
     if affine.summand is None:
@@ -155,7 +155,7 @@ def _after_windowed(
 
 
 def _scaled_transposed(w: Stored, factor: Reals, group: int) -> Scaled:
-    # [C, M/g, *k]: the maps of a group stand beside each other for each of its channels.
+    # [C, M/g, *k]: for each input channel, the output channels of its group.
     along = factor.reshape(group, -1)
     rows = along if group == 1 else np.repeat(along, w.shape[0] // group, axis=0)
     return Scaled(w, rows.reshape(*rows.shape, *[1] * (w.ndim - 2)))
@@ -170,7 +170,7 @@ def _dim(value: Value | None, axis: int) -> int:
     fact = None if value is None else value.fact
     dim = fact.shape[axis] if isinstance(fact, TensorFact) and fact.shape is not None else None
     if not isinstance(dim, int):
-        raise Left("how many feature maps there are is not known")
+        raise NotApplicable("the number of channels is unknown")
     return dim
 
 
@@ -197,7 +197,7 @@ def _after_gemm(node: Node, affine: Affine) -> None:
 def _check_length(affine: Affine, count: int) -> None:
     for array in (affine.factor, affine.summand):
         if array is not None and array.size not in (1, count):
-            raise Left(f"{array.size} numbers are not one for each of {count} channels")
+            raise NotApplicable(f"{array.size} elements do not match {count} channels")
 
 
 def _scaled_columns(node: Node, factor: Reals) -> Scaled:
@@ -213,10 +213,10 @@ def _beta_times_c(node: Node) -> Reals | None:
 
 
 def add_to_gemm(node: Node, array: Reals) -> None:
-    """Let a `Gemm` add `array`, which broadcasts to its result, to what it adds already: `beta * C + array`.
+    """Add `array`, which broadcasts to the result, to the summand of a `Gemm`: `beta * C + array`.
 
     Raises:
-        Left: its summand is no floating constant.
+        Left: the present summand is not a float constant.
     """
     c = _beta_times_c(node)
     _replace(node, {2: np.atleast_1d(array if c is None else c + array)})
@@ -235,7 +235,7 @@ def _after_batchnorm(node: Node, affine: Affine) -> None:
 
 def _after_matmul(node: Node, affine: Affine) -> None:
     if affine.summand is not None:
-        raise Left("a MatMul adds nothing")
+        raise NotApplicable("a MatMul has no bias")
     if affine.factor is None:
         return
     for index in (1, 0):
@@ -246,11 +246,11 @@ def _after_matmul(node: Node, affine: Affine) -> None:
         if shape is not None:
             _replace(node, {index: Scaled(w, affine.factor.reshape(shape))})
             return
-    raise Left("no constant operand of the MatMul has the axis of the channels")
+    raise NotApplicable("no constant operand of the MatMul has the channel axis")
 
 
 def _factor_shape(node: Node, shape: tuple[int, ...], index: int, count: int) -> tuple[int, ...] | None:
-    """The shape in which `count` factors along axis 1 of the product multiply operand `index`; `None` if none does."""
+    """Return the shape in which `count` factors along axis 1 of the product multiply operand `index`, or None."""
     if count == 1:
         return (1,) * len(shape)
     fact = node.output.fact
@@ -270,7 +270,7 @@ def _before_conv(node: Node, affine: Affine) -> None:
     _check_length(affine, channels)
     summand = affine.summand
     if summand is not None and summand.any() and _may_pad(node):
-        raise Left("the convolution pads: there, zeros would have to become what the summand makes of them")
+        raise NotApplicable("the convolution pads with zeros, and the summand would have to be padded instead")
     split = w.reshape(group, -1, *w.shape[1:])
     along = (group, 1, w.shape[1], *[1] * (w.ndim - 2))
     new: dict[int, Reals | Scaled | None] = {}
@@ -297,7 +297,7 @@ def _may_pad(node: Node) -> bool:
 
 def _before_gemm(node: Node, affine: Affine) -> None:
     if node.attributes.get("transA"):
-        raise Left("the channels are the rows of the product")
+        raise NotApplicable("the channels are the rows of the product")
     w = weight_of(node)
     rows = w.T if node.attributes.get("transB") else w
     _check_length(affine, rows.shape[0])
@@ -318,7 +318,7 @@ def _before_gemm(node: Node, affine: Affine) -> None:
 
 def _before_matmul(node: Node, affine: Affine) -> None:
     if any(not isinstance(v.fact, TensorFact) or v.fact.shape is None or len(v.fact.shape) != 2 for v in node.operands):
-        raise Left("a factor of the MatMul is no matrix")
+        raise NotApplicable("an operand of the MatMul is not a matrix")
     _before_gemm(node, affine)
     if node.operand(2) is not None:
         node.word = "Gemm"

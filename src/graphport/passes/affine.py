@@ -1,4 +1,4 @@
-"""Maps `y = x * factor + summand` with a number per channel: what normalizations, biases and scales are."""
+"""Affine maps `y = x * factor + summand` per channel, the common form of normalizations, biases and scales."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.passes.journal import Left
-from graphport.passes.substitution import reals
+from graphport.passes.journal import NotApplicable
+from graphport.passes.substitution import float_elements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Affine:
-    """`y = x * factor + summand`; each is one number, or a vector with one for every entry of axis 1.
+    """`y = x * factor + summand`; each is a scalar, or a vector with one element per index of axis 1.
 
-    `None` is a factor of 1 and a summand of 0.
+    None stands for a factor of 1 and a summand of 0.
     """
 
     factor: Reals | None
@@ -31,44 +31,45 @@ class Affine:
 
 
 def of_batchnorm(node: Node) -> Affine:
-    """The map of a `BatchNormalization` with known numbers: `scale / sqrt(var + epsilon)` and what belongs to it.
+    """Return the map of a `BatchNormalization` with constant parameters: factor `scale / sqrt(var + epsilon)`.
 
     Raises:
-        Left: it is in training, somebody reads its statistics, a number is not known or not finite.
+        Left: the node trains, its statistics have consumers, or a parameter is not constant or not finite.
     """
     if node.attributes.get("training_mode"):
-        raise Left("it is in training: it normalizes by statistics of its operand")
+        raise NotApplicable("it is in training mode and uses the statistics of its operand")
     if any(value.uses for value in node.results if value.index):
-        raise Left("somebody reads its running statistics")
-    found = [reals(node.operand(index)) for index in range(1, 5)]
+        raise NotApplicable("its running statistics have consumers")
+    found = [float_elements(node.operand(index)) for index in range(1, 5)]
     names = ("scale", "B", "input_mean", "input_var")
     unknown = [name for name, array in zip(names, found, strict=True) if array is None]
     if unknown:
-        raise Left(f"{' and '.join(unknown)} are no floating constants")
+        raise NotApplicable(f"{' and '.join(unknown)} are not float constants")
     scale, shift, mean, var = (array for array in found if array is not None)
     epsilon = np.float64(np.float32(node.attributes.get("epsilon", 1e-5)))  # pyright: ignore[reportArgumentType]
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(var + epsilon)
         summand = shift - mean * factor
     if not (np.isfinite(factor).all() and np.isfinite(summand).all()):
-        raise Left("scale / sqrt(var + epsilon) is not finite")
+        raise NotApplicable("scale / sqrt(var + epsilon) is not finite")
     return Affine(factor, summand)
 
 
 def of_arithmetic(node: Node) -> tuple[Value, Value, Affine]:
-    """Of an `Add`, `Sub`, `Mul` or `Div` with a constant: the other operand, the constant, and the map.
+    """Split an `Add`, `Sub`, `Mul` or `Div` with a constant into the other operand, the constant, and the map.
 
     Raises:
-        Left: neither operand is a floating constant or both are, the constant makes the result larger or differs along
-            another axis than the channels', or a division has no finite factor.
+        Left: neither or both operands are float constants, the constant enlarges the result or varies along another
+        axis
+            than the channels, or a division has no finite factor.
     """
     left, right = node.operands
-    a, b = reals(left), reals(right)
+    a, b = float_elements(left), float_elements(right)
     if (a is None) == (b is None):
-        raise Left("not one operand is a constant" if a is None else "both operands are constants")
+        raise NotApplicable("no operand is constant" if a is None else "both operands are constant")
     value, constant, array = (left, right, b) if b is not None else (right, left, a)
     if array is None:
-        raise Left("not one operand is a constant")
+        raise NotApplicable("no operand is constant")
     along = per_channel(array, value)
     is_right = value is left
     match node.op:
@@ -84,31 +85,31 @@ def of_arithmetic(node: Node) -> tuple[Value, Value, Affine]:
 
 def _inverse(array: Reals, *, is_divisor: bool) -> Reals:
     if not is_divisor:
-        raise Left("it divides by what is computed")
+        raise NotApplicable("its divisor is computed")
     with np.errstate(all="ignore"):
         inverse = 1.0 / array
     if not np.isfinite(inverse).all() or not inverse.all():
-        raise Left("a divisor has no finite inverse")
+        raise NotApplicable("a divisor has no finite inverse")
     return inverse
 
 
 def per_channel(array: Reals, value: Value) -> Reals:
-    """`array`, which broadcasts to `value`, as a vector along axis 1, or of one number.
+    """Return `array`, which broadcasts to `value`, as a scalar or a vector along axis 1.
 
     Raises:
-        Left: the rank of `value` is not known, or `array` makes it larger or differs along another axis.
+        Left: the rank of `value` is unknown, or `array` enlarges it or varies along another axis.
     """
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None:
-        raise Left(f"the rank of {value.name} is not known")
+        raise NotApplicable(f"the rank of {value.name} is unknown")
     rank = len(fact.shape)
     if array.size == 1 and array.ndim <= rank:
         return array.reshape(1)
     if array.ndim > rank:
-        raise Left(f"a constant of rank {array.ndim} makes the result larger")
+        raise NotApplicable(f"a constant of rank {array.ndim} enlarges the result")
     padded = (1,) * (rank - array.ndim) + array.shape
     if rank < 2 or any(length != 1 for axis, length in enumerate(padded) if axis != 1):
-        raise Left(f"the constant of shape {list(array.shape)} is not one number per channel")
+        raise NotApplicable(f"the constant of shape {list(array.shape)} is not per-channel")
     if fact.shape[1] != padded[1]:
-        raise Left(f"{padded[1]} numbers are not known to be one for each of {fact.shape[1]} channels")
+        raise NotApplicable(f"{padded[1]} elements may not match {fact.shape[1]} channels")
     return array.reshape(-1)

@@ -1,4 +1,4 @@
-"""Indices that count all entries in order, so that what they take or write is everything as it lies."""
+"""Detect index tensors that enumerate all elements in order: such a gather or scatter is the identity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def takes_all(node: Node) -> bool:
-    """Whether a Gather, GatherND or GatherElements takes every entry of its operand, each where it lies."""
+    """Whether a Gather, GatherND or GatherElements returns its operand unchanged."""
     data, indices = shape_of(node.operand(0)), node.operand(1)
     if not data:
         return False
@@ -33,7 +33,7 @@ def takes_all(node: Node) -> bool:
 
 
 def writes_all(node: Node) -> bool:
-    """Whether a ScatterND or ScatterElements writes its updates over all that it is given, each where it lies."""
+    """Whether a ScatterND or ScatterElements overwrites its whole operand with the updates in order."""
     data, indices, updates = (shape_of(node.operand(index)) for index in range(3))
     if not data or updates is None or not same_dims(data, updates) or indices is None:
         return False
@@ -50,7 +50,7 @@ def _axis(node: Node, dims: Sequence[Dim]) -> int:
 
 
 def _covers_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
-    """Whether rows of indices name all entries along the first axes of `dims`, in order."""
+    """Whether index rows enumerate all positions along the first axes of `dims`, in order."""
     shape = shape_of(indices)
     depth = shape[-1] if shape else None
     if not isinstance(depth, int) or not 0 < depth <= len(dims):
@@ -64,7 +64,7 @@ def _covers_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
 
 
 def _numbers_all(indices: Value | None, dims: Sequence[Dim], axis: int) -> bool:
-    """Whether indices of all entries along `axis` are, at each place, its own."""
+    """Whether the indices along `axis` equal their own position everywhere."""
     positions, counted = numbers(indices), _closed(dims)
     if positions is None or counted is None or positions.shape != counted:
         return False
@@ -72,14 +72,14 @@ def _numbers_all(indices: Value | None, dims: Sequence[Dim], axis: int) -> bool:
 
 
 def _counts(indices: Value | None, dims: Sequence[Dim]) -> bool:
-    """Whether indices of shape `dims` count from 0 by 1."""
+    """Whether indices of shape `dims` count from 0 in steps of 1."""
     shape = shape_of(indices)
     if indices is None or shape is None or not same_dims(shape, dims):
         return False
     counted = numbers(indices)
     if counted is not None:
         return bool((counted.reshape(-1) == np.arange(counted.size)).all())
-    # What only reshapes keeps the order.
+    # Reshapes keep the order of elements.
     reshaping = registry.stating("reshapes")
     while (maker := indices.producer) is not None and (maker.op in reshaping or maker.op == "Identity"):
         source = maker.operand(0)
@@ -92,10 +92,10 @@ def _counts(indices: Value | None, dims: Sequence[Dim]) -> bool:
 
 
 def _closed(dims: Sequence[Dim]) -> tuple[int, ...] | None:
-    """Extents that are numbers, of no more entries than are looked at; else `None`."""
+    """Return the dims as integers if their product is at most `_MOST`, else None."""
     found = tuple(each for each in dims if isinstance(each, int))
     return found if len(found) == len(dims) and prod(found) <= _MOST else None
 
 
 _MOST = 1 << 20
-"""Indices that are compared."""
+"""Limit of compared indices."""

@@ -1,4 +1,4 @@
-"""Runs an ordered list of passes over a graph until none of them finds anything to do."""
+"""Run an ordered list of passes over a graph until no pass changes it."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
 
     Work: TypeAlias = Callable[[Graph, Journal], None]
 
-MOST_RUNS = 2000
-"""How many times passes are run in all. They end by themselves, for none undoes what another one did."""
+MAX_RUNS = 2000
+"""Limit of pass runs; a safeguard, because no pass undoes another one."""
 
-GROWTH = 10
-"""Folding and copies of constants may make a model larger by one part in so many of its size."""
+GROWTH_DIVISOR = 10
+"""Folding and copies of constants may enlarge a model by 1/GROWTH of its size."""
 
-NODE = 100
-"""Bytes that a node takes in a file, or thereabouts."""
+NODE_BYTES = 100
+"""Approximate bytes of a node in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A rewriting of canonical graphs that keeps their meaning: `work` edits a graph in place and tells a journal.
+    """A rewrite of canonical graphs that preserves semantics; `work` edits a graph in place and reports to a journal.
 
-    `exactness` is what outputs may differ by. `makes` is an operator that it puts together and not every format has.
+    `exactness` describes permitted differences of outputs. `makes` is an operator that it creates and that not every
+    format supports.
     """
 
     name: str
@@ -50,17 +51,17 @@ class Pass:
 
     @property
     def summary(self) -> str:
-        """What it does, in a sentence."""
+        """Return the summary sentence of the pass."""
         return (self.work.__doc__ or "").strip().partition("\n")[0].rstrip(".;")
 
 
 @dataclass(frozen=True, slots=True)
 class PassList:
-    """Passes in their order, and what they are called together.
+    """Passes in order, and the name of the list.
 
-    `least_room` bytes are what folding and copies may add to even the smallest model, as much as fits. Without them
-    they add only what leaves nothing for a second run. A list that `keeps_old_forms` leaves it to the format to say its
-    operators as the source did.
+    `least_room` is the number of bytes that folding and copies may add to the smallest model. Without it they add only
+    as much as leaves no work for a second run. A list that `keeps_old_forms` leaves it to the format to write operators
+    in the source's opset.
     """
 
     passes: tuple[Pass, ...]
@@ -77,7 +78,7 @@ class PassList:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one pass did, and what it left alone the last time that it ran."""
+    """Changes of one pass, and the nodes that its last run skipped."""
 
     name: str
     done: tuple[Note, ...]
@@ -85,15 +86,15 @@ class Outcome:
 
     @property
     def changes(self) -> int:
-        """How many places it changed."""
+        """Return the number of changes."""
         return sum(note.count for note in self.done)
 
 
 def select(passes: PassList, only: Collection[str] = (), skip: Collection[str] = ()) -> PassList:
-    """The passes of a list that are wanted, in the list's order.
+    """Return the selected passes of a list, in the order of the list.
 
     Raises:
-        ValueError: a name is none of the list's.
+        ValueError: the list has no pass of that name.
     """
     known = [each.name for each in passes]
     unknown = [name for name in [*only, *skip] if name not in known]
@@ -104,8 +105,8 @@ def select(passes: PassList, only: Collection[str] = (), skip: Collection[str] =
     return replace(passes, passes=wanted)
 
 
-def expressible(passes: PassList, dialect: str) -> PassList:
-    """The passes of a list that make no operator which `dialect` cannot say."""
+def supported_passes(passes: PassList, dialect: str) -> PassList:
+    """Return the passes of a list whose created operators `dialect` supports."""
     pages = registry.pages()
     wanted = tuple(each for each in passes if not each.makes or registry.liftings(dialect, pages[each.makes]))
     return replace(passes, passes=wanted)
@@ -113,10 +114,10 @@ def expressible(passes: PassList, dialect: str) -> PassList:
 
 @spilling()
 def run(graph: Graph, passes: PassList | Sequence[Pass]) -> list[Outcome]:
-    """Run `passes` over `graph`, in place, each only when those before it find nothing to do, until none does.
+    """Run `passes` over `graph` in place, each when all earlier ones change nothing, until none changes it.
 
-    The graph is verified before, and after every pass that changed it. Facts that only a file claims are not relied
-    on: passes see what follows from the inputs, outputs get their claims back at the end.
+    The graph is verified before, and after each pass that changed it. Facts that only the file declares are not used:
+    passes see facts inferred from the inputs; the declared facts of outputs are restored at the end.
     """
     if not isinstance(passes, PassList):
         passes = PassList(tuple(passes))
@@ -139,7 +140,7 @@ def _swept(graph: Graph, passes: PassList) -> list[Outcome]:
         return sweep.outcomes()
     sweep.run(None)
     if sweep.wants():
-        # Where the source's size ends the growth, a second run would go on: then it does not begin.
+        # If the source's size limits the growth, a second run would continue it: then the growth does not start.
         trial = _Sweep(rewrite.copy(graph), passes, budget)
         trial.run(budget.fresh(graph))
         if not trial.would_go_on():
@@ -148,7 +149,7 @@ def _swept(graph: Graph, passes: PassList) -> list[Outcome]:
 
 
 class _Sweep:
-    """A list of passes, run over a graph from its first one on until none finds anything to do."""
+    """A list of passes applied repeatedly to a graph until no pass changes it."""
 
     def __init__(self, graph: Graph, passes: PassList, budget: _Budget) -> None:
         self._graph = graph
@@ -160,18 +161,18 @@ class _Sweep:
         self._runs = 0
 
     def run(self, room: int | None) -> None:
-        """Run them with `room` bytes for folding and copies; for `None` with what they themselves make free alone."""
+        """Run the passes with `room` bytes for folding and copies; None permits only bytes that the passes free."""
         grows, index, room = room is not None, 0, room or 0
-        while self._runs < MOST_RUNS:
+        while self._runs < MAX_RUNS:
             if index == len(self._passes):
-                # What went has made room, of which a second run would make use.
+                # Removed nodes free room that a second run would use.
                 found = self._budget.fresh(self._graph) if grows and self.wants() else 0
                 if found <= room:
                     break
                 index, room = 0, found
             journal = self._once(self._passes[index], room)
             room = journal.room
-            # What a pass did may give those before it work, and they come first: their results are the better ones.
+            # A change may enable earlier passes, which run first because their results are preferable.
             index = 0 if journal.done and index else index + 1
 
     def _once(self, each: Pass, room: int) -> Journal:
@@ -187,21 +188,21 @@ class _Sweep:
         return journal
 
     def wants(self) -> list[int]:
-        """Bytes that each of what was left alone for want of room would take."""
+        """Return the bytes that each change skipped for lack of room needs."""
         return [want for each in self._wanted.values() for want in each]
 
     def would_go_on(self) -> bool:
-        """Whether something was left alone that has room in a model of the size that this one has got."""
-        return min(self.wants(), default=0) > 0 and min(self.wants()) <= _size(self._graph) // GROWTH
+        """Whether a skipped change fits into a model of the present size."""
+        return min(self.wants(), default=0) > 0 and min(self.wants()) <= _size(self._graph) // GROWTH_DIVISOR
 
     def outcomes(self) -> list[Outcome]:
-        """What each pass did, and what it left alone the last time that it ran."""
+        """Return changes and skipped nodes of each pass."""
         return [Outcome(each.name, tuple(self._done[each.name]), self._left[each.name]) for each in self._passes]
 
 
 @dataclass(frozen=True, slots=True)
 class _Budget:
-    """Bytes that a graph may take in all, and the least by which it may grow from where it is."""
+    """Limit of the bytes of a graph, and the minimum growth from its present size."""
 
     most: int
     least: int
@@ -209,31 +210,31 @@ class _Budget:
     @classmethod
     def of(cls, graph: Graph, least: int) -> _Budget:
         size = _size(graph)
-        return cls(size + max(least, size // GROWTH), least)
+        return cls(size + max(least, size // GROWTH_DIVISOR), least)
 
     def fresh(self, graph: Graph) -> int:
-        """The room of a run that begins now."""
+        """Return the room of a new run."""
         size = _size(graph)
-        return min(self.most - size, max(self.least, size // GROWTH))
+        return min(self.most - size, max(self.least, size // GROWTH_DIVISOR))
 
 
 def _size(graph: Graph) -> int:
     weights = [v.storage.nbytes for inner in walk(graph) for v in inner.constants if v.storage is not None]
-    return sum(weights) + NODE * count_nodes(graph)
+    return sum(weights) + NODE_BYTES * count_nodes(graph)
 
 
 def _forget_claims(graph: Graph) -> dict[Value, Fact]:
-    """Let facts be what follows from inputs, constants and opaque nodes; return what outputs were said to be."""
+    """Replace facts by those inferred from inputs, constants and opaque nodes; return the declared facts of outputs."""
     claims = {value: value.fact for value in graph.outputs}
     refresh(graph)
     return claims
 
 
 def refresh(graph: Graph) -> None:
-    """Infer the facts of all values again; an opaque node's results keep theirs."""
+    """Infer the facts of all values again; results of opaque nodes keep theirs."""
     Inference().graph(graph)
 
 
 def count_nodes(graph: Graph) -> int:
-    """Nodes of a graph and of all its bodies."""
+    """Count the nodes of a graph and of all its bodies."""
     return sum(map(len, walk(graph)))

@@ -1,4 +1,4 @@
-"""What operators make larger that broadcast by themselves."""
+"""Remove Expand before operators that broadcast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphport.ops.declare import ShapeError
 from graphport.ops.products import producer
 from graphport.ops.shapes import Broadcasting, broadcast
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import filling, same_dims, shape_of
+from graphport.passes.parts import fill_value, same_dims, shape_of
 from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def drop_expands(graph: Graph, journal: Journal) -> None:
-    """Let an operator that broadcasts read what an Expand, or a ConstantOfShape, makes as large as its result.
+    """Remove an Expand or ConstantOfShape before an operator that broadcasts.
 
     Before  y = Add(x, Expand(b, shape))        or  Where(c, ConstantOfShape(shape), x)      or  MatMul(x, Expand(w))
     After   y = Add(x, b)                       or  Where(c, 0, x)                           or  MatMul(x, w)
 
-    Of a product only the axes of its batch. Leaves alone: what makes the result larger, or may; the Expand goes when
-    nobody reads it. Keeps values bit for bit, products up to the order of their sums.
+    For MatMul only batch axes. Does not apply if the Expand enlarges the result, or may. The Expand is removed when it
+    has no consumer left. Preserves values bit for bit, products up to summation order.
     """
     apply(graph, journal, _drop)
 
@@ -42,15 +42,15 @@ def _drop(node: Node) -> str | None:
             continue
         source = made.operand(0) if made.op == "Expand" else None
         dims = shape_of(source) if made.op == "Expand" else (1,) * min(len(shape_of(value) or ()), 1)
-        if dims is None or not _is_enough(node, index, dims):
+        if dims is None or not _keeps_shape(node, index, dims):
             continue
-        node.set_input(index, source if source is not None else _uniform(node, made, len(dims)))
+        node.set_input(index, source if source is not None else _fill_value(node, made, len(dims)))
         dropped.append(value.name)
     return f"reads {' and '.join(dropped)} as it was before it was made larger" if dropped else None
 
 
-def _is_enough(node: Node, index: int, dims: Sequence[Dim]) -> bool:
-    """Whether the result is as large as it is, with `dims` for those of an operand."""
+def _keeps_shape(node: Node, index: int, dims: Sequence[Dim]) -> bool:
+    """Whether the result keeps its shape if an operand has the shape `dims`."""
     shapes = [dims if at == index else shape_of(value) for at, value in enumerate(node.inputs)]
     result, before = shape_of(node.output), shape_of(node.inputs[index])
     known = [shape for shape in shapes if shape is not None]
@@ -68,6 +68,6 @@ def _is_enough(node: Node, index: int, dims: Sequence[Dim]) -> bool:
     return same_dims(found, result[: len(result) - kept])
 
 
-def _uniform(node: Node, made: Node, rank: int) -> Value:
-    """The entry that a ConstantOfShape has everywhere."""
-    return add_constant(graph_of(node), filling(made).reshape([1] * rank), made.output.name)
+def _fill_value(node: Node, made: Node, rank: int) -> Value:
+    """Return the fill value of a ConstantOfShape."""
+    return add_constant(graph_of(node), fill_value(made).reshape([1] * rank), made.output.name)

@@ -1,4 +1,4 @@
-"""Negations of conditions that can be said without."""
+"""Remove negations of conditions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.products import producer, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import opset_of, put
+from graphport.passes.parts import insert_operator, opset_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
 _OR_EQUAL = 12
-"""The opset that begins to have `LessOrEqual` and `GreaterOrEqual`."""
+"""The opset that introduced `LessOrEqual` and `GreaterOrEqual` in general form."""
 
 
 def drop_negations(graph: Graph, journal: Journal) -> None:
-    """Let a Where take its values the other way round instead of negating what it asks; compare the other way round.
+    """Swap the branches of a Where instead of negating its condition; invert integer comparisons.
 
     Before  y = Where(Not(c), a, b)        or  Not(Less(a, b))           of integers
     After   y = Where(c, b, a)             or  GreaterOrEqual(a, b)
 
-    Leaves alone: real numbers, of which NaN is neither less nor not; a comparison that somebody else reads. Keeps
-    values bit for bit.
+    Does not apply to float comparisons (NaN), or to a comparison with another consumer. Preserves values bit for bit.
     """
     apply(graph, journal, _drop, {"Where", "Not"})
 
@@ -40,10 +39,10 @@ def _drop(node: Node) -> str | None:
     types = [each.fact.dtype for each in compared.operands if isinstance(each.fact, TensorFact)]
     if len(types) < len(compared.operands) or any(dtype is None or not dtype.is_integer for dtype in types):
         return None
-    # Older opsets say these two with three nodes.
+    # Older opsets need three nodes for these two operators.
     if opposite.endswith("OrEqual") and 0 < opset_of(node) < _OR_EQUAL:
         return None
-    return put(node, opposite, list(compared.inputs), {})
+    return insert_operator(node, opposite, list(compared.inputs), {})
 
 
 def _swap_branches(node: Node) -> str | None:

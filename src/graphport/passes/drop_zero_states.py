@@ -1,4 +1,4 @@
-"""Zeros that recurrent layers begin with anyway."""
+"""Remove zero initial states of recurrent layers."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from graphport.ops import registry
 from graphport.ops.products import numbers
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import filling
+from graphport.passes.parts import fill_value
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 
 def drop_zero_states(graph: Graph, journal: Journal) -> None:
-    """Let a recurrent layer begin with the zeros that it begins with anyway.
+    """Remove an initial state that is zero, the default of recurrent layers.
 
     Before  h = ConstantOfShape(Concat(2, batch, 8));  y = LSTM(x, w, r, b, , h[:1], h[:1])
     After   y = LSTM(x, w, r, b)
 
-    What computed the extents of the zeros goes when nobody reads it. Leaves alone: a state that is fed, or that is not
-    proven to be 0. Keeps values bit for bit.
+    The computation of the state's shape is removed when it has no consumer left. Does not apply to a state that is an
+    input or not provably 0. Preserves values bit for bit.
     """
     apply(graph, journal, _drop, registry.stating("states").keys())
 
@@ -37,7 +37,7 @@ def _drop(node: Node) -> str | None:
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether every entry is 0, however many there are."""
+    """Whether all elements are 0."""
     open_values, seen = [value], {value}
     while open_values:
         each = open_values.pop()
@@ -49,7 +49,7 @@ def _is_zero(value: Value) -> bool:
         if made is None or made.dialect:
             return False
         if made.op == "ConstantOfShape":
-            if filling(made).any():
+            if fill_value(made).any():
                 return False
             continue
         page = registry.pages().get(made.op)

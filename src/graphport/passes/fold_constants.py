@@ -1,4 +1,4 @@
-"""Nodes that compute the same in every run, as constants."""
+"""Constant folding."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from graphport.core.spill import kept
 from graphport.core.storage import Storage
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
-from graphport.passes.driver import NODE
-from graphport.passes.journal import Journal, Left, NoRoom, apply
+from graphport.passes.driver import NODE_BYTES
+from graphport.passes.journal import Journal, NotApplicable, SizeLimitExceeded, apply
 from graphport.passes.substitution import add_constant, graph_of, take_over
 
 if TYPE_CHECKING:
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
     from graphport.ops.declare import Page
 
-MOST_BYTES = 1 << 28
-"""Largest result that is computed."""
+MAX_RESULT_BYTES = 1 << 28
+"""Size limit of a folded result, in bytes."""
 
-MOST_GUESSED = 1 << 20
-"""Bytes of operands up to which a result is computed whose size is not known before."""
+MAX_OPERAND_BYTES = 1 << 20
+"""Size limit of operands, in bytes, for results of statically unknown size."""
 
 _STORED = frozenset(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"))
 
 _NARROW = 8
-_FEW = 64
-"""Integers of up to 8 bits are taken for quantized weights, unless they are this few."""
+_MAX_SHAPE_ELEMENTS = 64
+"""Integer constants of up to 8 bits count as quantized weights unless they have at most this many elements."""
 
 
 def fold_constants(graph: Graph, journal: Journal) -> None:
-    """Compute nodes all of whose operands are constants, and make their results constants.
+    """Compute nodes with constant operands and replace them by their results.
 
     Before  v = Transpose(w);  y = MatMul(x, v)
     After   y = MatMul(x, v)   with v among the constants
 
-    The op pages compute. Leaves alone: quantization and casts of weights of few bits to wider ones, which would undo
-    how a model is stored; results that would make all weights larger by more than a tenth; what draws random numbers
-    or has bodies. Keeps values up to rounding.
+    The reference interpreter computes. Does not apply to dequantization and casts of packed weights to wider types, to
+    results that would enlarge the weights by more than a tenth, to random operators and to nodes with bodies. Preserves
+    values up to rounding.
     """
 
     def rule(node: Node) -> str | None:
@@ -51,7 +51,7 @@ def fold_constants(graph: Graph, journal: Journal) -> None:
         if page is None or not _is_constant(node):
             return None
         _check_kind(node)
-        freed = _freed(node)
+        freed = _freed_bytes(node)
         _check_size(node, freed, journal.room)
         results = _computed(node, page)
         graph = graph_of(node)
@@ -65,39 +65,39 @@ def fold_constants(graph: Graph, journal: Journal) -> None:
 
 
 def _is_constant(node: Node) -> bool:
-    """Whether all that it reads is known, and nothing but its operands matters."""
+    """Whether all operands are constant and the node is a pure function of them."""
     if not node.operands or not node.results or any(True for _ in node.bodies()):
         return False
     return all(value.storage is not None and value.is_constant for value in node.operands)
 
 
 def _check_kind(node: Node) -> None:
-    """Refuse what would undo a quantization, or is random."""
+    """Refuse nodes that dequantize weights or draw random numbers."""
     if node.op in _STORED:
-        raise Left("it says how a weight is stored")
+        raise NotApplicable("it dequantizes a stored weight")
     page = registry.pages().get(node.word)
     if (page is not None and page.is_random) or (node.op == "Dropout" and node.operand(2) is not None):
-        raise Left("it may draw random numbers")
+        raise NotApplicable("its results may be random")
     wide = max((_bits(value) for value in node.results), default=0)
     for value in node.operands:
         storage = value.storage
-        if storage is None or not storage.dtype.is_integer or storage.count <= _FEW:
+        if storage is None or not storage.dtype.is_integer or storage.count <= _MAX_SHAPE_ELEMENTS:
             continue
         if storage.dtype.bits <= _NARROW < wide:
-            raise Left(f"{value.name} is stored in {storage.dtype.bits} bits an element, its result is not")
+            raise NotApplicable(f"{value.name} has {storage.dtype.bits} bits per element, its result has more")
 
 
 def _check_size(node: Node, freed: int, room: int) -> None:
     sizes = [_nbytes(value) for value in node.results]
     if None in sizes:
-        if sum(value.storage.nbytes for value in node.operands if value.storage is not None) > MOST_GUESSED:
-            raise Left("how large its result is, is not known")
+        if sum(value.storage.nbytes for value in node.operands if value.storage is not None) > MAX_OPERAND_BYTES:
+            raise NotApplicable("the size of its result is unknown")
         return
     size = sum(size for size in sizes if size is not None)
-    if size > MOST_BYTES:
-        raise Left(f"its result would take {size} bytes")
+    if size > MAX_RESULT_BYTES:
+        raise NotApplicable(f"its result would take {size} bytes")
     if size - freed > max(room, 0):
-        raise NoRoom(f"its result of {size} bytes would make the weights larger by {size - freed}", size - freed)
+        raise SizeLimitExceeded(f"its result of {size} bytes would enlarge the weights by {size - freed}", size - freed)
 
 
 def _bits(value: Value) -> int:
@@ -113,22 +113,22 @@ def _nbytes(value: Value) -> int | None:
     return fact.dtype.size(size) if isinstance(size, int) else None
 
 
-def _freed(node: Node) -> int:
-    """Bytes that go with `node`: its own, and its share of operands that go when all their readers are folded."""
-    freed = NODE
+def _freed_bytes(node: Node) -> int:
+    """Return the bytes freed with `node`: its own, and its share of operands whose consumers are all folded."""
+    freed = NODE_BYTES
     for value in dict.fromkeys(node.operands):
         readers = value.users
-        if value.storage is not None and not value.is_output and all(map(_goes, readers)):
+        if value.storage is not None and not value.is_output and all(map(_is_removed_with, readers)):
             freed += value.storage.nbytes // len(readers)
     return freed
 
 
-def _goes(node: Node) -> bool:
+def _is_removed_with(node: Node) -> bool:
     if node.dialect or not _is_constant(node):
         return False
     try:
         _check_kind(node)
-    except Left:
+    except NotApplicable:
         return False
     return True
 
@@ -140,15 +140,15 @@ def _computed(node: Node, page: Page) -> list[tuple[Value, Storage]]:
         with np.errstate(all="ignore"):
             answer: Any = page(*operands, **attributes)
     except (ShapeError, ValueError, IndexError, ArithmeticError, TypeError, MemoryError) as error:
-        raise Left(f"it cannot be computed: {error}") from error
-    # A list is one result, a sequence; several results are a tuple.
+        raise NotApplicable(f"it cannot be computed: {error}") from error
+    # A list is one sequence result; several results are a tuple.
     answers: Sequence[Any] = cast("tuple[Any, ...]", answer) if isinstance(answer, tuple) else (answer,)
     if len(answers) < len(node.outputs) or any(isinstance(each, list) or each is None for each in answers):
-        raise Left("its result is no tensor")
+        raise NotApplicable("its result is not a tensor")
     return [(value, _stored(np.asarray(answers[value.index]), value)) for value in node.results]
 
 
 def _stored(array: Any, value: Value) -> Storage:
     dtype = value.dtype
-    # A page may hand back a view of an operand, in any order of axes.
+    # An operator may return a view of an operand with any order of axes.
     return kept(np.ascontiguousarray(array).reshape(array.shape), dtype)

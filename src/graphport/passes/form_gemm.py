@@ -1,4 +1,4 @@
-"""Products of matrices and a sum, as one operator."""
+"""Combine MatMul and Add to Gemm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.ir import rewrite
 from graphport.ops.products import sole_reader
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.parts import dims_of
 from graphport.passes.substitution import is_real_constant, take_over
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def form_gemm(graph: Graph, journal: Journal) -> None:
-    """Make a MatMul of matrices with a constant weight, and the Add of a constant behind it, one Gemm.
+    """Combine a MatMul with a constant matrix and the Add of a constant to one Gemm.
 
     Before  h = MatMul(x, w);  y = Add(h, c)        x [M, K], w [K, N], c broadcasts to [M, N]
     After   y = Gemm(x, w, c)
 
-    Leaves alone: other ranks, a weight or summand that is computed, a summand that makes the result larger, an `h` that
-    somebody else reads or the graph returns. Keeps values up to rounding.
+    Does not apply to other ranks, computed weights or summands, a summand that enlarges the result, or an `h` that has
+    another consumer or is an output. Preserves values up to rounding.
     """
-    apply(graph, journal, _form, {"Add"})
+    apply(graph, journal, _combine, {"Add"})
 
 
-def _form(node: Node) -> str | None:
+def _combine(node: Node) -> str | None:
     found = next((v for v in node.operands if v.producer is not None and v.producer.op == "MatMul"), None)
     if found is None or found.producer is None or len(node.operands) != 2:
         return None
@@ -37,12 +37,12 @@ def _form(node: Node) -> str | None:
     if any(len(dims_of(value)) != 2 for value in product.operands):
         return None
     if sole_reader(found) is not node:
-        raise Left(f"{found.name} is read elsewhere, too")
+        raise NotApplicable(f"{found.name} has another consumer")
     shape, added = dims_of(found), dims_of(summand)
     if len(added) > 2 or any(length not in (1, shape[axis - len(added)]) for axis, length in enumerate(added)):
-        raise Left(f"a constant of shape {list(added)} makes the result larger, or may")
+        raise NotApplicable(f"a constant of shape {list(added)} enlarges the result, or may")
     if not added:
-        return None  # no runtime has to broadcast a summand of rank 0; the Add does
+        return None  # not all runtimes broadcast a Gemm summand of rank 0; Add does
     product.word = "Gemm"
     product.set_input(2, summand)
     old = node.output

@@ -1,4 +1,4 @@
-"""Normalization by known statistics, as weights of what stands before or behind it."""
+"""Fold BatchNormalization into adjacent weights."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from graphport.ir.graph import Node
 from graphport.ops.products import sole_reader
 from graphport.passes.absorption import absorb_after, absorb_before, is_absorbing, is_foldable_before
 from graphport.passes.affine import Affine, of_batchnorm
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.shared_weights import absorb
-from graphport.passes.substitution import add_constant, graph_of, reals, rounded, take_over
+from graphport.passes.substitution import add_constant, float_elements, graph_of, rounded, take_over
 
 if TYPE_CHECKING:
     from graphport.core.dtypes import DType
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def fuse_batchnorm(graph: Graph, journal: Journal) -> None:
-    """Fold `BatchNormalization` into the weights before it, else into those behind it.
+    """Fold `BatchNormalization` into the weights before it, otherwise into those after it.
 
     Before  h = Conv(x, w, b);  y = BatchNormalization(h, gamma, beta, mean, var)
     After   y = Conv(x, w * k, b * k + s)  with  k = gamma / sqrt(var + epsilon),  s = beta - mean * k
 
-    Also ConvTranspose, Gemm and another normalization; a MatMul takes the factor, and an Add behind it the summand.
-    Behind it, a Conv that reads no padding, a Gemm or a MatMul of matrices takes both.
-    Leaves alone: training, numbers that are not known or not finite, an `h` that somebody else reads or the graph
-    returns, padding, weights that others read where there is no room for more. Keeps values up to rounding.
+    Also ConvTranspose, Gemm and another BatchNormalization; a MatMul takes the factor, and an Add after it the summand.
+    After it, a Conv without padding, a Gemm or a MatMul of matrices takes both. Does not apply in training, to
+    parameters that are not constant or not finite, to an `h` that has another consumer or is an output, with padding,
+    or to shared weights without room for a copy. Preserves values up to rounding.
     """
     apply(graph, journal, lambda node: _fuse(node, journal), {"BatchNormalization"})
 
@@ -39,18 +39,20 @@ def _fuse(node: Node, journal: Journal) -> str:
     for way in (_into_before, _into_behind):
         try:
             return way(node, affine, journal)
-        except Left as reason:
+        except NotApplicable as reason:
             reasons.append(str(reason))
-    raise Left("; ".join(reasons))
+    raise NotApplicable("; ".join(reasons))
 
 
 def _into_before(node: Node, affine: Affine, journal: Journal) -> str:
     value = node.operand(0)
     producer = None if value is None else value.producer
     if value is None or producer is None or not (is_absorbing(producer) or producer.op == "Add"):
-        raise Left("what stands before it takes no factors")
+        raise NotApplicable("the operator before it has no weights to scale")
     if sole_reader(value) is not node:
-        raise Left(f"{value.name} is read elsewhere, too" if len(value.uses) > 1 else f"{value.name} is not its own")
+        raise NotApplicable(
+            f"{value.name} has another consumer" if len(value.uses) > 1 else f"{value.name} belongs to an outer graph"
+        )
     if producer.op == "Add":
         return _into_sum(node, producer, affine, journal)
     if producer.op == "MatMul":
@@ -61,7 +63,7 @@ def _into_before(node: Node, affine: Affine, journal: Journal) -> str:
 
 
 def _into_product(node: Node, product: Node, affine: Affine, journal: Journal) -> str:
-    """`y = x W k + s`: the factor goes into the weight, the summand stays as an Add."""
+    """`y = x W k + s`: fold the factor into the weight; the summand remains as an Add."""
     graph, storage = graph_of(node), _summand(node, affine)
     absorb(absorb_after, product, Affine(affine.factor, None), journal)
     summand = add_constant(graph, storage, f"{node.output.name}.bias")
@@ -73,23 +75,23 @@ def _into_product(node: Node, product: Node, affine: Affine, journal: Journal) -
 
 
 def _into_sum(node: Node, total: Node, affine: Affine, journal: Journal) -> str:
-    """`y = (x W + c) k + s`: the factor goes into both, the summand into `c`."""
-    index = next((index for index in (1, 0) if reals(total.operand(index)) is not None), None)
+    """`y = (x W + c) k + s`: fold the factor into both, the summand into `c`."""
+    index = next((index for index in (1, 0) if float_elements(total.operand(index)) is not None), None)
     product = None if index is None else total.operand(1 - index)
-    constant = None if index is None else reals(total.operand(index))
+    constant = None if index is None else float_elements(total.operand(index))
     if index is None or constant is None or product is None or product.producer is None:
-        raise Left("what stands before it takes no factors")
+        raise NotApplicable("the operator before it has no weights to scale")
     weighted = product.producer
     if weighted.op != "MatMul" or sole_reader(product) is not total:
-        raise Left("what stands before it takes no factors")
+        raise NotApplicable("the operator before it has no weights to scale")
     fact = product.fact
     if product.fact != total.output.fact or affine.factor is None or affine.summand is None:
-        raise Left(f"the Add before it makes {product.name} larger, or may")
+        raise NotApplicable(f"the Add before it enlarges {product.name}, or may")
     rank = len(getattr(fact, "shape", None) or ())
     along = (-1, *[1] * (rank - 2))
     storage = rounded(constant * affine.factor.reshape(along) + affine.summand.reshape(along), _dtype(node))
     if storage is None:
-        raise Left("a summand would not be finite")
+        raise NotApplicable("a summand would not be finite")
     absorb(absorb_after, weighted, Affine(affine.factor, None), journal)
     graph = graph_of(node)
     total.set_input(index, add_constant(graph, storage, f"{node.output.name}.bias"))
@@ -101,15 +103,15 @@ def _into_behind(node: Node, affine: Affine, journal: Journal) -> str:
     value, result = node.operand(0), node.output
     readers = [use.user for use in result.uses]
     if value is None or not readers or result.is_output:
-        raise Left("the graph returns it")
+        raise NotApplicable("it is a graph output")
     for use in result.uses:
         if not isinstance(use.user, Node) or use.user.graph is not node.graph or use.index != 0:
-            raise Left("a reader takes it elsewhere than as the first operand, or stands in a body")
+            raise NotApplicable("a consumer uses it as another operand, or is in a body")
         if not is_foldable_before(use.user):
-            raise Left(f"{use.user.op} behind it takes no factors")
+            raise NotApplicable(f"{use.user.op} after it has no weights to scale")
     targets = [reader for reader in readers if isinstance(reader, Node)]
     if len(targets) > 1:
-        raise Left("it has several readers")
+        raise NotApplicable("it has several consumers")
     absorb(absorb_before, targets[0], affine, journal)
     rewrite.replace(result, value)
     rewrite.erase(node)
@@ -117,7 +119,7 @@ def _into_behind(node: Node, affine: Affine, journal: Journal) -> str:
 
 
 def _stand_in(node: Node, value: Value) -> None:
-    """Let `value`, which only `node` reads, be the result of `node`, which goes."""
+    """Replace `value`, which only `node` uses, by the result of `node`, and remove `node`."""
     old = node.output
     node.inputs = ()
     take_over(old, value)
@@ -128,15 +130,15 @@ def _summand(node: Node, affine: Affine) -> Storage:
     fact = node.output.fact
     shape = getattr(fact, "shape", None)
     if shape is None or affine.summand is None:
-        raise Left("the rank of its operand is not known")
+        raise NotApplicable("the rank of its operand is unknown")
     storage = rounded(affine.summand.reshape(-1, *[1] * (len(shape) - 2)), _dtype(node))
     if storage is None:
-        raise Left("a summand would not be finite")
+        raise NotApplicable("a summand would not be finite")
     return storage
 
 
 def _dtype(node: Node) -> DType:
     dtype = getattr(node.output.fact, "dtype", None)
     if dtype is None:
-        raise Left("its element type is not known")
+        raise NotApplicable("its element type is unknown")
     return dtype

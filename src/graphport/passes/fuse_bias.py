@@ -1,4 +1,4 @@
-"""Sums with a constant, as biases."""
+"""Fold constant summands into biases."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from graphport.ops import registry
 from graphport.ops.products import sole_reader
 from graphport.passes.absorption import absorb_after, add_to_gemm, is_absorbing
 from graphport.passes.affine import of_arithmetic
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.shared_weights import absorb
-from graphport.passes.substitution import is_real_constant, reals, take_over
+from graphport.passes.substitution import float_elements, is_real_constant, take_over
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
@@ -24,10 +24,9 @@ def fuse_bias(graph: Graph, journal: Journal) -> None:
     Before  h = Conv(x, w, b);  y = Add(h, c)        c of shape [], [1], [C, 1, 1] or [1, C, 1, 1], on either side
     After   y = Conv(x, w, b + c)
 
-    Also ConvTranspose, Gemm and BatchNormalization. A bias that is there already is summed; a Gemm takes every `c` that
-    broadcasts to its result; `c - h` negates the weights.
-    Leaves alone: constants that differ along another axis, or make the result larger; an `h` that somebody else reads
-    or the graph returns; a bias that is computed. Keeps values up to rounding.
+    Also ConvTranspose, Gemm and BatchNormalization. An existing bias is added; a Gemm takes every `c` that broadcasts
+    to its result; `c - h` negates the weights. Does not apply to constants that vary along another axis or enlarge the
+    result, to an `h` that has another consumer or is an output, or to a computed bias. Preserves values up to rounding.
     """
     apply(graph, journal, lambda node: _fuse(node, journal), {"Add", "Sub"})
 
@@ -41,7 +40,7 @@ def _fuse(node: Node, journal: Journal) -> str | None:
     if not is_real_constant(other):
         return None
     if sole_reader(found) is not node:
-        raise Left(f"{found.name} is read elsewhere, too")
+        raise NotApplicable(f"{found.name} has another consumer")
     if weighted.op == "Gemm" and node.op == "Add":
         _into_gemm(weighted, found, other)
     else:
@@ -59,13 +58,13 @@ def _has_bias(node: Node) -> bool:
 
 
 def _into_gemm(gemm: Node, product: Value, constant: Value | None) -> None:
-    array = reals(constant)
+    array = float_elements(constant)
     fact = product.fact
     if array is None or not isinstance(fact, TensorFact) or fact.shape is None:
-        raise Left(f"the shape of {product.name} is not known")
+        raise NotApplicable(f"the shape of {product.name} is unknown")
     fits = array.ndim <= 2 and all(
         length in (1, fact.shape[axis - array.ndim]) for axis, length in enumerate(array.shape)
     )
     if not fits:
-        raise Left(f"a constant of shape {list(array.shape)} makes the result {fact} larger, or may")
+        raise NotApplicable(f"a constant of shape {list(array.shape)} enlarges the result {fact}, or may")
     add_to_gemm(gemm, array)

@@ -1,4 +1,4 @@
-"""Chains of element-wise operators into one `graphport.Expression` each, and back."""
+"""Fuse chains of element-wise operators into `graphport.Expression`, and expand them again."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.expressions import Phrase, expanded, phrase_of
 from graphport.ops.infer import Inference
 from graphport.passes.driver import Pass, PassList, run
-from graphport.passes.journal import Journal, Left, apply, label
+from graphport.passes.journal import Journal, NotApplicable, apply, label
 from graphport.passes.substitution import take_over
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 WORD = "graphport.Expression"
-MOST_TEXT = 4096
-"""Characters of an expression: what is read twice in one chain is written twice."""
+MAX_EXPRESSION_LENGTH = 4096
+"""Length limit of an expression in characters; a value used twice in a chain is written twice."""
 _COMPUTED = frozenset({DType.FLOAT32, DType.FLOAT64})
 
 
 def fuse(graph: Graph, journal: Journal) -> None:
-    """Fuse chains of element-wise operators on floats into expressions.
+    """Fuse chains of element-wise float operators into expressions.
 
     Before: `t = Add(a, b)`, `y = Relu(t)`. After: `y = graphport.Expression(a, b, expression="maximum(add(@0,@1),0)")`.
-    A result is computed within the one operator that reads it; so nothing is fused that several read, that is an
-    output of the graph, that is smaller than what it is used for, or whose type is not float32 or float64.
+    A result is computed inside its only consumer. Does not apply to results with several consumers, graph outputs,
+    results smaller than their use, or types other than float32 and float64.
     """
     for inner in walk(graph):
         _fuse(inner, journal)
 
 
 def expand(graph: Graph, journal: Journal) -> None:
-    """Take expressions apart into canonical operators.
+    """Expand expressions into canonical operators.
 
     Before: `y = graphport.Expression(a, b, expression="add(@0,@1)")`. After: `y = Add(a, b)`.
-    An expression that no canonical operators say (it asks for an extent that is known in a run only) stays.
+    An expression without canonical operators (it needs a dim known at run time only) remains.
     """
     apply(graph, journal, _expanded, {WORD})
 
 
 def without_expressions(graph: Graph) -> Graph:
-    """`graph`, or where there are expressions in it a copy with canonical operators instead."""
+    """Return `graph`, or a copy with expanded expressions if it contains some."""
     if not any(node.op == WORD for inner in walk(graph) for node in inner):
         return graph
     expanded = rewrite.copy(graph)
@@ -64,10 +64,10 @@ def _fuse(graph: Graph, journal: Journal) -> None:
     phrases: dict[Value, Phrase] = {}
     absorbed: list[Node] = []
     for node in graph:
-        phrase = _phrase(node)
+        phrase = _node_expression(node)
         if phrase is None:
             continue
-        joined = _joined(node.results[0], phrase, phrases)
+        joined = _inline_operands(node.results[0], phrase, phrases)
         taken = [value.producer for value in joined[1] if value.producer is not None]
         absorbed += taken
         for value in joined[1]:
@@ -84,8 +84,8 @@ def _fuse(graph: Graph, journal: Journal) -> None:
             rewrite.erase(node)
 
 
-def _phrase(node: Node) -> Phrase | None:
-    """What a node says by itself, if it is float arithmetic on operands of its own type."""
+def _node_expression(node: Node) -> Phrase | None:
+    """Return the expression of a single node if it is float arithmetic on operands of its own type."""
     result = node.results[0].fact if len(node.outputs) == 1 and node.results else None
     if not isinstance(result, TensorFact) or result.shape is None or result.dtype not in _COMPUTED:
         return None
@@ -95,8 +95,8 @@ def _phrase(node: Node) -> Phrase | None:
     return found if found is not None and found.operands else None
 
 
-def _joined(result: Value, phrase: Phrase, phrases: dict[Value, Phrase]) -> tuple[Phrase, list[Value]]:
-    """`phrase` with the phrases of its operands that only it reads, and these operands."""
+def _inline_operands(result: Value, phrase: Phrase, phrases: dict[Value, Phrase]) -> tuple[Phrase, list[Value]]:
+    """Inline the expressions of operands that have no other consumer; return expression and remaining operands."""
     merged: dict[Value, Phrase] = {}
     size = len(phrase.text)
     for operand in dict.fromkeys(phrase.operands):
@@ -104,7 +104,7 @@ def _joined(result: Value, phrase: Phrase, phrases: dict[Value, Phrase]) -> tupl
         if inner is None or not _is_private(operand, result):
             continue
         size += len(inner.text) * phrase.operands.count(operand)
-        if size > MOST_TEXT:
+        if size > MAX_EXPRESSION_LENGTH:
             break
         merged[operand] = inner
     if not merged:
@@ -116,7 +116,7 @@ def _joined(result: Value, phrase: Phrase, phrases: dict[Value, Phrase]) -> tupl
 
 
 def _is_private(operand: Value, result: Value) -> bool:
-    """Whether `operand` is read by the producer of `result` alone, has its shape, and is no output."""
+    """Whether the producer of `result` is the only consumer of `operand`, shapes are equal and it is not an output."""
     readers = set(operand.users)
     return not operand.is_output and readers == {result.producer} and operand.fact == result.fact
 
@@ -141,10 +141,10 @@ def _expanded(node: Node) -> str | None:
     text = str(node.attributes["expression"])
     operands = [value for value in node.inputs if value is not None]
     try:
-        # Facts alone first: what cannot be said to its end leaves nothing behind.
+        # Try with facts first, so that an expression that cannot be expanded leaves no nodes behind.
         expanded(Builder(Inference(), origin=node.origin), text, operands)
     except (UnsupportedError, ShapeError, Unknown, DiagnosticError) as reason:
-        raise Left(str(reason)) from reason
+        raise NotApplicable(str(reason)) from reason
     made = expanded(Builder(Inference(), graph, node, origin=node.origin, stem=result.name), text, operands)
     take_over(result, made)
     rewrite.erase(node)

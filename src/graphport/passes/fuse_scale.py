@@ -1,4 +1,4 @@
-"""Products with a constant, as weights."""
+"""Fold constant factors into weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphport.ir.graph import Node
 from graphport.ops.products import sole_reader
 from graphport.passes.absorption import absorb_after, is_absorbing
 from graphport.passes.affine import Affine, of_arithmetic
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.shared_weights import absorb
 from graphport.passes.substitution import is_real_constant, take_over
 
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
 
 
 def fuse_scale(graph: Graph, journal: Journal) -> None:
-    """Fold a `Mul` or `Div` by a constant per channel into the weights of the operator before it.
+    """Fold a `Mul` or `Div` by a per-channel constant into the weights of the operator before it.
 
     Before  h = Conv(x, w, b);  y = Mul(h, c)
     After   y = Conv(x, w * c, b * c)
 
     Also ConvTranspose, Gemm, BatchNormalization, and MatMul with a constant operand. `Div(h, c)` multiplies by 1 / c,
-    `Neg(h)` by -1.
-    Leaves alone: weights that are computed, constants that differ along another axis or make the result larger, an `h`
-    that somebody else reads or the graph returns, divisors without finite inverse, weights that others read where there
-    is no room for more. Keeps values up to rounding.
+    `Neg(h)` by -1. Does not apply to computed weights, to constants that vary along another axis or enlarge the result,
+    to an `h` that has another consumer or is an output, to divisors without a finite inverse, or to shared weights
+    without room for a copy. Preserves values up to rounding.
     """
     apply(graph, journal, lambda node: _fuse(node, journal), {"Mul", "Div", "Neg"})
 
@@ -44,7 +43,7 @@ def _fuse(node: Node, journal: Journal) -> str | None:
     if not is_real_constant(other):
         return None
     if sole_reader(found) is not node:
-        raise Left(f"{found.name} is read elsewhere, too")
+        raise NotApplicable(f"{found.name} has another consumer")
     _, _, affine = of_arithmetic(node)
     return _absorb(node, found, affine, journal)
 
@@ -54,7 +53,7 @@ def _negate(node: Node, journal: Journal) -> str | None:
     if value is None or value.producer is None or not is_absorbing(value.producer):
         return None
     if sole_reader(value) is not node:
-        raise Left(f"{value.name} is read elsewhere, too")
+        raise NotApplicable(f"{value.name} has another consumer")
     return _absorb(node, value, Affine(np.array([-1.0]), None), journal)
 
 
@@ -71,9 +70,9 @@ def _absorb(node: Node, value: Value, affine: Affine, journal: Journal) -> str |
 
 
 def _is_scaled_by_all(weight: Value, node: Node, weighted: Node) -> bool:
-    """Whether everybody who reads `weight` of `weighted` has the same product as `node` behind it.
+    """Whether all consumers of `weight` (the weight of `weighted`) are followed by the product that follows `node`.
 
-    So have the readers of what these read beside it: one that has no room for its own weight keeps a shared bias, too.
+    This includes the consumers of their other operands: one without room for its own weight keeps a shared bias too.
     """
     given = [value for value in node.operands if value is not weighted.output]
     open_values, seen = [weight], {weight}

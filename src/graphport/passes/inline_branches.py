@@ -1,4 +1,4 @@
-"""Branches whose condition is known, in the place of their If."""
+"""Inline the taken branch of an If with a constant condition."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from graphport.ops.infer import Inference
 from graphport.ops.products import numbers
 from graphport.passes.journal import Journal, apply
 from graphport.passes.substitution import graph_of
-from graphport.passes.transplant import hand_over, transplant
+from graphport.passes.transplant import replace_keeping_name, transplant
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node
 
 
 def inline_branches(graph: Graph, journal: Journal) -> None:
-    """Put the nodes of the branch that is always taken where the `If` stands.
+    """Replace an `If` with a constant condition by the nodes of the taken branch.
 
     Before  y = If(true, then_branch={ a = Neg(x);  return a }, else_branch=…)
     After   y = Neg(x)
 
-    Leaves alone: conditions that are computed. Keeps values bit for bit.
+    Does not apply to computed conditions. Preserves values bit for bit.
     """
     apply(graph, journal, _inline, {"If"})
     if journal.done:
-        # What an If returns is of the shape of both branches; now it is that of one.
+        # The fact of an If's result joins both branches; now it is that of one.
         Inference().graph(graph)
 
 
@@ -40,6 +40,6 @@ def _inline(node: Node) -> str | None:
     moved = transplant(body, node, {})
     results = [moved.get(value, value) for value in body.outputs]
     for old in node.results:
-        hand_over(old, results[old.index])
+        replace_keeping_name(old, results[old.index])
     graph_of(node).remove(node)
     return f"its {name} is always taken"

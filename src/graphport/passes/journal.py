@@ -1,4 +1,4 @@
-"""What a pass did, where, and what it left alone, and why."""
+"""The journal of a pass: changes, skipped nodes and the reasons."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 
-class Left(Exception):  # noqa: N818  nothing is wrong: the node stays as it is, and the text says why
-    """A rule keeps its hands off a node that it is meant for."""
+class NotApplicable(Exception):  # noqa: N818  nothing is wrong: the node stays as it is, and the text says why
+    """Raised by a rule that matches a node but cannot apply; the message is the reason."""
 
 
-class NoRoom(Left):
-    """It would make the weights larger, by `growth` bytes, than they may become."""
+class SizeLimitExceeded(NotApplicable):
+    """The change would enlarge the weights by `growth` bytes, beyond the limit."""
 
     def __init__(self, text: str, growth: int) -> None:
         super().__init__(text)
@@ -28,13 +28,13 @@ class NoRoom(Left):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One sentence about one node."""
+    """A sentence about a node."""
 
     node: str
     text: str
     origin: Span | None = None
     count: int = 1
-    """Changes that it stands for."""
+    """The number of changes that it stands for."""
 
     def __str__(self) -> str:
         return f"{self.node}: {self.text}"
@@ -42,28 +42,28 @@ class Note:
 
 @dataclass(slots=True)
 class Journal:
-    """Filled by passes while they run."""
+    """The record that passes write while they run."""
 
     done: list[Note] = field(default_factory=list[Note])
     left: list[Note] = field(default_factory=list[Note])
     room: int = 0
-    """Bytes by which constants may still become larger than they were."""
+    """Bytes by which constants may still grow."""
     wanted: list[int] = field(default_factory=list[int])
-    """Bytes that each of what was left alone for want of room would have taken."""
+    """Bytes needed by each change that was skipped for lack of room."""
     derived: dict[Value, dict[Hashable, Value]] = field(default_factory=dict["Value", "dict[Hashable, Value]"])
-    """What stands for shared constants in some of their readers, by its numbers."""
+    """Replacements of shared constants in some of their consumers, by content."""
 
     def did(self, node: Node | str, text: str, count: int = 1) -> None:
-        """Tell a change; `node` is what was changed, or what it was called before it went."""
+        """Record a change; `node` is the changed node, or its label if it was removed."""
         self.done.append(_note(node, text, count))
 
     def leave(self, node: Node, reason: str) -> None:
-        """Tell why a node that the pass is meant for stays as it is."""
+        """Record why a matching node stays unchanged."""
         self.left.append(_note(node, reason))
 
 
 def label(node: Node) -> str:
-    """What a node is called when it is talked about: its operator, and its name or that of its first result."""
+    """Return the label of a node: op type, and its name or that of its first result."""
     return f"{node.op} {node.name or _result_name(node)}".rstrip()
 
 
@@ -77,28 +77,28 @@ def _result_name(node: Node) -> str:
 def apply(
     graph: Graph, journal: Journal, rule: Callable[[Node], str | None], words: Container[str] | None = None
 ) -> None:
-    """Try `rule` on every node of `graph` and its bodies, in order.
+    """Apply `rule` to each node of `graph` and its bodies, in order.
 
     Args:
-        graph: edited in place; the rule may remove the node that it is given and insert others.
-        journal: takes what the rule did and did not.
-        rule: returns what it did, or `None` where it does not apply; raises `Left` where it should and cannot.
-        words: names of the operators that it looks at; all by default.
+        graph: edited in place; the rule may remove its node and insert others.
+        journal: receives changes and skipped nodes.
+        rule: returns a description of the change, or None if it does not match; raises `Left` if it cannot apply.
+        words: op types that it matches; all by default.
     """
     for inner in list(walk(graph)):
         if inner.root is not graph:
-            continue  # the node that held this body is gone
+            continue  # the node that held this body was removed
         for node in inner:
             op = node.op if node.dialect else node.word
             if words is not None and op not in words:
                 continue
-            # What it is called before the rule has it; few nodes are spoken of, so nothing is put together yet.
+            # Remember the parts of the label before the rule runs; few nodes need the formatted label.
             name = node.name or _result_name(node)
             try:
                 done = rule(node)
-            except Left as reason:
+            except NotApplicable as reason:
                 journal.left.append(Note(f"{op} {name}".rstrip(), str(reason), node.origin))
-                if isinstance(reason, NoRoom):
+                if isinstance(reason, SizeLimitExceeded):
                     journal.wanted.append(reason.growth)
                 continue
             if done is not None:

@@ -1,4 +1,4 @@
-"""Another order of axes for inputs and outputs: channels last, channels first, or any other."""
+"""Change the layout of inputs and outputs: channels last, channels first, or any permutation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _LEAST_IMAGE = 4
-"""Axes of an image: batch, channels, height and width."""
+"""Rank of an image: batch, channels, height and width."""
 
 
 def channels(graph: Graph, *, are_last: bool) -> dict[str, tuple[int, ...]]:
-    """For each input and output that may be an image or a volume, the order that moves its channels.
+    """Return, for each image or volume among inputs and outputs, the permutation that moves its channels.
 
-    They are taken to stand where they do not yet: behind the batch if they are to be last, else behind everything.
+    Channels are assumed to be where they should not be yet: after the batch if they should become last, else last.
     """
     found: dict[str, tuple[int, ...]] = {}
     for value in (*graph.inputs, *graph.outputs):
@@ -32,16 +32,16 @@ def channels(graph: Graph, *, are_last: bool) -> dict[str, tuple[int, ...]]:
 
 
 def layout(graph: Graph, orders: Mapping[str, Sequence[int]]) -> list[str]:
-    """Give inputs and outputs another order of axes, as `numpy.transpose` does; return which were changed.
+    """Permute the axes of inputs and outputs, as `numpy.transpose` does; return the changed names.
 
     Before  y = Relu(Conv(x, w))                          x [N, C, H, W], y [N, M, P, Q]
     After   y = Transpose(Relu(Conv(Transpose(x), w)))    x [N, H, W, C], y [N, P, Q, M]  with orders (0, 2, 3, 1)
 
-    Transposes are then moved past all that computes the same in any order of axes, with its constants and axes
-    permuted, until those that meet cancel. Values between keep their names where they keep their order. Keeps numbers
-    bit for bit but for the rounding of sums, whose order changes.
+    Transposes are then moved past all operators that permit it, with constants and axes permuted, until adjacent ones
+    cancel. Intermediate values keep their names if they keep their layout. Preserves values bit for bit except for the
+    rounding of reordered sums.
 
-    Leaves alone: names of no input or output, orders that are none of the value's axes.
+    Does not apply to unknown names and to orders that are not permutations of the axes.
     """
     changed: list[str] = []
     for value in list(graph.inputs):

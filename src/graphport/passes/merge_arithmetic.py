@@ -1,4 +1,4 @@
-"""Sums and products with constants, one for several, and none where it changes nothing."""
+"""Merge sums and products with constants, and remove neutral ones."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.products import numbers, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.substitution import add_constant, bypass, graph_of, reals, rounded
+from graphport.passes.substitution import add_constant, bypass, float_elements, graph_of, rounded
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 
 def remove_neutral(graph: Graph, journal: Journal) -> None:
-    """Remove sums with 0, products with and quotients by 1, and first powers.
+    """Remove additions of 0, multiplications and divisions by 1, and powers of 1.
 
     Before  h = Mul(x, 1);  y = Relu(h)
     After   y = Relu(x)
 
-    Leaves alone: constants that make the result larger. Keeps values, but for the sign of a zero.
+    Does not apply to constants that enlarge the result. Preserves values, except for the sign of a zero.
     """
     apply(graph, journal, _remove, registry.stating("neutral").keys())
 
@@ -42,19 +42,19 @@ def _remove(node: Node) -> str | None:
 
 
 def merge_arithmetic(graph: Graph, journal: Journal) -> None:
-    """Make two sums with constants, or two products, one.
+    """Merge two sums with constants, or two products, into one.
 
     Before  h = Mul(x, a);  y = Div(h, b)
     After   y = Mul(x, a / b)
 
-    Leaves alone: integers, constants that together have more entries than the larger one, an `h` that somebody else
-    reads, results that are not finite. Keeps values up to rounding.
+    Does not apply to integers, to constants whose combination has more elements than the larger one, to an `h` with
+    another consumer, or to results that are not finite. Preserves values up to rounding.
     """
     apply(graph, journal, _merge, registry.stating("inverse").keys())
 
 
 def _merge(node: Node) -> str | None:
-    found = _parts(node)
+    found = _split_constant(node)
     if found is None:
         return None
     value, second = found
@@ -65,7 +65,7 @@ def _merge(node: Node) -> str | None:
         or sole_reader(value) is not node
     ):
         return None
-    inner = _parts(before)
+    inner = _split_constant(before)
     if inner is None:
         return None
     source, first = inner
@@ -81,10 +81,10 @@ def _merge(node: Node) -> str | None:
     return f"does what {value.name} did, too"
 
 
-def _parts(node: Node) -> tuple[Value, np.ndarray[tuple[int, ...], np.dtype[np.float64]]] | None:
-    """What is computed, and the constant that is added, subtracted, multiplied or divided by."""
+def _split_constant(node: Node) -> tuple[Value, np.ndarray[tuple[int, ...], np.dtype[np.float64]]] | None:
+    """Return the computed operand, and the constant that is added, subtracted, multiplied or divided by."""
     for side in (1, 0) if node.op in ("Add", "Mul") else (1,):
-        constant, value = reals(node.operand(side)), node.operand(1 - side)
+        constant, value = float_elements(node.operand(side)), node.operand(1 - side)
         if constant is not None and value is not None and not value.is_constant:
             return value, constant
     return None

@@ -1,4 +1,4 @@
-"""Clips of clips, however they are said."""
+"""Merge consecutive Clip, Max, Min and Relu with constants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.ops.products import entry, numbers, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import put, same_dims, shape_of
+from graphport.passes.parts import insert_operator, same_dims, shape_of
 from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _CLIPPING = frozenset(("Clip", "Max", "Min", "Relu"))
 
 
 class _Interval(NamedTuple):
-    """What a node cuts `source` off to; `None` where it does not."""
+    """The interval to which a node clips `source`; a bound is None if it is absent."""
 
     source: Value
     low: Any
@@ -27,13 +27,13 @@ class _Interval(NamedTuple):
 
 
 def merge_clips(graph: Graph, journal: Journal) -> None:
-    """Let a Clip cut off what the one before it does, too; Max and Min with a number, and Relu, are such as well.
+    """Merge consecutive Clip nodes; Max and Min with a scalar constant, and Relu, count as Clip.
 
     Before  h = Clip(x, 0);  y = Clip(h, max=6)         or  h = Max(x, 0);  y = Min(h, 6)
     After   y = Clip(x, 0, 6)
 
-    Leaves alone: bounds that are computed or no numbers, intervals that do not overlap, an `h` that somebody else
-    reads. Keeps values bit for bit.
+    Does not apply to bounds that are computed or NaN, to disjoint intervals, or to an `h` with another consumer.
+    Preserves values bit for bit.
     """
     apply(graph, journal, _merge, _CLIPPING)
 
@@ -51,13 +51,13 @@ def _merge(node: Node) -> str | None:
     if low is not None and high is not None and low > high:
         return None
     if node.op == before.op == "Relu":
-        return put(node, "Relu", [inner.source], {})
+        return insert_operator(node, "Relu", [inner.source], {})
     graph = graph_of(node)
     bounds = [
         None if bound is None else add_constant(graph, np.asarray(bound), f"{node.output.name}.{name}")
         for name, bound in (("min", low), ("max", high))
     ]
-    return put(node, "Clip", [inner.source, *bounds], {})
+    return insert_operator(node, "Clip", [inner.source, *bounds], {})
 
 
 def _interval(node: Node) -> _Interval | None:
@@ -77,7 +77,7 @@ def _interval(node: Node) -> _Interval | None:
 
 
 def _of_extremum(node: Node) -> _Interval | None:
-    """The interval of a Max or Min with one number, which makes nothing larger."""
+    """Return the interval of a Max or Min with one scalar constant that does not enlarge the result."""
     if len(node.inputs) != 2:
         return None
     for source, other in (node.inputs, node.inputs[::-1]):
@@ -90,7 +90,7 @@ def _of_extremum(node: Node) -> _Interval | None:
 
 
 def _bound(value: Value | None) -> Any:
-    """The number that a constant is, in its own type; `None` for NaN and for what is none."""
+    """Return a scalar constant in its own type, or None for NaN and for other constants."""
     array = numbers(value)
     if array is None or entry(value) is None:
         return None

@@ -1,4 +1,4 @@
-"""The same computation twice, and the same numbers twice, once."""
+"""Common subexpression elimination, and merging of equal constants."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Attribute, Node, Value
 
-MOST_COMPARED = 1 << 16
-"""Bytes of constants up to which equal numbers are looked for; larger ones are the same only if their storage is."""
+MAX_COMPARED_BYTES = 1 << 16
+"""Size limit in bytes of constants that are compared by content; larger ones are equal only if their storage is."""
 
 
 def merge_duplicates(graph: Graph, journal: Journal) -> None:
-    """Let one node compute what several compute, and one constant hold what several hold.
+    """Merge nodes that compute equal results, and constants with equal elements.
 
     Before  a = Relu(x);  b = Relu(x);  y = Add(a, b)
     After   a = Relu(x);  y = Add(a, a)
 
-    The first stays. Leaves alone: nodes with bodies, foreign operators, random numbers, and two names that the graph
-    has to return. Keeps values bit for bit.
+    The first one remains. Does not apply to nodes with bodies, opaque operators, random numbers, and two distinct graph
+    outputs. Preserves values bit for bit.
     """
     for inner in list(walk(graph)):
         _merge_constants(inner, journal)
@@ -45,14 +45,14 @@ def _merge_constants(graph: Graph, journal: Journal) -> None:
             continue
         value.replace_uses(first)
         graph.remove_constant(value)
-        journal.did(value.name, f"holds the same numbers as {first.name}")
+        journal.did(value.name, f"is equal to {first.name}")
 
 
 def _key_of_numbers(value: Value) -> Hashable | None:
     storage = value.storage
     if storage is None or storage.dtype is DType.STRING or value.has_notes:
         return None
-    if storage.nbytes > MOST_COMPARED:
+    if storage.nbytes > MAX_COMPARED_BYTES:
         return id(storage)
     return storage.dtype, storage.shape, value.is_literal, storage.numpy().tobytes()
 
@@ -71,7 +71,7 @@ def _merge_nodes(graph: Graph, journal: Journal) -> None:
             if new is not None:
                 rewrite.replace(old, new)
         graph.remove(node)
-        journal.did(name, f"{label(first)} computes the same")
+        journal.did(name, f"{label(first)} computes an equal result")
 
 
 def _is_repeatable(node: Node) -> bool:
@@ -97,5 +97,5 @@ def _key(node: Node) -> Hashable:
 def _frozen(attribute: Attribute) -> Any:
     if isinstance(attribute, Storage):
         return attribute.dtype, attribute.shape, b"".join(bytes(piece) for piece in attribute.chunks())
-    # 1 and 1.0 and True are equal, and not the same.
+    # 1, 1.0 and True compare equal in Python but are different attributes.
     return type(attribute), attribute

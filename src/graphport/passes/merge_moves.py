@@ -1,4 +1,4 @@
-"""Chains of operators that only move elements, as one of them."""
+"""Merge consecutive operators that only move elements."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def merge_reshapes(graph: Graph, journal: Journal) -> None:
-    """Let a Reshape, Flatten, Squeeze or Unsqueeze read what the one before it reads.
+    """Merge a Reshape, Flatten, Squeeze or Unsqueeze with the one before it.
 
     Before  h = Unsqueeze(x, [1]);  y = Reshape(h, [0, -1])        x [N, 3, 4]
     After   y = Reshape(x, [0, -1])
 
-    Leaves alone: shapes that a constant target cannot say. Keeps values bit for bit.
+    Does not apply if no constant target expresses the shape. Preserves values bit for bit.
     """
     apply(graph, journal, _merge_reshape, registry.stating("reshapes").keys())
 
@@ -48,12 +48,12 @@ def _merge_reshape(node: Node) -> str | None:
 
 
 def merge_transposes(graph: Graph, journal: Journal) -> None:
-    """Let a Transpose read what the one before it reads, in the order of both.
+    """Merge two consecutive Transposes.
 
     Before  h = Transpose(x, perm=p);  y = Transpose(h, perm=q)
     After   y = Transpose(x, perm=[p[i] for i in q])
 
-    Leaves alone: orders that are not said. Keeps values bit for bit.
+    Does not apply if a permutation is unknown. Preserves values bit for bit.
     """
     apply(graph, journal, _merge_transpose, {"Transpose"})
 
@@ -73,12 +73,12 @@ def _merge_transpose(node: Node) -> str | None:
 
 
 def merge_slices(graph: Graph, journal: Journal) -> None:
-    """Make two Slices along different axes one.
+    """Merge two Slices along different axes.
 
     Before  h = Slice(x, [0], [8], [1]);  y = Slice(h, [1], [9], [2])
     After   y = Slice(x, [0, 1], [8, 9], [1, 2])
 
-    Leaves alone: bounds that are computed, axes that both cut, an `h` that somebody else reads. Keeps values bit for
+    Does not apply to computed bounds, to a common axis, or to an `h` with another consumer. Preserves values bit for
     bit.
     """
     apply(graph, journal, _merge_slice, {"Slice"})
@@ -101,7 +101,7 @@ def _merge_slice(node: Node) -> str | None:
 
 
 def _cuts(node: Node) -> list[tuple[int, int, int, int]] | None:
-    """Start, end, axis from 0 and step of everything that a Slice cuts."""
+    """Return start, end, axis (not negative) and step of each sliced axis."""
     shape = shape_of(node.operand(0))
     starts, ends = numbers(node.operand(1)), numbers(node.operand(2))
     if shape is None or starts is None or ends is None:
@@ -116,12 +116,12 @@ def _cuts(node: Node) -> list[tuple[int, int, int, int]] | None:
 
 
 def merge_concats(graph: Graph, journal: Journal) -> None:
-    """Put the operands of a Concat into the Concat behind it, along the same axis, and leave out those without entries.
+    """Merge a Concat into the following Concat along the same axis, and drop empty operands.
 
     Before  h = Concat(a, b, axis=1);  y = Concat(h, Slice(c, [0], [0], [1]), axis=1)
     After   y = Concat(a, b, axis=1)
 
-    Leaves alone: different axes, an `h` that somebody else reads. Keeps values bit for bit.
+    Does not apply to different axes, or to an `h` with another consumer. Preserves values bit for bit.
     """
     apply(graph, journal, _merge_concat, {"Concat"})
 
@@ -148,7 +148,7 @@ def _merge_concat(node: Node) -> str | None:
 
 
 def _is_empty(value: Value | None, node: Node) -> bool:
-    """Whether an operand is known to add nothing along the axis of a Concat."""
+    """Whether an operand of a Concat has length 0 along its axis."""
     axis, shape = node.attributes.get("axis"), shape_of(value)
     return isinstance(axis, int) and bool(shape) and shape[axis] == 0
 

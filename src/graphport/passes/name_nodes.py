@@ -1,4 +1,4 @@
-"""Names for nodes."""
+"""Assign unique node names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def name_nodes(graph: Graph, journal: Journal) -> None:
-    """Give every node a name of its own: those without one, and those whose name another one has.
+    """Give each unnamed node a name, and make duplicate names unique.
 
     Before  "" = Conv(…);  "a" = Relu(…);  "a" = Neg(…)
     After   "Conv" = Conv(…);  "a" = Relu(…);  "a_1" = Neg(…)
 
-    Settings, tables and reports tell nodes by their names. Bodies count, too.
-    Leaves alone: names that one node alone has. Keeps values bit for bit.
+    Settings, tables and reports refer to nodes by name. Includes nodes of bodies.
+    Does not change unique names. Preserves values bit for bit.
     """
     nodes = [node for inner in walk(graph) for node in inner]
     reserved = {node.name for node in nodes}
@@ -32,4 +32,4 @@ def name_nodes(graph: Graph, journal: Journal) -> None:
         old = node.name
         node.name = unique(old or node.word, taken, counters, reserved)
         taken.add(node.name)
-        journal.did(node, f"another node is called {old}" if old else "had no name")
+        journal.did(node, f"another node has the name {old}" if old else "had no name")

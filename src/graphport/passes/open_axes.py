@@ -1,4 +1,4 @@
-"""Other lengths for axes of inputs: numbers in the graph that were made of the old lengths follow."""
+"""Change the lengths of input axes, and update constants that depend on the old lengths."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _TARGETS = ("Reshape",)
 
 
-def reopen(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> list[Diagnostic]:
-    """Give inputs other shapes, and infer all others anew; what cannot be so is a finding.
+def set_input_shapes(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> list[Diagnostic]:
+    """Set new shapes of inputs and infer all others again; contradictions are reported as diagnostics.
 
     Before  y = Reshape(x, [1, 256])   of x [1, 256, 1, 1]
     After   y = Reshape(x, [0, 256])   of x [N, 256, 1, 1]
 
-    A target that was written for the old length of an axis is written for the new one. Leaves alone what is computed at
-    run time, and targets in which the axis cannot be told: their findings remain.
+    A target that contains the old length of an axis is updated. Does not change targets that are computed at run time
+    or in which the axis is ambiguous: their diagnostics remain.
     """
     repeat_items(graph, shapes)
     before = {value: value.fact for value in graph.values()}
@@ -66,7 +66,7 @@ def _retarget(graph: Graph, node: Node, before: Mapping[Value, object], changes:
     for axis, (before_length, length) in enumerate(zip(old.shape, new.shape, strict=True)):
         if before_length == length or not isinstance(before_length, int):
             continue
-        # An axis may have been put together of one that has another length now and of others behind it.
+        # An axis may be the product of one with a changed length and others after it.
         parts = [
             was for was, dim in changes.items() if not before_length % was and before_length // was * dim == length
         ]
@@ -79,7 +79,7 @@ def _retarget(graph: Graph, node: Node, before: Mapping[Value, object], changes:
 
 
 def _lengthen(graph: Graph, node: Node, changes: Mapping[int, Dim]) -> None:
-    """Let what is repeated along the first axis, as often as that had its old length, be so for the new one."""
+    """Update a repetition count along the first axis that equals its old length."""
     target = node.operand(1)
     if target is None or target.storage is None:
         return
@@ -91,7 +91,7 @@ def _lengthen(graph: Graph, node: Node, changes: Mapping[int, Dim]) -> None:
 
 
 def _keep_lengths(graph: Graph, node: Node, before: Mapping[Value, object]) -> None:
-    """Let an image be resized along the axes whose lengths change alone: the others are as long as they are."""
+    """Restrict a Resize to the axes whose lengths change."""
     x, sizes = node.operand(0), node.operand(3)
     old = None if x is None else before.get(x)
     if sizes is None or sizes.storage is None or not isinstance(old, TensorFact) or old.shape is None:
@@ -108,7 +108,7 @@ def _keep_lengths(graph: Graph, node: Node, before: Mapping[Value, object]) -> N
 
 
 class _Step(NamedTuple):
-    """An axis of an operand in which `was` has become `now`, and whether a 0 in the target copies an axis."""
+    """An axis of an operand whose length changed from `was` to `now`, and whether a 0 in the target copies an axis."""
 
     axis: int
     was: int
@@ -117,7 +117,7 @@ class _Step(NamedTuple):
 
 
 def _update_target(target: list[int], shapes: tuple[Sequence[Dim], Sequence[Dim]], step: _Step) -> None:
-    """Let a target in which an axis has its old length have the new one."""
+    """Replace the old length of an axis in a target by the new one."""
     old, made = shapes
     lengths = [each for each in made if isinstance(each, int)]
     if len(lengths) != len(target) or any(isinstance(each, Symbolic) for each in old[: step.axis]):

@@ -1,4 +1,4 @@
-"""What rules ask about the nodes around one, and how one operator takes the place of several."""
+"""Queries about neighbouring nodes, and replacement of several nodes by one operator."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Attribute, Node, Value
 
-NEWEST = 20
-"""Opset up to which operators are put together even if the source is older: most runtimes read it."""
+MAX_CREATED_OPSET = 20
+"""Newest opset whose operators are created for older sources: most runtimes support it."""
 
 
-def filling(made: Node) -> NDArray[Any]:
-    """What a ConstantOfShape has everywhere, as its only entry."""
+def fill_value(made: Node) -> NDArray[Any]:
+    """Return the fill value of a ConstantOfShape, a tensor of one element."""
     value = made.attributes.get("value")
     return value.numpy() if isinstance(value, Storage) else np.zeros(1, np.float32)
 
 
 def is_available(node: Node, word: str) -> bool:
-    """Whether the operator is old enough for the model: of an opset that most runtimes read, or that it speaks."""
-    return registry.pages()[word].since <= max(NEWEST, opset_of(node))
+    """Whether the operator is available: in the source's opset, or in `NEWEST`."""
+    return registry.pages()[word].since <= max(MAX_CREATED_OPSET, opset_of(node))
 
 
 def opset_of(node: Node) -> int:
-    """The opset of the file that the model was read from; 0 for other formats."""
+    """Return the opset of the source file, or 0 for other formats."""
     notes = noted(graph_of(node).root, ModelNotes, MODEL)
     return 0 if notes is None else notes.opset or 0
 
 
-def put(last: Node, word: str, operands: Sequence[Value | None], attributes: dict[str, Attribute]) -> str:
-    """Let an operator compute what `last` does, in its place; the parts are left for others to remove."""
+def insert_operator(last: Node, word: str, operands: Sequence[Value | None], attributes: dict[str, Attribute]) -> str:
+    """Insert an operator that computes the result of `last`, and redirect its consumers; dead nodes remain."""
     builder = Builder(Inference(), graph_of(last), last, origin=last.origin, stem=last.output.name)
     made = builder(registry.pages()[word], *operands, **attributes)
     if made.producer is not None:
@@ -56,15 +56,15 @@ def put(last: Node, word: str, operands: Sequence[Value | None], attributes: dic
 
 
 def shape_of(value: Value | None) -> tuple[Dim, ...] | None:
-    """The extents of a tensor; `None` where its rank is not known."""
+    """Return the dims of a tensor, or None if the rank is unknown."""
     return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
 
 
 def dims_of(value: Value | None) -> tuple[Dim, ...]:
-    """The extents of a tensor; none where its rank is not known."""
+    """Return the dims of a tensor, or an empty tuple if the rank is unknown."""
     return shape_of(value) or ()
 
 
 def same_dims(one: Sequence[Dim], two: Sequence[Dim]) -> bool:
-    """Whether two shapes are proven to be one."""
+    """Whether two shapes are provably equal."""
     return len(one) == len(two) and all(decide_equal(a, b) is True for a, b in zip(one, two, strict=True))

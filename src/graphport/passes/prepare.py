@@ -1,4 +1,4 @@
-"""The passes that make a graph ready for quantization, in their order."""
+"""The passes that prepare a graph for quantization."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PREPARE = PassList(
         Pass("recompose-rmsnorm", recompose_rmsnorm, "accumulation"),
         Pass("recompose-gelu", recompose_gelu, "rounding"),
         Pass("recompose-swish", recompose_swish, "rounding"),
-        # Layers with weights of their own take in what is behind them.
+        # Layers with weights absorb the following operators.
         Pass("split-parameters", split_parameters, "exact"),
         Pass("form-gemm", form_gemm, "accumulation"),
         Pass("fuse-pads", fuse_pads, "exact"),
@@ -53,17 +53,17 @@ PREPARE = PassList(
     keeps_old_forms=False,
     name="prepare",
 )
-"""What `graphport prepare` does, each when those before it find nothing to do."""
+"""The passes of `graphport prepare`."""
 
 SHARED = MappingProxyType({"auto": split_parameters, "split": split_every_parameter, "keep": keep_shared_parameters})
-"""What can be done with parameters that several nodes read."""
+"""Treatments of parameters with several consumers."""
 
 
 def preparing(shared: str = "auto") -> PassList:
-    """`PREPARE`, with shared parameters treated as `SHARED` has it.
+    """Return `PREPARE` with a treatment of shared parameters, one of `SHARED`.
 
     Raises:
-        ValueError: it does not have `shared`.
+        ValueError: `shared` is unknown.
     """
     if shared not in SHARED:
         message = f"shared parameters cannot be treated as {shared!r}; there are {', '.join(SHARED)}"

@@ -1,4 +1,4 @@
-"""What comes before a network as a part of it: element type, layout, size, channels, mean and deviation of pictures."""
+"""Add image preprocessing to a network: element type, layout, size, channel order, mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NHWC_TO_NCHW, NCHW_TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 
 @dataclass(frozen=True, slots=True)
 class Preprocess:
-    """Steps before a network, in the order in which they are taken.
+    """Preprocessing steps in the order in which they are applied.
 
-    To real numbers, to channels first, to the network's size, channels turned round, `(x * scale - mean) / std`. `mean`
-    and `std` have one number, or one a channel, in the network's order of channels. `size` is what pictures may have:
-    `None` for the network's own, or two extents (numbers, or open ones) that are resized.
+    Convert to float, to channels first, to the network's size, swap channels, `(x * scale - mean) / std`. `mean` and
+    `std` have one element, or one per channel in the network's order of channels. `size` is the image size: None for
+    the network's size, or two dims (integers or open) that are resized.
     """
 
     is_u8: bool = False
@@ -38,10 +38,10 @@ class Preprocess:
 
 
 def preprocess(graph: Graph, value: Value, steps: Preprocess) -> None:
-    """Let the input `value` [N, C, H, W] be computed by `steps` from an input of the same name.
+    """Compute the input `value` [N, C, H, W] by `steps` from a new input of that name.
 
     Raises:
-        ValueError: it has not four axes of which channels and size are known, or there are not as many means.
+        ValueError: the input does not have rank 4 with known channels and size, or the number of means is wrong.
     """
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None or fact.rank != 4 or fact.dtype is None:
@@ -50,14 +50,14 @@ def preprocess(graph: Graph, value: Value, steps: Preprocess) -> None:
     batch, channels, height, width = fact.dims
     for numbers in (steps.mean, steps.std):
         if len(numbers) > 1 and len(numbers) != channels:
-            message = f"{len(numbers)} numbers are not one for each of {channels} channels of {value.name}"
+            message = f"{len(numbers)} elements for {channels} channels of {value.name}"
             raise ValueError(message)
     if steps.size is not None and not (isinstance(height, int) and isinstance(width, int)):
-        message = f"the size of {value.name} is open ({fact}): there is nothing to resize to"
+        message = f"{value.name} has open spatial dims ({fact}): no target size to resize to"
         raise ValueError(message)
     size = steps.size or (height, width)
     shape = (batch, *size, channels) if steps.is_nhwc else (batch, channels, *size)
-    made = _Maker(graph, value, TensorFact(DType.UINT8 if steps.is_u8 else fact.dtype, shape))
+    made = _ChainBuilder(graph, value, TensorFact(DType.UINT8 if steps.is_u8 else fact.dtype, shape))
     if steps.is_u8:
         made.add("Cast", to=fact.dtype)
     if steps.is_nhwc:
@@ -65,7 +65,7 @@ def preprocess(graph: Graph, value: Value, steps: Preprocess) -> None:
     if steps.size is not None:
         is_known = isinstance(batch, int) and isinstance(channels, int)
         sizes = made.constant([batch, channels, height, width] if is_known else [height, width], DType.INT64)
-        # Older opsets resize all axes.
+        # Resize of older opsets resizes all axes.
         made.add("Resize", None, None, sizes, mode="linear", **({} if is_known else {"axes": (2, 3)}))
     if steps.is_reversed:
         count = channels if isinstance(channels, int) else 3
@@ -79,14 +79,14 @@ def preprocess(graph: Graph, value: Value, steps: Preprocess) -> None:
     made.end()
 
 
-def turn(graph: Graph, value: Value, order: Sequence[int], *, is_input: bool) -> None:
-    """Let an input or output of four axes have them in another order: `order` are the places they come from."""
+def permute_axes(graph: Graph, value: Value, order: Sequence[int], *, is_input: bool) -> None:
+    """Permute the axes of an input or output of rank 4; `order` are the source axes."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return
     inverse = tuple(order.index(axis) for axis in range(len(order)))
     if is_input:
-        made = _Maker(graph, value, fact.with_shape([fact.dims[axis] for axis in order]))
+        made = _ChainBuilder(graph, value, fact.with_shape([fact.dims[axis] for axis in order]))
         made.add("Transpose", perm=inverse)
         made.end()
         return
@@ -98,8 +98,8 @@ def turn(graph: Graph, value: Value, order: Sequence[int], *, is_input: bool) ->
     graph.set_outputs(result if each is value else each for each in graph.outputs)
 
 
-class _Maker:
-    """Nodes in a row at the beginning of a graph, from a new input in the place of one that it had."""
+class _ChainBuilder:
+    """A chain of nodes at the beginning of a graph, from a new input to the consumers of an old one."""
 
     def __init__(self, graph: Graph, value: Value, fact: TensorFact) -> None:
         self._graph = graph
@@ -110,12 +110,12 @@ class _Maker:
         self._given = self._last = Value(name, fact, origin=value.origin)
 
     def constant(self, numbers: object, dtype: DType) -> Value:
-        """A constant of the graph."""
+        """Add a constant to the graph."""
         storage = storage_of(numbers, dtype)
         return self._graph.add_constant(f"{self._given.name}_numbers", TensorFact.of(storage), storage)
 
     def add(self, op: str, *operands: Value | None, **attributes: Attribute) -> None:
-        """Go on with the result of an operator."""
+        """Append an operator to the chain."""
         result = Value(self._graph.fresh(f"{self._given.name}_{op.lower()}"))
         node = Node(op, [self._last, *operands], [result], attributes)
         if self._first is None:
@@ -125,6 +125,6 @@ class _Maker:
         self._last = result
 
     def end(self) -> None:
-        """Let who read the old input read what was made."""
+        """Redirect the consumers of the old input to the end of the chain."""
         self._old.replace_uses(self._last)
         self._graph.replace_input(self._old, self._given)

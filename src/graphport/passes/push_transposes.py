@@ -1,4 +1,4 @@
-"""Transposes, moved past operators that treat every element alike, to where they meet another."""
+"""Move Transposes past element-wise operators until they meet another one."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from graphport.passes.substitution import add_constant, graph_of
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
-LONGEST = 16
-"""Most operators between two Transposes."""
+MAX_CHAIN = 16
+"""Limit of operators between two Transposes."""
 
 
 def push_transposes(graph: Graph, journal: Journal) -> None:
-    """Let a Transpose meet the one before it, where only operators on single elements stand between.
+    """Merge two Transposes with only element-wise operators between them.
 
     Before  h = Transpose(x, perm=p);  k = Relu(Mul(h, c));  y = Transpose(k, perm=q)
     After   k = Relu(Mul(x, c'));  y = Transpose(k, perm=[p[i] for i in q])        c' is c in the order of x
 
-    Leaves alone: values that somebody else reads, second operands that are computed, unknown ranks. Keeps values bit
-    for bit.
+    Does not apply to values with another consumer, computed second operands, or unknown ranks. Preserves values bit for
+    bit.
     """
     apply(graph, journal, _push, {"Transpose"})
 
@@ -40,7 +40,7 @@ def _push(node: Node) -> str | None:
     if first is None or not isinstance(order, tuple) or not isinstance(second, tuple):
         return None
     perm = [axis for axis in order if isinstance(axis, int)]
-    constants = [_reordered(part, index, perm) for part, index in chain]
+    constants = [_permute_constant(part, index, perm) for part, index in chain]
     source = first.operand(0)
     if source is None or None in constants:
         return None
@@ -48,25 +48,25 @@ def _push(node: Node) -> str | None:
     for (part, index), storage in zip(chain, constants, strict=True):
         if storage is not None and len(part.operands) == 2:
             part.set_input(1 - index, add_constant(graph, storage, part.operands[1 - index].name))
-        # What it holds is in another order from now on: it is another value.
+        # The value now has another layout, so it gets another name.
         graph.rename(part.output, graph.fresh(part.output.name))
-        part.output.fact = _ordered(part.output.fact, perm)
+        part.output.fact = _unpermuted_fact(part.output.fact, perm)
     chain[0][0].set_input(chain[0][1], source)
     node.set_attribute("perm", tuple(perm[axis] for axis in second if isinstance(axis, int)))
     return f"meets the one before {len(chain)} operators"
 
 
 def _chain(node: Node) -> list[tuple[Node, int]]:
-    """The operators between a Transpose and the one before it, in order, and which operand each takes on."""
+    """Return the operators between a Transpose and the one before it, in order, and the operand that each passes on."""
     found: list[tuple[Node, int]] = []
     value, reader = node.operand(0), node
-    while value is not None and value.producer is not None and len(found) <= LONGEST:
+    while value is not None and value.producer is not None and len(found) <= MAX_CHAIN:
         if sole_reader(value) is not reader:
             return []
         producer = value.producer
         if producer.op == "Transpose":
             return found[::-1]
-        index = _carried(producer)
+        index = _elementwise_operand(producer)
         if index is None:
             return []
         found.append((producer, index))
@@ -74,10 +74,10 @@ def _chain(node: Node) -> list[tuple[Node, int]]:
     return []
 
 
-def _carried(node: Node) -> int | None:
-    """The operand whose elements a node treats one by one, all alike; `None` if there is none, or another is computed.
+def _elementwise_operand(node: Node) -> int | None:
+    """Return the operand that a node processes element-wise, or None if there is none or another operand is computed.
 
-    The page tells: it computes on reals, sums nothing up, and has no axis to do so along.
+    This follows from the operator definition: float arithmetic without reductions and without an axis attribute.
     """
     page = None if node.dialect else registry.pages().get(node.word)
     if page is None or page.role != "pointwise" or page.exactness == "accumulation" or len(node.outputs) != 1:
@@ -96,8 +96,8 @@ def _is_as_large(value: Value, result: Value) -> bool:
     return isinstance(one, TensorFact) and isinstance(two, TensorFact) and None is not one.shape == two.shape
 
 
-def _reordered(node: Node, index: int, perm: list[int]) -> Storage | None:
-    """The constant beside the operand in the order in which that comes now; anything if there is none."""
+def _permute_constant(node: Node, index: int, perm: list[int]) -> Storage | None:
+    """Return the constant operand permuted to the new layout; any value if there is none."""
     if len(node.operands) == 1:
         return ArrayStorage(np.zeros(0, np.float32))
     array = numbers(node.operands[1 - index])
@@ -109,8 +109,8 @@ def _reordered(node: Node, index: int, perm: list[int]) -> Storage | None:
     return kept(np.ascontiguousarray(padded.transpose(np.argsort(perm))))
 
 
-def _ordered(fact: object, perm: list[int]) -> TensorFact:
-    """The fact of what was in the order `perm` before."""
+def _unpermuted_fact(fact: object, perm: list[int]) -> TensorFact:
+    """Return the fact of a value before the permutation `perm`."""
     if not isinstance(fact, TensorFact) or fact.shape is None:
         message = f"{fact} has no shape"
         raise ValueError(message)

@@ -1,4 +1,4 @@
-"""A model of another batch: the same computation for more or fewer items."""
+"""Change the batch size of a model."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from graphport.ir import rewrite
 from graphport.ops.bind import bind
 from graphport.ops.declare import ShapeError
 from graphport.ops.items import meeting
-from graphport.passes.open_axes import reopen
+from graphport.passes.open_axes import set_input_shapes
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node, Value
 
 
-def rebatched(graph: Graph, batch: int) -> Graph:
-    """A copy of a canonical graph for inputs of `batch` items, which are along the first axis of each.
+def change_batch(graph: Graph, batch: int) -> Graph:
+    """Return a copy of a canonical graph for inputs with a batch (first axis) of `batch`.
 
     Raises:
-        DiagnosticError: SHAPE0005 the items do not stay apart, or the batch stands in a constant.
+        DiagnosticError: SHAPE0005: batch elements are not independent, or a constant contains the batch size.
     """
     twin = rewrite.copy(graph)
     sizes: dict[str, Dim] = {}
@@ -43,23 +43,23 @@ def rebatched(graph: Graph, batch: int) -> Graph:
     if len(fixed) > 1:
         raise _refusal(f"the inputs have batches of {' and '.join(map(str, sorted(fixed)))}")
     try:
-        errors = [finding.message for finding in reopen(twin, shapes) if finding.is_error]
+        errors = [finding.message for finding in set_input_shapes(twin, shapes) if finding.is_error]
     except (DiagnosticError, ShapeError) as error:
         errors = [str(error)]
     if errors:
         raise _refusal(f"it does not fit together for a batch of {batch}: {errors[0]}")
-    if fixed and (odd := _together(graph, twin, fixed.pop(), batch) or meeting(graph, twin)) is not None:
+    if fixed and (odd := _find_batch_dependence(graph, twin, fixed.pop(), batch) or meeting(graph, twin)) is not None:
         raise _refusal(f"the items do not stay apart in {odd.word} {odd.name or odd.results[0].name}")
     return twin
 
 
 def _refusal(reason: str) -> DiagnosticError:
-    message = f"the model is not one of items beside each other: {reason}"
-    return DiagnosticError(Diagnostic("SHAPE0005", message, None, "export the model with the batch that is wanted"))
+    message = f"the batch elements of the model are not independent: {reason}"
+    return DiagnosticError(Diagnostic("SHAPE0005", message, None, "export the model with the required batch size"))
 
 
-def _together(graph: Graph, twin: Graph, before: int, batch: int) -> Node | None:
-    """The first node of which a result that depends on an input does not have as many elements for each item."""
+def _find_batch_dependence(graph: Graph, twin: Graph, before: int, batch: int) -> Node | None:
+    """Return the first node with an input-dependent result whose element count is not proportional to the batch."""
     reached = {value.name for value in graph.inputs}
     for node, other in zip(graph, twin, strict=True):
         if not any(value.name in reached for value in node.operands):

@@ -1,4 +1,4 @@
-"""Operators that exporters take apart, put together again."""
+"""Recompose operators that exporters decompose: normalizations, Gelu, HardSwish and Swish."""
 
 from __future__ import annotations
 
@@ -21,59 +21,59 @@ from graphport.ops.products import (
     product_of,
     sole_reader,
 )
-from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.parts import is_available, opset_of, put
+from graphport.passes.journal import Journal, NotApplicable, apply
+from graphport.passes.parts import insert_operator, is_available, opset_of
 from graphport.passes.recompose_activations import shifted_by_three
-from graphport.passes.substitution import add_constant, graph_of, reals
+from graphport.passes.substitution import add_constant, float_elements, graph_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph, Node, Value
 
 
 def recompose_layernorm(graph: Graph, journal: Journal) -> None:
-    """Put a LayerNormalization together from its means, differences and square root.
+    """Recompose LayerNormalization from means, differences and square root.
 
     Before  d = x - ReduceMean(x);  y = d / Sqrt(ReduceMean(d ** 2) + epsilon) * scale + bias
     After   y = LayerNormalization(x, scale, bias)
 
-    The means are over the last axes. Leaves alone: parts that somebody else reads, scales and biases of other shapes.
-    Keeps values up to rounding.
+    The means are over the last axes. Does not apply if an inner value has another consumer, or to scales and biases of
+    other shapes. Preserves values up to rounding.
     """
     apply(graph, journal, _layernorm, {"Div", "Mul"})
 
 
 def recompose_rmsnorm(graph: Graph, journal: Journal) -> None:
-    """Put an RMSNormalization together from its mean, square root and quotient.
+    """Recompose RMSNormalization from mean, square root and quotient.
 
     Before  y = x / Sqrt(ReduceMean(x ** 2) + epsilon) * scale
     After   y = RMSNormalization(x, scale)
 
-    Leaves alone: parts that somebody else reads, scales of other shapes, models of an opset without the operator. Keeps
-    values up to rounding.
+    Does not apply if an inner value has another consumer, to scales of other shapes, or to opsets without the operator.
+    Preserves values up to rounding.
     """
     apply(graph, journal, _rmsnorm, {"Div", "Mul"})
 
 
 def recompose_gelu(graph: Graph, journal: Journal) -> None:
-    """Put a Gelu together from its Erf or Tanh.
+    """Recompose Gelu from Erf or Tanh.
 
     Before  y = 0.5 * x * (1 + Erf(x / sqrt(2)))        or  0.5 * x * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))
     After   y = Gelu(x)
 
-    The factors come in any order. Leaves alone: other constants, parts that somebody else reads. Keeps values up to
-    rounding.
+    The factors may have any order. Does not apply to other constants, or if an inner value has another consumer.
+    Preserves values up to rounding.
     """
     apply(graph, journal, _gelu, {"Mul", "Div"})
 
 
 def recompose_swish(graph: Graph, journal: Journal) -> None:
-    """Put HardSwish and Swish together from their product.
+    """Recompose HardSwish and Swish from their product.
 
     Before  y = x * Clip(x + 3, 0, 6) / 6        or  x * HardSigmoid(x)        or  x * Sigmoid(x)
     After   y = HardSwish(x)                                                   or  y = Swish(x)
 
-    Leaves alone: other constants, parts that somebody else reads; Swish in models of another opset than 24, where
-    runtimes do not have it. Keeps values up to rounding.
+    Does not apply to other constants, if an inner value has another consumer, or for Swish to opsets other than 24, in
+    which runtimes do not support it. Preserves values up to rounding.
     """
     apply(graph, journal, _swish, {"Mul", "Div"})
 
@@ -83,7 +83,7 @@ def recompose_swish(graph: Graph, journal: Journal) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Quotient:
-    """`value / Sqrt(ReduceMean(square of value) + epsilon)`, over the last axes."""
+    """`value / Sqrt(ReduceMean(value ** 2) + epsilon)` over the last axes."""
 
     value: Value
     first_axis: int
@@ -92,8 +92,8 @@ class _Quotient:
     parts: tuple[Value, ...]
 
 
-def _quotient(node: Node) -> _Quotient | None:
-    """The quotient that `node` computes, as a Div by a root or a Mul by its reciprocal."""
+def _match_quotient(node: Node) -> _Quotient | None:
+    """Match a Div by a root, or a Mul by its reciprocal."""
     for value, other in pairs(node):
         root, inverses = other, ()
         if node.op == "Mul":
@@ -132,7 +132,7 @@ def _is_square(square: Value, value: Value) -> bool:
 
 
 def _last_axes(reduced: Node) -> tuple[int, tuple[int, ...]] | None:
-    """The first of the axes that are reduced and their lengths, if they are the last ones, known, and stay as 1."""
+    """Return first axis and lengths of a reduction over the last axes with keepdims and known lengths."""
     value = reduced.operand(0)
     axes = numbers(reduced.operand(1))
     fact = None if value is None else value.fact
@@ -149,7 +149,7 @@ def _last_axes(reduced: Node) -> tuple[int, tuple[int, ...]] | None:
 
 
 def _layernorm(node: Node) -> str | None:
-    quotient = _quotient(node)
+    quotient = _match_quotient(node)
     difference = None if quotient is None else producer(quotient.value, "Sub")
     if quotient is None or difference is None:
         return None
@@ -160,41 +160,41 @@ def _layernorm(node: Node) -> str | None:
     if _last_axes(reduced) != (quotient.first_axis, quotient.dims):
         return None
     parts = {*quotient.parts, quotient.value, mean}
-    scaled = _scaled(node, quotient, parts)
+    scaled = _match_scale(node, quotient, parts)
     if scaled is None:
         return None
     last, scale = scaled
     shift = sole_reader(last.output)
-    bias = _vector(shift, last.output, quotient.dims) if shift is not None and shift.op == "Add" else None
+    bias = _constant_operand(shift, last.output, quotient.dims) if shift is not None and shift.op == "Add" else None
     if bias is not None and shift is not None:
         last = shift
     attributes: dict[str, Attribute] = {"axis": quotient.first_axis, "epsilon": quotient.epsilon}
-    return put(last, "LayerNormalization", [x, scale, bias], attributes)
+    return insert_operator(last, "LayerNormalization", [x, scale, bias], attributes)
 
 
 def _rmsnorm(node: Node) -> str | None:
-    quotient = _quotient(node)
+    quotient = _match_quotient(node)
     if quotient is None or not is_available(node, "RMSNormalization"):
         return None
-    scaled = _scaled(node, quotient, set(quotient.parts))
+    scaled = _match_scale(node, quotient, set(quotient.parts))
     if scaled is None:
         return None
     attributes: dict[str, Attribute] = {"axis": quotient.first_axis, "epsilon": quotient.epsilon}
-    return put(scaled[0], "RMSNormalization", [quotient.value, scaled[1]], attributes)
+    return insert_operator(scaled[0], "RMSNormalization", [quotient.value, scaled[1]], attributes)
 
 
-def _scaled(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[Node, Value] | None:
-    """The product with a scale that alone reads `node`, and the scale; `node` and ones where there is none.
+def _match_scale(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[Node, Value] | None:
+    """Return the product of `node` with a scale and the scale; `node` and ones if there is none.
 
     Raises:
-        Left: a part is somebody else's, too.
+        Left: an inner value has another consumer.
     """
     reader = sole_reader(node.output)
-    scale = None if reader is None or reader.op != "Mul" else _vector(reader, node.output, quotient.dims)
+    scale = None if reader is None or reader.op != "Mul" else _constant_operand(reader, node.output, quotient.dims)
     last = node if reader is None or scale is None else reader
     inside = {value.producer for value in [*parts, node.output]} | {last}
     if any(use.user not in inside for value in parts for use in value.uses):
-        raise Left("somebody else reads a part of it")
+        raise NotApplicable("an inner value has another consumer")
     if scale is None:
         fact = node.output.fact
         if not isinstance(fact, TensorFact) or fact.dtype is None:
@@ -204,10 +204,10 @@ def _scaled(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[Node, V
     return last, scale
 
 
-def _vector(node: Node, value: Value, dims: tuple[int, ...]) -> Value | None:
-    """The constant operand beside `value`, as one of shape `dims`."""
+def _constant_operand(node: Node, value: Value, dims: tuple[int, ...]) -> Value | None:
+    """Return the constant operand of a node with operand `value`, as a tensor of shape `dims`."""
     for one, other in pairs(node):
-        array = reals(other)
+        array = float_elements(other)
         if one is not value or array is None or other.storage is None:
             continue
         if array.shape == dims:
@@ -225,7 +225,7 @@ def _gelu(node: Node) -> str | None:
     if found is None:
         return None
     x, approximate = found
-    return put(node, "Gelu", [x], {} if approximate is None else {"approximate": approximate})
+    return insert_operator(node, "Gelu", [x], {} if approximate is None else {"approximate": approximate})
 
 
 def _swish(node: Node) -> str | None:
@@ -238,12 +238,12 @@ def _swish(node: Node) -> str | None:
         gate = other.producer
         if gate is None or sole_reader(other) is None or x.fact != node.output.fact:
             continue
-        # ONNX Runtime 1.31 runs a Swish in models of the opset that it came with, and refuses it in later ones.
+        # ONNX Runtime 1.31 runs Swish in models of its own opset only.
         is_known = opset_of(node) == registry.pages()["Swish"].since
         if gate.op == "Sigmoid" and gate.operand(0) is x and product.constant == 1 and is_known:
-            return put(node, "Swish", [x], {})
+            return insert_operator(node, "Swish", [x], {})
         if _is_hard_sigmoid(gate, x, product.constant):
-            return put(node, "HardSwish", [x], {})
+            return insert_operator(node, "HardSwish", [x], {})
     return None
 
 

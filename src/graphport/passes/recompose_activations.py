@@ -1,4 +1,4 @@
-"""Softplus, Mish, HardSigmoid, PRelu and LeakyRelu, put together again."""
+"""Recompose Softplus, Mish, HardSigmoid, PRelu and LeakyRelu."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphport.ops.products import CLOSE, entry, pairs, producer, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import put
+from graphport.passes.parts import insert_operator
 from graphport.passes.substitution import is_real_constant
 
 if TYPE_CHECKING:
@@ -15,46 +15,46 @@ if TYPE_CHECKING:
 
 
 def recompose_softplus(graph: Graph, journal: Journal) -> None:
-    """Put a Softplus together from its logarithm.
+    """Recompose Softplus from its logarithm.
 
     Before  y = Log(Exp(x) + 1)
     After   y = Softplus(x)
 
-    Leaves alone: other constants, parts that somebody else reads. Keeps values up to rounding, and numbers so large
-    that their exponential is infinite.
+    Does not apply to other constants, or if an inner value has another consumer. Preserves values up to rounding,
+    except where the exponential overflows.
     """
     apply(graph, journal, _softplus, {"Log"})
 
 
 def recompose_mish(graph: Graph, journal: Journal) -> None:
-    """Put a Mish together from its product.
+    """Recompose Mish from its product.
 
     Before  y = x * Tanh(Softplus(x))
     After   y = Mish(x)
 
-    Leaves alone: products with something else, parts that somebody else reads. Keeps values up to rounding.
+    Does not apply to other products, or if an inner value has another consumer. Preserves values up to rounding.
     """
     apply(graph, journal, _mish, {"Mul"})
 
 
 def recompose_hardsigmoid(graph: Graph, journal: Journal) -> None:
-    """Put a HardSigmoid together from its clipping.
+    """Recompose HardSigmoid from a Clip.
 
     Before  y = Clip(x + 3, 0, 6) / 6
     After   y = HardSigmoid(x, alpha=1/6, beta=1/2)
 
-    Leaves alone: other constants, parts that somebody else reads. Keeps values up to rounding.
+    Does not apply to other constants, or if an inner value has another consumer. Preserves values up to rounding.
     """
     apply(graph, journal, _hardsigmoid, {"Mul", "Div"})
 
 
 def recompose_prelu(graph: Graph, journal: Journal) -> None:
-    """Put a PRelu or a LeakyRelu together from its choice.
+    """Recompose PRelu or LeakyRelu from a Where.
 
     Before  y = Where(x > 0, x, x * slope)
-    After   y = PRelu(x, slope)        or, where the slope is one number,  LeakyRelu(x, alpha=slope)
+    After   y = PRelu(x, slope)        or, for a scalar slope,  LeakyRelu(x, alpha=slope)
 
-    Leaves alone: a slope that is computed, or makes the result larger. Keeps values bit for bit.
+    Does not apply to a computed slope, or one that enlarges the result. Preserves values bit for bit.
     """
     apply(graph, journal, _prelu, {"Where"})
 
@@ -66,7 +66,7 @@ def _softplus(node: Node) -> str | None:
     for value, one in pairs(total):
         power = producer(value, "Exp")
         if power is not None and sole_reader(value) is total and entry(one) == 1 and value.fact == total.output.fact:
-            return put(node, "Softplus", [power.operand(0)], {})
+            return insert_operator(node, "Softplus", [power.operand(0)], {})
     return None
 
 
@@ -75,7 +75,7 @@ def _mish(node: Node) -> str | None:
         gate = producer(other, "Tanh")
         inner = None if gate is None or sole_reader(other) is not node else producer(gate.operand(0), "Softplus")
         if inner is not None and inner.operand(0) is x and sole_reader(inner.output) is gate:
-            return put(node, "Mish", [x], {})
+            return insert_operator(node, "Mish", [x], {})
     return None
 
 
@@ -86,12 +86,12 @@ def _hardsigmoid(node: Node) -> str | None:
             continue
         x = shifted_by_three(clip)
         if x is not None and isclose(number, 6 if node.op == "Div" else 1 / 6, rel_tol=CLOSE):
-            return put(node, "HardSigmoid", [x], {"alpha": 1 / 6, "beta": 0.5})
+            return insert_operator(node, "HardSigmoid", [x], {"alpha": 1 / 6, "beta": 0.5})
     return None
 
 
 def shifted_by_three(clip: Node) -> Value | None:
-    """`x` where a node is `Clip(x + 3, 0, 6)` and nobody else reads the sum."""
+    """Return `x` if a node is `Clip(x + 3, 0, 6)` and the sum has no other consumer."""
     total = producer(clip.operand(0), "Add")
     if total is None or clip.op != "Clip" or (entry(clip.operand(1)), entry(clip.operand(2))) != (0, 6):
         return None
@@ -111,5 +111,5 @@ def _prelu(node: Node) -> str | None:
         return None
     number = entry(slope)
     if number is not None:
-        return put(node, "LeakyRelu", [x], {"alpha": number})
-    return put(node, "PRelu", [x, slope], {})
+        return insert_operator(node, "LeakyRelu", [x], {"alpha": number})
+    return insert_operator(node, "PRelu", [x, slope], {})

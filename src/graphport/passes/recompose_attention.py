@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, put together again."""
+"""Recompose scaled dot-product attention."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.products import entry, numbers, pairs, producer, sole_reader
-from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.parts import dims_of, is_available, put
+from graphport.passes.journal import Journal, NotApplicable, apply
+from graphport.passes.parts import dims_of, insert_operator, is_available
 from graphport.passes.substitution import graph_of
 
 if TYPE_CHECKING:
@@ -25,29 +25,27 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph, Value
 
 _SPLIT_HEADS = (0, 2, 1, 3)
-"""How [batch, length, heads, size] becomes [batch, heads, length, size], and back."""
+"""Permutation from [batch, length, heads, size] to [batch, heads, length, size], its own inverse."""
 
 
 def recompose_attention(graph: Graph, journal: Journal) -> None:
-    """Put an Attention together from its two products and the softmax between them.
+    """Recompose Attention from two matrix products and a softmax.
 
     Before  y = MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)
     After   y = Attention(q, k, v, mask, scale=scale)
 
-    The scale comes as a product or quotient, of the queries, the keys or the scores; heads that a Reshape and a
-    Transpose part go along. NaN that is made 0 behind the softmax, and rows that
-    see no key, are what Attention does by itself. Of rank 3 there is
-    one head.
-    Leaves alone: models of an opset without the operator; parts that somebody else reads; masks without a row for each
-    query where how many there are is not known, which ONNX Runtime refuses. Keeps values up to rounding; a query whose
-    mask hides every key by infinity yields 0, not NaN.
+    The scale may be a product or quotient of queries, keys or scores. A Reshape and a Transpose that split heads are
+    included, and so is the replacement of NaN by 0 after the softmax: Attention returns 0 for a query without keys.
+    Operands of rank 3 have one head. Does not apply to opsets without the operator, if an inner value has another
+    consumer, or to masks without a row per query of unknown count, which ONNX Runtime refuses. Preserves values up to
+    rounding; a query whose keys are all masked by -inf yields 0 instead of NaN.
     """
     apply(graph, journal, _attention, {"Softmax"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """`query @ keys * scale + mask`; the keys are columns."""
+    """`query @ keys * scale + mask`; keys are columns."""
 
     query: Value
     keys: Value
@@ -62,26 +60,30 @@ def _attention(node: Node) -> str | None:
         return None
     builder = Builder(Inference(), graph_of(node), last, origin=last.origin, stem=last.output.name)
     mask = _row_for_each_query(builder, scores, node)
-    keys, values = _rows(builder, scores.keys), last.operands[1]
+    keys, values = _keys_as_rows(builder, scores.keys), last.operands[1]
     attributes: dict[str, Attribute] = {}
     size = dims_of(scores.query)[-1]
     if not isinstance(size, int) or not isclose(scores.scale, size**-0.5, rel_tol=1e-6):
         attributes["scale"] = scores.scale
     operands = [scores.query, keys, values]
     if len(dims_of(node.output)) == 3:
-        return put(last, "Attention", [*operands, mask], {**attributes, "q_num_heads": 1, "kv_num_heads": 1})
-    joined, end = [_joined_heads(each) for each in operands], _joining(last)
+        return insert_operator(
+            last, "Attention", [*operands, mask], {**attributes, "q_num_heads": 1, "kv_num_heads": 1}
+        )
+    joined, end = [_unsplit_heads(each) for each in operands], _find_concat_of_heads(last)
     heads = dims_of(node.output)[1]
     if end is None or None in joined or not isinstance(heads, int):
-        return put(last, "Attention", [*operands, mask], attributes)
-    return put(end, "Attention", [*joined, mask], {**attributes, "q_num_heads": heads, "kv_num_heads": heads})
+        return insert_operator(last, "Attention", [*operands, mask], attributes)
+    return insert_operator(
+        end, "Attention", [*joined, mask], {**attributes, "q_num_heads": heads, "kv_num_heads": heads}
+    )
 
 
 # Around the softmax
 
 
 def _weighted_sum(softmax: Node) -> Node | None:
-    """The product of the shares, which nobody else reads, and values."""
+    """Match the product of the softmax, which has no other consumer, with the values."""
     rank = len(dims_of(softmax.output))
     if rank not in (3, 4) or softmax.attributes.get("axis", -1) not in (-1, rank - 1):
         return None
@@ -93,7 +95,7 @@ def _weighted_sum(softmax: Node) -> Node | None:
 
 
 def _without_nan(shares: Value) -> Value:
-    """The shares with 0 for NaN, or in rows that see no key, where that is what is read of them."""
+    """Skip a Where that replaces NaN, or rows without keys, by 0."""
     readers = [use.user for use in shares.uses]
     choices = [node for node in readers if isinstance(node, Node) and node.op == "Where"]
     test = next((node for node in readers if isinstance(node, Node) and node.op == "IsNaN"), None)
@@ -103,26 +105,26 @@ def _without_nan(shares: Value) -> Value:
     if test is not None:
         is_asked = condition is test.output and len(readers) == 2
     else:
-        hidden = _hidden(condition)
+        hidden = _match_masked_rows(condition)
         is_asked = len(readers) == 1 and hidden is not None and softmax is not None and hidden is softmax.operand(0)
     return choices[0].output if is_asked else shares
 
 
-def _hidden(condition: Value | None) -> Value | None:
-    """The scores of which `condition` says that all of a row are minus infinity; they are the same for every key."""
+def _match_masked_rows(condition: Value | None) -> Value | None:
+    """Match a condition that is true where all scores of a row are -inf; return the scores."""
     test = producer(condition, "Equal")
     if test is not None:
-        largest = producer(_compared(test), "ReduceMax")
+        largest = producer(_compared_with_minus_inf(test), "ReduceMax")
         return largest.operand(0) if largest is not None and _is_by_row(largest) else None
     none = producer(condition, "Not")
     some = None if none is None else producer(_uncast(none.operand(0)), "ReduceMax")
     seen = None if some is None or not _is_by_row(some) else producer(_uncast(some.operand(0)), "Not")
     test = None if seen is None else producer(seen.operand(0), "Equal")
-    return None if test is None else _compared(test)
+    return None if test is None else _compared_with_minus_inf(test)
 
 
-def _compared(test: Node) -> Value | None:
-    """What an Equal holds against minus infinity."""
+def _compared_with_minus_inf(test: Node) -> Value | None:
+    """Return the operand that an Equal compares with -inf."""
     one, two = test.operands
     return one if entry(two) == -inf else two if entry(one) == -inf else None
 
@@ -153,17 +155,17 @@ def _scores(softmax: Node) -> _Scores | None:
 
 
 def _scaled_product(value: Value, mask: Value | None) -> _Scores | None:
-    scores, scale = _unscaled(value)
+    scores, scale = _strip_scale(value)
     product = producer(scores, "MatMul")
     if product is None or len(product.operands) != 2 or (scores is not value and sole_reader(scores) is None):
         return None
-    (query, left), (keys, right) = map(_unscaled, product.operands)
+    (query, left), (keys, right) = map(_strip_scale, product.operands)
     scale *= left * right
     return _Scores(query, keys, mask, scale) if 0 < scale < float("inf") else None
 
 
-def _unscaled(value: Value) -> tuple[Value, float]:
-    """What products and quotients with numbers begin with, and their factor; only parts that one node reads."""
+def _strip_scale(value: Value) -> tuple[Value, float]:
+    """Remove products and quotients with scalars; return the remaining value and the factor."""
     factor = 1.0
     while value.producer is not None and value.producer.op in ("Mul", "Div") and sole_reader(value) is not None:
         node = value.producer
@@ -179,7 +181,7 @@ def _unscaled(value: Value) -> tuple[Value, float]:
 
 
 def _is_by_head(softmax: Node, scores: _Scores, last: Node) -> bool:
-    """Whether all have the same batch and heads, and one element type."""
+    """Whether all operands have equal batch, heads and element type."""
     facts = [value.fact for value in (scores.query, scores.keys, last.operands[1], softmax.output, last.output)]
     leading = {fact.dims[:-2] if isinstance(fact, TensorFact) and fact.shape is not None else None for fact in facts}
     types = {fact.dtype for fact in facts if isinstance(fact, TensorFact)}
@@ -187,8 +189,8 @@ def _is_by_head(softmax: Node, scores: _Scores, last: Node) -> bool:
     return len(leading) == 1 and None not in leading and len(types) == 1 and ranks == {len(dims_of(softmax.output))}
 
 
-def _rows(b: Builder, columns: Value) -> Value:
-    """Keys as rows: what their Transpose reads, in another order where that is needed."""
+def _keys_as_rows(b: Builder, columns: Value) -> Value:
+    """Return keys as rows: the operand of their Transpose, permuted if necessary."""
     order = (*range(len(dims_of(columns)) - 2), len(dims_of(columns)) - 1, len(dims_of(columns)) - 2)
     transpose = producer(columns, "Transpose")
     before = None if transpose is None else transpose.attributes.get("perm")
@@ -201,25 +203,25 @@ def _rows(b: Builder, columns: Value) -> Value:
 
 
 def _row_for_each_query(b: Builder, scores: _Scores, softmax: Node) -> Value | None:
-    """The mask, as one that has a row for each query; what it has of batch and heads may be 1."""
+    """Return the mask with a row for each query; its batch and heads may be 1."""
     if scores.mask is None:
         return None
     shape, given = dims_of(softmax.output), dims_of(scores.mask)
     *leading, length, keys = (1,) * (len(shape) - len(given)) + given
     if not given or keys != shape[-1] or any(a not in (1, b) for a, b in zip((*leading, length), shape, strict=False)):
-        raise Left(f"its mask {scores.mask.name} does not have the shape of the scores")
+        raise NotApplicable(f"its mask {scores.mask.name} differs in shape from the scores")
     mask = scores.mask
     if len(given) < 2 or length != shape[-2]:
         if not isinstance(shape[-2], int):
-            raise Left(f"its mask {mask.name} has one row for all queries, and how many there are is not known")
+            raise NotApplicable(f"its mask {mask.name} has one row for all queries, whose number is unknown")
         mask = b(registry.pages()["Expand"], mask, b.constant(np.array([shape[-2], 1], np.int64)))
     if len(shape) == 3 and leading != [1]:
         return b(registry.pages()["Unsqueeze"], mask, b.constant(np.array([1], np.int64)))
     return mask
 
 
-def _joined_heads(value: Value) -> Value | None:
-    """What a Reshape and a Transpose part into heads: [batch, length, heads * size]."""
+def _unsplit_heads(value: Value) -> Value | None:
+    """Return the operand of a Reshape and Transpose that split heads: [batch, length, heads * size]."""
     transpose = producer(value, "Transpose")
     parted = None if transpose is None or transpose.attributes.get("perm") != _SPLIT_HEADS else transpose.operands[0]
     reshaped = producer(parted, "Reshape")
@@ -228,8 +230,8 @@ def _joined_heads(value: Value) -> Value | None:
     return reshaped.operands[0] if _is_joined(dims_of(reshaped.operands[0]), dims_of(parted)) else None
 
 
-def _joining(last: Node) -> Node | None:
-    """The Reshape that puts the heads side by side again."""
+def _find_concat_of_heads(last: Node) -> Node | None:
+    """Return the Reshape that concatenates the heads again."""
     transpose = sole_reader(last.output)
     if transpose is None or transpose.op != "Transpose" or transpose.attributes.get("perm") != _SPLIT_HEADS:
         return None

@@ -1,4 +1,4 @@
-"""Nodes and constants that no output depends on."""
+"""Dead code elimination."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def remove_dead(graph: Graph, journal: Journal) -> None:
     Before  h = Relu(x);  y = Neg(x);  return y
     After   y = Neg(x);  return y
 
-    Leaves alone: inputs of the graph, and what only a body reads. Keeps values bit for bit.
+    Does not remove graph inputs, and values that only a body uses. Preserves values bit for bit.
     """
     idle = sum(not value.uses for inner in walk(graph) for value in inner.constants)
     nodes = rewrite.remove_dead(graph)
     if nodes:
-        journal.did(f"{nodes} nodes", "nobody reads what they compute", nodes)
+        journal.did(f"{nodes} nodes", "their results are unused", nodes)
     elif idle:
-        journal.did(f"{idle} constants", "nobody reads them", idle)
+        journal.did(f"{idle} constants", "they are unused", idle)

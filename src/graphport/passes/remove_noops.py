@@ -1,4 +1,4 @@
-"""Operators that hand their operand on as it is."""
+"""Remove operators that return their operand unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphport.ops.pages.generate import ConstantOfShape
 from graphport.ops.pages.reshape import Shape
 from graphport.ops.products import numbers
 from graphport.passes.counting import takes_all, writes_all
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.parts import shape_of
 from graphport.passes.substitution import bypass, graph_of, take_over
 
@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 
 
 def remove_noops(graph: Graph, journal: Journal) -> None:
-    """Remove nodes that change nothing: Identity, Dropout in use, Cast to the same type, moves that move nothing.
+    """Remove identities: Identity, Dropout in inference, Cast to the same type, and moves without effect.
 
     Before  h = Identity(x);  y = Relu(h)
     After   y = Relu(x)
 
-    Also Reshape, Flatten, Expand, Squeeze, Unsqueeze and Tile to the shape that is there already, Transpose in the old
-    order, Pad by 0, Slice and Gather of everything, Concat, Sum, Max, Min and Mean of one operand, Split into one
-    piece; of what is scattered over everything, the updates stay.
-    Leaves alone: what the facts do not prove, training, and an Identity without which a name would be lost (one between
-    an input and an output of a graph, or between two outputs). Keeps values bit for bit.
+    Also Reshape, Flatten, Expand, Squeeze, Unsqueeze and Tile to the present shape, identity Transpose, Pad by 0, Slice
+    and Gather of everything, Concat, Sum, Max, Min and Mean of one operand, Split into one part; a scatter over
+    everything becomes its updates. Does not apply without proof by facts, in training, or to an Identity that separates
+    two public names (input and output, or two outputs). Preserves values bit for bit.
     """
     apply(graph, journal, _remove, _RULES.keys())
 
@@ -45,11 +44,11 @@ def _remove(node: Node) -> str | None:
         return None
     if not _RULES[node.op](node):
         return None
-    operand = node.operand(_HANDED_ON.get(node.op, 0))
+    operand = node.operand(_PASSED_OPERAND.get(node.op, 0))
     if operand is None:
         return None
     if not bypass(node, operand):
-        raise Left("it stands between two names that the graph has to keep")
+        raise NotApplicable("it separates two public names")
     return f"handed on {operand.name} as it is"
 
 
@@ -86,7 +85,7 @@ def _pads_nothing(node: Node) -> bool:
 
 
 def _takes_everything(node: Node) -> bool:
-    """Slices along every axis begin at the begin, end at the end, and take every entry."""
+    """Whether slices start at the begin of each axis, end at its end and have step 1."""
     starts, ends = numbers(node.operand(1)), numbers(node.operand(2))
     steps = np.ones(1) if node.operand(4) is None else numbers(node.operand(4))
     shape = shape_of(node.operand(0))
@@ -94,31 +93,31 @@ def _takes_everything(node: Node) -> bool:
         return False
     axes = np.arange(starts.size) if node.operand(3) is None else numbers(node.operand(3))
     return axes is not None and all(
-        end >= _LONGEST or (isinstance(length := shape[axis], int) and end >= length)
+        end >= _MIN_OPEN_END or (isinstance(length := shape[axis], int) and end >= length)
         for axis, end in zip(axes.tolist(), ends.tolist(), strict=True)
     )
 
 
-_LONGEST = (1 << 31) - 1
-"""Ends of slices from here on mean the end, whatever the length of the axis: exporters write them so."""
+_MIN_OPEN_END = (1 << 31) - 1
+"""Slice ends from this number on mean the end of the axis; exporters write them."""
 
 
-def _is_alone(node: Node) -> bool:
+def _has_one_operand(node: Node) -> bool:
     return len(node.inputs) == 1
 
 
-def _is_one_piece(node: Node) -> bool:
+def _has_one_part(node: Node) -> bool:
     return len(node.outputs) == 1 and _keeps_shape(node)
 
 
 def _is_not_training(node: Node) -> bool:
-    """Dropout in use hands its operand on; a mask that somebody reads becomes a tensor of true."""
+    """Whether a Dropout does not train; a mask with consumers becomes a tensor of true."""
     if node.operand(2) is not None:
         trains, ratio = numbers(node.operand(2)), numbers(node.operand(1))
         if trains is None:
-            raise Left("whether it is in training is computed")
+            raise NotApplicable("training_mode is computed")
         if trains.any() and (node.operand(1) is None or ratio is None or ratio.any()):
-            raise Left("it is in training")
+            raise NotApplicable("it is in training mode")
     if len(node.outputs) > 1 and node.outputs[1] is not None:
         _fill_mask(node, node.outputs[1])
     return True
@@ -146,12 +145,12 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "Transpose": _keeps_order,
     "Pad": _pads_nothing,
     "Slice": _takes_everything,
-    "Concat": _is_alone,
-    "Sum": _is_alone,
-    "Max": _is_alone,
-    "Min": _is_alone,
-    "Mean": _is_alone,
-    "Split": _is_one_piece,
+    "Concat": _has_one_operand,
+    "Sum": _has_one_operand,
+    "Max": _has_one_operand,
+    "Min": _has_one_operand,
+    "Mean": _has_one_operand,
+    "Split": _has_one_part,
     "Gather": takes_all,
     "GatherND": takes_all,
     "GatherElements": takes_all,
@@ -159,5 +158,5 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "ScatterElements": writes_all,
 }
 
-_HANDED_ON = {"ScatterND": 2, "ScatterElements": 2}
-"""The operand that is handed on where it is not the first."""
+_PASSED_OPERAND = {"ScatterND": 2, "ScatterElements": 2}
+"""Index of the operand that is returned, if it is not the first."""

@@ -1,4 +1,4 @@
-"""Constants that hold the same once for each item of a batch, for another batch: class tokens that were expanded."""
+"""Adjust constants with equal batch elements to another batch: class tokens that the exporter expanded."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
-    """Let such constants have as many items as inputs will have that are to get `shapes`.
+    """Resize the batch axis of such constants for inputs that will have the given `shapes`.
 
-    Before  y = Concat(c, x, axis=1)   of a constant c [2, 1, 8] whose items are equal, and x [2, 16, 8]
+    Before  y = Concat(c, x, axis=1)   of a constant c [2, 1, 8] with equal batch elements, and x [2, 16, 8]
     After   y = Concat(c, x, axis=1)   of c [5, 1, 8], and x [5, 16, 8]; of x [N, 16, 8] with Expand(c, [N, 1, 8])
 
-    Leaves alone: constants that do not stand beside a value of the same rank with the old batch, joined along another
-    axis or taken element by element.
+    Applies only beside an operand of equal rank and old batch, concatenated along another axis or combined
+    element-wise.
     """
     source = next((value for value, shape in shapes.items() if shape and _dims(value.fact)[:1] != (shape[0],)), None)
     if source is None:
@@ -47,11 +47,11 @@ def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
                 node.set_input(index, _constant(graph, value.name, ArrayStorage(array, storage.dtype)))
             else:
                 item = _constant(graph, value.name, ArrayStorage(array[:1].copy(), storage.dtype))
-                node.set_input(index, _expanded(graph, node, item, source))
+                node.set_input(index, _expand_to_batch(graph, node, item, source))
 
 
 def _batched_operands(node: Node, was: int) -> list[int]:
-    """The operands of a node that are constants with an item for each of a batch."""
+    """Return the constant operands of a node that have one element per batch element."""
     page = None if node.dialect else registry.pages().get(node.word)
     ranks = [len(_dims(value.fact)) for value in node.operands]
     rank = max(ranks, default=0)
@@ -73,8 +73,8 @@ def _batched_operands(node: Node, was: int) -> list[int]:
     ]
 
 
-def _expanded(graph: Graph, before: Node, item: Value, source: Value) -> Value:
-    """`item` as often as `source` has items, computed ahead of a node."""
+def _expand_to_batch(graph: Graph, before: Node, item: Value, source: Value) -> Value:
+    """Return `item` expanded to the batch of `source`, computed before a node."""
     count = Value(graph.fresh(f"{item.name}_count"))
     graph.insert_before(before, Node("Shape", [source], [count], {"start": 0, "end": 1}))
     lengths = Value(graph.fresh(f"{item.name}_shape"))

@@ -1,4 +1,4 @@
-"""Conditions that can only turn out one way, as constants."""
+"""Replace conditions that can have only one value by constants."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from graphport.passes.substitution import add_constant, graph_of
 if TYPE_CHECKING:
     from graphport.core.facts import Fact
 
-MOST_FOLLOWED = 64
-"""How many nodes behind an If are asked whether they can take what a branch gives."""
+MAX_FOLLOWED_NODES = 64
+"""Limit of nodes after an If that are checked for compatibility with a branch result."""
 
 
 def resolve_branches(graph: Graph, journal: Journal) -> None:
-    """Put a constant for the condition of an `If` one of whose branches gives what its readers cannot take.
+    """Replace the condition of an `If` by a constant if the consumers cannot accept the result of one branch.
 
     Before  h = If(c, { Unsqueeze(s, [0]) }, { s });  y, … = LSTM(x, w, r, initial_h=Unsqueeze(h, [0]))        s [N, C]
     After   h = If(false, { Unsqueeze(s, [0]) }, { s });  …        since initial_h has rank 3
 
-    In every run that does not fail the condition is what the constant says; runs that fail still do. Leaves alone:
-    branches that are both possible, or of unknown shape. Keeps values bit for bit.
+    In each run that does not fail, the condition has that value; failing runs still fail. Does not apply if both
+    branches are possible, or of unknown shape. Preserves values bit for bit.
     """
     apply(graph, journal, _resolve, {"If"})
 
@@ -42,12 +42,12 @@ def _resolve(node: Node) -> str | None:
     if all(possible.values()) or not any(possible.values()):
         return None
     answer = possible["then_branch"]
-    _settle(node, condition, answer=answer)
+    _set_condition(node, condition, answer=answer)
     return f"its condition is {str(answer).lower()} wherever what reads its result can be run"
 
 
-def _settle(node: Node, condition: Value, *, answer: bool) -> None:
-    """Let everybody in the graph of `node`, and in its bodies, read the answer instead of `condition`."""
+def _set_condition(node: Node, condition: Value, *, answer: bool) -> None:
+    """Replace `condition` by the constant in the graph of `node` and its bodies."""
     graph = graph_of(node)
     shape = condition.shape
     array = np.array([answer]) if shape is not None and len(shape) == 1 else np.array(answer)
@@ -66,7 +66,7 @@ def _is_within(inner: Graph | None, outer: Graph) -> bool:
 
 
 def _is_possible(node: Node, body: object) -> bool:
-    """Whether the nodes behind an `If` in its own graph, which always run, can take what `body` returns."""
+    """Whether the nodes after an `If` in its own graph, which always run, accept the results of `body`."""
     if not isinstance(body, Graph):
         return True
     inference = Inference()
@@ -76,7 +76,7 @@ def _is_possible(node: Node, body: object) -> bool:
         if given != value.fact:
             facts[value] = given
     reader = node.next
-    for _ in range(MOST_FOLLOWED):
+    for _ in range(MAX_FOLLOWED_NODES):
         if reader is None or not facts:
             break
         try:

@@ -1,4 +1,4 @@
-"""Shape arithmetic whose result is known, as constants."""
+"""Replace shape arithmetic with statically known results by constants."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def resolve_shapes(graph: Graph, journal: Journal) -> None:
-    """Put numbers where the facts know them: shapes, axes, lengths; and targets of Reshape that follow its operand.
+    """Replace shapes, axes and lengths that the facts contain by constants; derive Reshape targets from the operand.
 
     Before  s = Shape(x);  n = Gather(s, 0);  t = Concat(n, [-1]);  y = Reshape(x, t)        x [N, 3, 4]
     After   y = Reshape(x, [0, -1])
 
-    An element that is not known becomes 0 where it is the length of the operand's axis there, one other becomes -1.
-    Leaves alone: what only a run can tell. Keeps values bit for bit.
+    An unknown element becomes 0 if it equals the length of the operand's axis at that index; one other becomes -1. Does
+    not apply to values known at run time only. Preserves values bit for bit.
     """
     apply(graph, journal, _resolve)
 
@@ -40,7 +40,7 @@ def _resolve(node: Node) -> str | None:
     if not known or any(elements is None for elements in known.values()) or any(True for _ in node.bodies()):
         return None
     if all(value.is_constant for value in node.operands):
-        return None  # folding does it, and knows what must not be folded
+        return None  # constant folding handles it, and knows the exceptions
     graph = graph_of(node)
     for value, elements in known.items():
         take_over(value, _constant(graph, value, elements or ()))
@@ -66,7 +66,7 @@ def _constant(graph: Graph, value: Value, elements: Sequence[int]) -> Value:
 
 
 def _target(node: Node) -> str | None:
-    """A constant target for a Reshape that has none, if its facts allow one."""
+    """Return a constant target for a Reshape with a computed target, if its facts permit one."""
     data, target = node.operand(0), node.operand(1)
     if data is None or target is None or target.is_constant:
         return None
@@ -80,13 +80,13 @@ def _target(node: Node) -> str | None:
     if elements is None:
         return None
     node.set_input(1, add_constant(graph_of(node), np.array(elements, np.int64), f"{target.name}.known"))
-    # No length is a stated 0, and what PyTorch's exporter says for that case would forbid one that stays.
+    # No dim is a literal 0, and PyTorch's `allowzero` would forbid a 0 that copies.
     node.remove_attribute("allowzero")
     return f"its target is {list(elements)}"
 
 
 def target_shape(elements: Sequence[Dim], shape: Sequence[Dim]) -> tuple[int, ...] | None:
-    """`elements` as a target of Reshape: numbers, 0 for an axis that stays, one -1; `None` where there is none."""
+    """Return `elements` as a Reshape target: integers, 0 for a copied axis, one -1; None if that is impossible."""
     target_shape: list[int] = []
     for axis, element in enumerate(elements):
         if isinstance(element, int):

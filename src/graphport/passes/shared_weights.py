@@ -1,11 +1,11 @@
-"""Weights that several operators read, when one of them takes something into its own."""
+"""Fold into weights that have several consumers."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from graphport.passes.journal import Journal, NoRoom
+from graphport.passes.journal import Journal, SizeLimitExceeded
 from graphport.passes.substitution import graph_of
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ def absorb(
     journal: Journal,
     is_left_by_all: Callable[[Value], bool] = lambda _: False,
 ) -> None:
-    """Fold `affine` into the weights of `node` by the function `into`, and keep the model's size.
+    """Fold `affine` into the weights of `node` with the function `into`, within the size limit of the model.
 
-    What somebody else reads stays, and `node` gets constants of its own, which take room; several that get the same
-    numbers share them. `is_left_by_all` says of a constant that every reader is going to do the same, so that it goes.
+    Constants with other consumers remain, and `node` gets its own copies; equal copies are shared. `is_left_by_all`
+    reports whether all consumers of a constant will be changed alike, so that it disappears.
 
     Raises:
-        NoRoom: there is no room.
-        Left: a reason of `into`.
+        NoRoom: the copies exceed the limit.
+        Left: `into` cannot apply.
     """
     given = {index: value for index, value in enumerate(node.inputs) if value is not None and value.is_constant}
     shared = {index: value for index, value in given.items() if len(value.uses) > 1 or value in journal.derived}
@@ -39,15 +39,15 @@ def absorb(
     growth = sum(map(_nbytes, kept))
     if growth > max(journal.room, 0):
         names = " and ".join(value.name for value in kept)
-        raise NoRoom(f"{names} is read elsewhere, too: its own would make the weights larger by {growth} bytes", growth)
+        raise SizeLimitExceeded(f"{names} has other consumers: a copy would add {growth} bytes", growth)
     into(node, affine)
     for index, old in shared.items():
-        is_new = _share(node, index, old, journal)
+        is_new = _reuse_copy(node, index, old, journal)
         journal.room -= _nbytes(old) if is_new and old in kept else 0
 
 
-def _share(node: Node, index: int, old: Value, journal: Journal) -> bool:
-    """Let operand `index`, which was `old`, be what another reader of `old` has got already; else it is new."""
+def _reuse_copy(node: Node, index: int, old: Value, journal: Journal) -> bool:
+    """Reuse a copy of `old` that another consumer has already received for operand `index`."""
     new = node.operand(index)
     if new is None or new is old or new.storage is None:
         return False

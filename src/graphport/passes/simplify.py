@@ -1,4 +1,4 @@
-"""The passes that make a graph smaller and keep its meaning, in their order."""
+"""The passes that simplify a graph."""
 
 from __future__ import annotations
 
@@ -80,15 +80,15 @@ SIMPLIFY = PassList(
     ),
     name="simplify",
 )
-"""What `graphport simplify` does, each when those before it find nothing to do."""
+"""The passes of `graphport simplify`."""
 
 RESOLVE = select(
     SIMPLIFY, only=("lift-constants", "resolve-casts", "resolve-sequences", "resolve-shapes", "remove-dead")
 )
-"""What leaves no arithmetic on shapes where the facts know its results."""
+"""Passes that resolve shape arithmetic."""
 
 COMPUTE = select(
     SIMPLIFY,
     only=("lift-constants", "resolve-casts", "resolve-sequences", "fold-constants", "resolve-shapes", "remove-dead"),
 )
-"""The same, and what is computed from constants alone, which is a constant."""
+"""`RESOLVE` and constant folding."""

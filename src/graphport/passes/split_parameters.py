@@ -1,4 +1,4 @@
-"""Constants that several nodes read, as one for each of them."""
+"""Copy shared constants for each consumer."""
 
 from __future__ import annotations
 
@@ -12,51 +12,50 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Use
     from graphport.passes.journal import Journal
 
-MOST_BYTES = 1 << 26
-"""What all copies of large constants may take in all; if they take more, none of them is made."""
+MAX_COPY_BYTES = 1 << 26
+"""Size limit in bytes of all copies of large constants together; beyond it none is copied."""
 
-SMALL = 1 << 16
-"""Bytes of all copies of one constant up to which it is not large."""
+MAX_SMALL_BYTES = 1 << 16
+"""Size in bytes of all copies of a constant up to which it is not large."""
 
 
 def split_parameters(graph: Graph, journal: Journal) -> None:
-    """Give every operand that is a constant a constant of its own.
+    """Give each constant operand a constant of its own.
 
     Before  a = Add(x, c);  b = Mul(y, c)
     After   a = Add(x, c);  b = Mul(y, c_1)
 
-    A quantizer may then treat each as its reader wants. The graph's outputs, and the first reader, keep the constant as
-    it is. The numbers are shared as long as they are in memory; in a file each copy has its own.
-    Leaves alone: large constants where copies of all of them would take more than `MOST_BYTES`. Keeps values bit for
-    bit.
+    A quantizer may then choose qparams per consumer. Graph outputs and the first consumer keep the original. Copies
+    share memory; in a file each copy is stored. Does not apply to large constants if all copies exceed `MOST_BYTES`.
+    Preserves values bit for bit.
     """
-    shared = list(_shared(graph))
-    # All or none: with as many as there is room for, a second preparation would find room for more.
-    whole = sum(size for value, uses in shared if (size := _size_of_copies(value, uses)) > SMALL)
+    shared = list(_shared_operands(graph))
+    # All or none: a partial copy would leave work for a second preparation.
+    whole = sum(size for value, uses in shared if (size := _size_of_copies(value, uses)) > MAX_SMALL_BYTES)
     for value, uses in shared:
-        if _size_of_copies(value, uses) <= SMALL or whole <= MOST_BYTES:
+        if _size_of_copies(value, uses) <= MAX_SMALL_BYTES or whole <= MAX_COPY_BYTES:
             _split(value, uses, journal)
         else:
-            _keep(value, uses, journal, f"copies would take {whole} bytes in all, more than {MOST_BYTES}")
+            _keep(value, uses, journal, f"copies would take {whole} bytes in all, more than {MAX_COPY_BYTES}")
 
 
 def split_every_parameter(graph: Graph, journal: Journal) -> None:
-    """Give every operand that is a constant a constant of its own, however large.
+    """Give each constant operand a constant of its own, of any size.
 
-    As `split_parameters`, which leaves nothing alone then.
+    Like `split_parameters` without its size limit.
     """
-    for value, uses in list(_shared(graph)):
+    for value, uses in list(_shared_operands(graph)):
         _split(value, uses, journal)
 
 
 def keep_shared_parameters(graph: Graph, journal: Journal) -> None:
-    """Tell which operands share a constant, and leave them as they are."""
-    for value, uses in _shared(graph):
+    """Report which operands share a constant, and leave them unchanged."""
+    for value, uses in _shared_operands(graph):
         _keep(value, uses, journal, "shared parameters are to be kept")
 
 
-def _shared(graph: Graph) -> Iterator[tuple[Value, list[Use]]]:
-    """Constants that are read where somebody else has them already, and there."""
+def _shared_operands(graph: Graph) -> Iterator[tuple[Value, list[Use]]]:
+    """Yield constant operands whose constant has an earlier consumer."""
     for inner in walk(graph):
         for value in inner.constants:
             uses = [use for use in value.uses if isinstance(use.user, Node)]
@@ -71,7 +70,7 @@ def _size_of_copies(value: Value, uses: list[Use]) -> int:
 def _keep(value: Value, uses: list[Use], journal: Journal, reason: str) -> None:
     for use in uses:
         if isinstance(use.user, Node):
-            journal.leave(use.user, f"operand {use.index} stays {value.name}, which others read: {reason}")
+            journal.leave(use.user, f"operand {use.index} keeps the shared constant {value.name}: {reason}")
 
 
 def _split(value: Value, uses: list[Use], journal: Journal) -> None:
@@ -83,4 +82,4 @@ def _split(value: Value, uses: list[Use], journal: Journal) -> None:
         if value.has_notes:
             copy.notes.update(value.notes)
         use.user.set_input(use.index, copy)
-        journal.did(value.name, f"operand {use.index} of {use.user!r} has a copy of its own")
+        journal.did(value.name, f"operand {use.index} of {use.user!r} has a separate copy")

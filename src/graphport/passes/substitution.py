@@ -1,4 +1,4 @@
-"""Small edits that many passes are made of: read numbers, set numbers, let one value stand for another."""
+"""Basic edits for passes: read and set constants, replace values."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _PIECE = 1 << 20
 
 
 def is_real_constant(value: Value | None) -> bool:
-    """Whether `reals` gives its numbers, which asking does not read."""
+    """Whether `reals` returns an array for this value; does not read the storage."""
     if value is None or value.storage is None or not value.is_constant:
         return False
     return value.storage.dtype.is_floating
 
 
-def reals(value: Value | None) -> NDArray[np.float64] | None:
-    """The numbers of a floating constant in double precision; `None` for anything else."""
+def float_elements(value: Value | None) -> NDArray[np.float64] | None:
+    """Return the elements of a float constant as float64, or None."""
     if not is_real_constant(value):
         return None
     found = numbers(value)
@@ -44,7 +44,7 @@ def reals(value: Value | None) -> NDArray[np.float64] | None:
 
 
 def graph_of(node: Node) -> Graph:
-    """The graph that a node is in; a `ValueError` where it is in none."""
+    """Return the graph that contains a node; raise ValueError if there is none."""
     if node.graph is None:
         message = f"{node!r} is in no graph"
         raise ValueError(message)
@@ -53,21 +53,21 @@ def graph_of(node: Node) -> Graph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled:
-    """`w * factor` in double precision, made in pieces: a weight may be as large as memory.
+    """`w * factor` in float64, computed in blocks: a weight may be as large as memory.
 
-    `factor` has the rank of `w`, and extents that broadcast to its.
+    `factor` has the rank of `w` and broadcasts to its shape.
     """
 
     w: Array
     factor: NDArray[np.float64]
 
     def rounded(self, dtype: DType) -> Storage | None:
-        """The products as numbers of `dtype`; `None` where one becomes infinite or NaN."""
+        """Return the products in `dtype`, or None if one is infinite or NaN."""
         with suppress(_TooLargeError):
-            return rounded_pieces(lambda: self._pieces(dtype), self.w.shape, dtype)
+            return rounded_pieces(lambda: self._blocks(dtype), self.w.shape, dtype)
         return None
 
-    def _pieces(self, dtype: DType) -> Iterator[Array]:
+    def _blocks(self, dtype: DType) -> Iterator[Array]:
         w, factor = self.w, self.factor
         while w.ndim > 1 and len(w) == 1:
             w, factor = w[0], factor[0]
@@ -87,9 +87,9 @@ class _TooLargeError(Exception):
 
 
 def rounded(array: Array, dtype: DType) -> Storage | None:
-    """`array` as numbers of `dtype`; `None` where one becomes infinite or NaN."""
+    """Return `array` in `dtype`, or None if an element is infinite or NaN."""
     flat = np.asarray(array).reshape(-1)
-    # In pieces: a weight of a gigabyte must not become one in double precision once more.
+    # In blocks: a weight of a gigabyte must not be copied to float64 as a whole.
     with np.errstate(all="ignore"):
         for at in range(0, flat.size, _PIECE):
             if not np.isfinite(flat[at : at + _PIECE].astype(dtype.numpy).astype(np.float64)).all():
@@ -98,19 +98,19 @@ def rounded(array: Array, dtype: DType) -> Storage | None:
 
 
 def add_constant(graph: Graph, data: Storage | Array, name: str) -> Value:
-    """A new constant of `graph`, called `name` or like it."""
+    """Add a constant to `graph`, with a unique name derived from `name`."""
     storage = kept(data) if isinstance(data, np.ndarray) else data
     return graph.add_constant(name, TensorFact.of(storage), storage)
 
 
 def set_constant(node: Node, index: int, storage: Storage, name: str) -> None:
-    """Let operand `index` of `node` be a new constant; it takes the name of the one before if nobody else reads that.
+    """Set operand `index` of `node` to a new constant, with the old name if the old constant has no other consumer.
 
     Args:
-        node: in a graph.
-        index: of the operand, which may be absent.
-        storage: the numbers.
-        name: what the constant is called where there was none.
+        node: a node in a graph.
+        index: index of the operand, which may be absent.
+        storage: the elements.
+        name: the name of the constant if there was none.
     """
     old = node.operand(index)
     graph = graph_of(node)
@@ -122,7 +122,7 @@ def set_constant(node: Node, index: int, storage: Storage, name: str) -> None:
 
 
 def take_over(old: Value, new: Value) -> None:
-    """Let `new`, a result that nobody reads any more, carry the numbers, name, notes and readers of `old`."""
+    """Replace `old` by `new`, a result without consumers: elements, name, notes and consumers."""
     rewrite.swap_names(old, new)
     new.origin = old.origin
     if new.has_notes:
@@ -135,9 +135,9 @@ def take_over(old: Value, new: Value) -> None:
 
 
 def bypass(node: Node, new: Value) -> bool:
-    """Remove `node`, whose first result `new` stands for from now on; return whether that was worth it.
+    """Remove `node` and use `new` for its first result; return whether that was possible.
 
-    It is not where nothing but another copy could carry a public name.
+    It is not if a public name would need another copy.
     """
     old = node.output
     if old.is_output and node.op == "Identity" and (new.is_input or new.is_output or new.graph is not old.graph):

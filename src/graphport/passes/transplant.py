@@ -1,4 +1,4 @@
-"""Nodes of a body, put into the graph around it."""
+"""Move the nodes of a body into the surrounding graph."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 
-def hand_over(old: Value, new: Value) -> None:
-    """Let `new` stand for `old`, by its name if it is free to take it."""
-    # What is read or returned already, or is no result, has a name of its own to keep.
+def replace_keeping_name(old: Value, new: Value) -> None:
+    """Replace `old` by `new`, with the name of `old` if it is free."""
+    # A value that is used or an output already, or is not a result, keeps its name.
     if new.producer is not None and new.graph is old.graph and not new.uses:
         take_over(old, new)
     else:
         rewrite.replace(old, new)
 
 
-__all__ = ["hand_over", "transplant"]
+__all__ = ["replace_keeping_name", "transplant"]

@@ -1,4 +1,4 @@
-"""Products of matrices over axes that an exporter joined for them."""
+"""Remove reshapes around matrix products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.products import pairs, producer, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import dims_of, put, same_dims
+from graphport.passes.parts import dims_of, insert_operator, same_dims
 from graphport.passes.substitution import graph_of, is_real_constant
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ _BATCHED = 3
 
 
 def unflatten_products(graph: Graph, journal: Journal) -> None:
-    """Let a MatMul work on the axes that a Reshape before it joins, and a Reshape behind it parts again.
+    """Remove a Reshape before a MatMul that joins axes, and the Reshape after it that splits them again.
 
     Before  p = MatMul(Reshape(x), w);               y = Reshape(p)      or  y = Reshape(p + bias)
             p = MatMul(Reshape(x), Reshape(z));      y = Reshape(p)
     After   y = MatMul(x, w)                                             or  y = MatMul(x, w) + bias
             y = MatMul(x, z)
 
-    All axes but the last, or the last two of a product of batches, are joined and come back as they were. Leaves alone:
-    other lengths, or such that may be others; products that somebody else reads. Keeps values up to rounding.
+    All axes but the last, or the last two of a batched product, are joined and restored. Does not apply to lengths that
+    differ or may differ, or to products with another consumer. Preserves values up to rounding.
     """
     apply(graph, journal, _unflatten, {"Reshape"})
 
@@ -53,13 +53,13 @@ def _unflatten(node: Node) -> str | None:
     if not same_dims(dims_of(node.output), (*lead, *dims_of(product.output)[-kept:])):
         return None
     if bias is None:
-        return put(node, "MatMul", [joined, other], {})
+        return insert_operator(node, "MatMul", [joined, other], {})
     builder = Builder(Inference(), graph_of(node), node, origin=product.origin, stem=product.output.name)
-    return put(node, "Add", [builder(registry.pages()["MatMul"], joined, other), bias], {})
+    return insert_operator(node, "Add", [builder(registry.pages()["MatMul"], joined, other), bias], {})
 
 
 def _product(last: Node) -> tuple[Node | None, Value | None]:
-    """The product that a Reshape alone reads, and the constant along its last axis that is added in between."""
+    """Return the product that only a Reshape uses, and the constant along the last axis added in between."""
     value = last.operand(0)
     total = producer(value, "Add")
     if total is None:
@@ -80,7 +80,7 @@ def _product(last: Node) -> tuple[Node | None, Value | None]:
 
 
 def _before(value: Value | None) -> Value | None:
-    """What a Reshape joins leading axes of, to give `value`: all but the last of a matrix, but two of three axes."""
+    """Return the operand of a Reshape that joins the leading axes of `value`."""
     reshape = producer(value, "Reshape")
     source = None if reshape is None else reshape.operand(0)
     if value is None or source is None:

@@ -1,4 +1,4 @@
-"""Short loops, turn by turn."""
+"""Unroll short loops."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.pages.reshape import Concat, Unsqueeze
 from graphport.ops.products import numbers
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.substitution import add_constant, graph_of
-from graphport.passes.transplant import hand_over, transplant
+from graphport.passes.transplant import replace_keeping_name, transplant
 
 MOST_TURNS = 8
-MOST_NODES = 64
-"""Of all turns together; more would make the graph larger, not simpler."""
+MAX_NODES = 64
+"""Limit of nodes of all iterations together."""
 
 
 def unroll_loops(graph: Graph, journal: Journal) -> None:
-    """Put the turns of a short `Loop` one behind the other, where their number is known.
+    """Unroll a `Loop` with a small constant trip count.
 
     Before  y = Loop(2, true, x, body={ (i, c, s) => return c, Mul(s, w) })
     After   s = Mul(x, w);  y = Mul(s, w)
 
-    Leaves alone: numbers of turns that are computed, none or many; a condition that the body computes; large bodies.
-    Keeps values bit for bit.
+    Does not apply to trip counts that are computed, 0 or large, to computed conditions, or to large bodies. Preserves
+    values bit for bit.
     """
     apply(graph, journal, _unroll, {"Loop"})
     if journal.done:
-        # What a turn computes is of one shape now, not of that of all turns.
+        # A result of one iteration has its own shape, not that of all iterations.
         Inference().graph(graph)
 
 
@@ -52,9 +52,9 @@ def _unroll(node: Node) -> str | None:
         kept = len(carried)
         carried, rest = returned[:kept], returned[kept:]
         scanned.append(rest)
-    results = carried + _stacked(node, scanned)
+    results = carried + _stack_results(node, scanned)
     for old in node.results:
-        hand_over(old, results[old.index])
+        replace_keeping_name(old, results[old.index])
     graph.remove(node)
     return f"its {count} turns stand one behind the other"
 
@@ -63,21 +63,21 @@ def _check(node: Node, body: Graph, count: int) -> None:
     condition = node.operand(1)
     begins = None if condition is None else numbers(condition)
     if condition is not None and (begins is None or not begins.all()):
-        raise Left("whether it begins is computed")
-    if not 0 < count <= MOST_TURNS or count * sum(map(len, walk(body))) > MOST_NODES:
-        raise Left(f"{count} turns of {len(body)} nodes are none, or too many")
+        raise NotApplicable("the initial condition is computed")
+    if not 0 < count <= MOST_TURNS or count * sum(map(len, walk(body))) > MAX_NODES:
+        raise NotApplicable(f"{count} iterations of {len(body)} nodes: 0 or above the limit")
     if None in node.inputs[2:] or len(body.inputs) != len(node.inputs):
-        raise Left("a value that it begins with is absent")
+        raise NotApplicable("an initial value is absent")
     again = body.outputs[0]
     while again.producer is not None and again.producer.op == "Identity" and again.producer.graph is body:
         again = again.producer.operands[0]
     known = numbers(again)
     if again is not body.inputs[1] and (known is None or not known.all()):
-        raise Left("whether it goes on is computed")
+        raise NotApplicable("the loop condition is computed")
 
 
-def _stacked(node: Node, scanned: list[list[Value]]) -> list[Value]:
-    """What the turns give besides the carried values, along a new first axis."""
+def _stack_results(node: Node, scanned: list[list[Value]]) -> list[Value]:
+    """Stack the scan outputs of the iterations along a new first axis."""
     builder = Builder(Inference(), graph_of(node), node, origin=node.origin, stem=node.output.name)
     stacked: list[Value] = []
     for parts in zip(*scanned, strict=True):

@@ -1,4 +1,4 @@
-"""What legalizing did to the old forms of a file."""
+"""Changes that legalizing made to operators of older opsets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
 
-def upgraded(graph: Graph) -> Outcome:
-    """The nodes of a raw `graph` that legalizing says in other words than the file does: Slice-1, Clip-6, Pad-2.
+def find_upgraded_nodes(graph: Graph) -> Outcome:
+    """Return the nodes of a raw `graph` that legalizing changes to newer forms: Slice-1, Clip-6, Pad-2.
 
-    It is done before any pass, for passes know canonical words only; a canonical graph has none.
+    Legalizing precedes all passes, which handle canonical operators only; a canonical graph has no such nodes.
     """
     notes = [
         Note(label(node), _text(node), node.origin) for inner in walk(graph) for node in inner if _is_upgraded(node)
@@ -31,7 +31,7 @@ def _is_upgraded(node: Node) -> bool:
     if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
         return False
     if "." in node.dialect:
-        return False  # operators of other domains of ONNX stay as they are
+        return False  # operators of other ONNX domains stay unchanged
     return registry.lowering(node.dialect, node.word, version) is not None
 
 
