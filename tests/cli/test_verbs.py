@@ -345,12 +345,12 @@ def test_convert_verifies(small, tmp_path):
     assert result.exit_code == 0
     assert f"written to {target} (onnx)" in result.stdout
     assert "verified: tract on " in result.stdout
-    assert "ONNX Runtime on small.onnx and the reference agree" in result.stdout
+    assert "ONNX Runtime on small.onnx agree" in result.stdout
     onnx.checker.check_model(str(target), full_check=True)
     document = told("convert", small, target)
     assert document["unsupported"] == {}
     assert document["verify"]["passed"]
-    assert document["verify"]["max_abs"] <= 1e-5
+    assert document["verify"]["max_abs"] <= 1e-4
     assert document["skipped"] is None
 
 
@@ -395,7 +395,7 @@ def test_convert_tells_all_that_cannot_be_expressed_and_writes_nothing(strange, 
 def test_convert_that_must_be_verified_and_cannot_is_refused(strange, tmp_path):
     document = told("convert", strange, tmp_path / "copy.onnx", "--verify", code=1)
     assert codes(document) == ["RUN0010"]
-    assert told("convert", strange, tmp_path / "copy.onnx")["skipped"].startswith("nobody computes ")
+    assert told("convert", strange, tmp_path / "copy.onnx")["skipped"].startswith("nothing computes ")
 
 
 def test_convert_that_changes_numbers_ends_with_1(small, tmp_path, monkeypatch):

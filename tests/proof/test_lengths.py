@@ -64,7 +64,7 @@ def test_a_mask_is_as_long_as_cache_and_tokens_where_no_node_says_so(tmp_path):
     assert proof.relations == ("M = P+T",)
     assert [sizes["M"] - sizes["P"] - sizes["T"] for sizes in proof.sizes] == [0, 0]
     assert len({sizes["T"] for sizes in proof.sizes}) == len({sizes["P"] for sizes in proof.sizes}) == 2
-    assert "2 sizes (M = P+T, taken from what runs), 3 draws" in proof.sentence
+    assert "6 test inputs of 2 sizes (M = P+T, taken from what runs)" in proof.sentence
     assert proof.as_json()["relations"] == ["M = P+T"]
 
 
@@ -104,7 +104,7 @@ def test_two_relations_are_found_together(tmp_path):
     proof = gp.verify(path, path)
     assert proof.relations == ("M = P+T", "N = S")
     assert len(proof.sizes) == 2
-    assert "(M = P+T and 1 more (--json tells), taken from what runs)" in proof.sentence
+    assert "(M = P+T and 1 more (--json lists all), taken from what runs)" in proof.sentence
 
 
 def test_a_mask_may_be_a_fixed_number_of_tokens_longer(tmp_path):

@@ -48,7 +48,7 @@ def test_quantized_files_pass_where_numbers_are_a_step_off_and_fail_where_they_a
         gp.save(model, tmp_path / "net.onnx")
         proof = gp.verify(source, tmp_path / "net.onnx")
         assert proof.passed, f"{name}: {proof}"
-        assert any("LiteRT rounds quantized numbers" in note for note in proof.notes)
+        assert any("LiteRT rounds some quantized values" in note for note in proof.notes)
         told = onnx.load(tmp_path / "net.onnx")
         scales = {node.input[1] for node in told.graph.node if node.op_type == "QuantizeLinear"}
         for constant in told.graph.initializer:
@@ -99,7 +99,7 @@ def test_layers_whose_operands_litert_rounds_itself_pass_and_fail_where_weights_
     gp.save(gp.load(tmp_path / "net.tflite"), tmp_path / "again.onnx")
     proof = gp.verify(tmp_path / "net.tflite", tmp_path / "again.onnx")
     assert proof.passed, str(proof)
-    assert any("LiteRT rounds the reals that FULLY_CONNECTED" in note for note in proof.notes)
+    assert any("LiteRT rounds the floats that FULLY_CONNECTED" in note for note in proof.notes)
     told = onnx.load(tmp_path / "again.onnx")
     for constant in told.graph.initializer:
         if constant.data_type == onnx.TensorProto.INT8:

@@ -38,7 +38,7 @@ class Echo:
     def run(self, inputs, states):
         return [2 * value for value in inputs], states
 
-serve("1", lambda path, threads: Echo())
+serve("1", lambda path, settings: Echo())
 """
 
 
@@ -142,12 +142,12 @@ def test_a_runtime_that_ends_over_lengths_that_nobody_takes_is_begun_anew_for_ot
     graph.add_output(graph.append(Node("Neg", [x], [Value("y", x.fact)])).output)
     side = Side("a", "net", graph, tmp_path / "net")
     witness = NativeRunner(side, Runtime("picky", "Picky", "numpy", "picky"))
-    witness.open()
+    witness.load()
     for length in (2, 1, 3):
-        witness.ask(make_test_input(graph, "normal", {"N": length}, 0), side)
+        witness.start(make_test_input(graph, "normal", {"N": length}, 0), side)
         if length == 1:
             with pytest.raises(UnansweredError, match="its process ended with 3"):
-                witness.answer()
+                witness.finish()
         else:
-            assert witness.answer()[0].shape == (length,)
+            assert witness.finish()[0].shape == (length,)
     witness.close()

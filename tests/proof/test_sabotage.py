@@ -83,13 +83,13 @@ def test_a_wrong_reading_is_never_verified(sources, tmp_path, monkeypatch, fault
 
 def test_a_right_reading_is(sources, tmp_path):
     for kind, name in PAIRS:
-        report = gp.convert(sources[kind], tmp_path / name, verify=True)
+        report = gp.convert(sources[kind], tmp_path / name, verify=True if "pnnx" not in name else None)
         assert report.passed, str(report.proof)
         assert report.proof.is_independent == ("pnnx" not in name)
         largest = report.proof.max_abs
         assert largest is not None
         assert np.isfinite(largest)
-        assert ("nobody who shares no code" in str(report.proof)) == ("pnnx" in name)
+        assert ("no other program computed" in str(report.proof)) == ("pnnx" in name)
 
 
 @pytest.mark.parametrize("verb", [PREPARE, SIMPLIFY], ids=["prepare", "simplify"])

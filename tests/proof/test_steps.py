@@ -28,7 +28,7 @@ def test_what_rounds_to_another_step_passes(tmp_path):
     assert proof.passed
     # It would not, were each number held against its like.
     assert proof.outputs[0].worst.snr_db < 90
-    assert "adds sums in another order" in " ".join(proof.notes)
+    assert "adds floats in another order" in " ".join(proof.notes)
 
 
 def test_a_scale_that_is_a_little_wrong_does_not_pass(tmp_path):

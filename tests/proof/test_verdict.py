@@ -55,7 +55,7 @@ class Case:
                 runs.append(replace(reading, agrees=compared, max_abs=0.5, reason=reason))
         interface = ("output y is float32, and float16 in net.xml",) if self.has_interface else ()
         never = () if self.is_covered else ("body of Loop 'decode'",)
-        return Matrix(tuple(runs), LABELS, TITLES, Coverage(never=never), interface)
+        return Matrix(tuple(runs), LABELS, TITLES, Coverage(never=never), interface=interface)
 
 
 CASES = [Case(*each) for each in product(NATIVE, NATIVE, *[(False, True)] * 5)]
@@ -67,6 +67,8 @@ def expected(case: Case) -> Verdict:
         case.written == "rejects an input" and case.source != "rejects an input"
     )
     lacks = case.written == "lacks an operator" and case.is_known_reader
+    # A strict configuration refutes by other numbers alone: users start the runtime otherwise.
+    refuses, lacks = (case.is_default and each for each in (refuses, lacks))
     if case.has_interface or not case.agrees or refuses or lacks:
         return Verdict.FAILED
     if case.source != "runs" or case.written != "runs" or not case.is_default:

@@ -10,7 +10,7 @@ from graphport.api.documents import origin
 from graphport.api.load import load
 from graphport.api.save import Stated, computed, fitted, stated_for
 from graphport.api.verify import expect, reason_to_skip, side
-from graphport.api.written import Checking, write_proven
+from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.conversion.became import Became, became
 from graphport.conversion.coverage import missing_operators
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
     from graphport.proof.side import Side
+    from graphport.proof.verdict import Verdict
 
 
 @dataclass(frozen=True)
 class ConversionReport:
-    """What `convert` did: where from, where to, and how equal both are.
+    """The result of `convert`.
 
-    `unsupported` counts the operators that the target cannot say; if there is any, nothing was written. `proof` is what
-    witnesses said, `None` if nobody was asked; `skipped` says why nothing was proven. `written` is the file that is
-    there now: the target, or what was kept of one that failed.
+    `unsupported` counts the operators that the target cannot express; if there are any, nothing is written. `proof` is
+    `None` if no proof was made; `skipped` is why nothing was verified. `written` is the file that was written: the
+    target, or `NAME.failed`.
     """
 
     source: str
@@ -52,6 +53,11 @@ class ConversionReport:
     def words(self) -> list[Became]:
         """What each operator became in the target."""
         return [] if self.graphs is None else became(*self.graphs)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the proof; `not verified` if there is none."""
+        return verdict_of(self.proof)
 
     @property
     def verification(self) -> Proof | None:
@@ -75,7 +81,8 @@ def convert(  # noqa: PLR0913  keywords, each documented
     inputs: Mapping[str, Any] | None = None,
     edition: str | None = None,
     keep_failed: bool = False,
-    effort: str = "default",
+    effort: float | str = "default",
+    require_coverage: bool = False,
     program: str | None = None,
     states: bool = False,
     **options: Unpack[FileOptions],
@@ -86,13 +93,14 @@ def convert(  # noqa: PLR0913  keywords, each documented
         source: a model in any format.
         target: where to; an existing file is replaced when the new one is complete and was not refuted.
         format: the target's format, if its name does not say it.
-        verify: `None` proves what can be proven; `True` refuses what cannot.
-        verify_limit: bytes of weights above which `None` proves nothing; as many as there is memory for if `None`.
-        shapes: binds unspecified extents of inputs.
-        inputs: what to verify with; drawn if `None`.
+        verify: `None` proves what can be proven; `True` refuses a verdict that is weaker than `verified where covered`.
+        verify_limit: bytes of weights above which `None` proves nothing; as many as fit into memory if `None`.
+        shapes: binds open dims of inputs.
+        inputs: test inputs for the proof; made up if `None`.
         edition: of an NNEF source.
-        keep_failed: keep what failed, under the target's name with `.failed` behind it.
-        effort: `full` asks the reference also where that takes long.
+        keep_failed: keep a file that is refuted, as `NAME.failed`.
+        effort: seconds for the search for further test inputs (5 by `default`); `full` runs the reference as well.
+        require_coverage: refuse a verdict that is weaker than `verified`.
         program: of a package of PyTorch's, see `load`.
         states: of a program of PyTorch's, see `load`.
         **options: of the writer.
@@ -140,7 +148,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
         kind,
         source=model,
         against=_source(model, options, program),
-        checking=Checking(verify, verify_limit, keep_failed, effort),
+        checking=Checking(verify, verify_limit, keep_failed, effort, require_coverage),
         inputs=inputs,
         least_snr=kind.least_snr(**options),
         has_checks=raw is None,

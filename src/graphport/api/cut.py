@@ -12,7 +12,7 @@ from graphport.api.model import Model
 from graphport.api.run import Runner, first_run, runnable
 from graphport.api.save import Stated, stated_for
 from graphport.api.verify import expect, side
-from graphport.api.written import Checking, write_proven
+from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.backends import memory
 from graphport.backends.inputs import open_axes
 from graphport.comparison import compare_outputs
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph, Node, Value
     from graphport.proof.document import Proof
+    from graphport.proof.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class CutReport:
     proof: Proof | None = None
     skipped: str | None = None
     written: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the proof; `not verified` if there is none."""
+        return verdict_of(self.proof)
 
     @property
     def passed(self) -> bool:

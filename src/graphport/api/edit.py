@@ -14,7 +14,7 @@ from graphport.api.model import Model
 from graphport.api.run import Runner, runnable
 from graphport.api.save import stated_for
 from graphport.api.verify import side
-from graphport.api.written import Checking, write_proven
+from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.backends import memory
 from graphport.backends.inputs import open_axes, random_inputs
 from graphport.comparison.limits import Limits
@@ -33,6 +33,7 @@ from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
 from graphport.passes.open_axes import set_input_shapes
 from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, permute_axes, preprocess
+from graphport.proof.interface import ASPECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph, Node, Value
     from graphport.proof.document import Proof
+    from graphport.proof.verdict import Verdict
 
 _MOST_DRAWN = 1 << 28
 """Bytes of inputs that are made up at most to hold the samples of a batch against each alone."""
@@ -88,6 +90,11 @@ class EditReport:
     proof: Proof | None = None
     skipped: str | None = None
     written: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the proof; `not verified` if there is none."""
+        return verdict_of(self.proof)
 
     @property
     def passed(self) -> bool:
@@ -158,6 +165,7 @@ def edit_file(
         source=model,
         against=against,
         checking=checking or Checking(),
+        allowed=ASPECTS,
         least_snr=kind.least_snr(**options),
     )
     findings = [*result.findings, *became.findings]

@@ -12,7 +12,7 @@ from graphport.api.model import Model
 from graphport.api.run import Runner, first_run, runnable
 from graphport.api.save import stated_for
 from graphport.api.verify import side, size_of_files
-from graphport.api.written import Checking, write_proven
+from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.backends import memory
 from graphport.backends.inputs import free_sizes
 from graphport.comparison.limits import Limits
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph, Value
     from graphport.proof.document import Proof
+    from graphport.proof.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class MergeReport:
     proof: Proof | None = None
     skipped: str | None = None
     written: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the proof; `not verified` if there is none."""
+        return verdict_of(self.proof)
 
     @property
     def passed(self) -> bool:

@@ -14,7 +14,7 @@ from graphport.api.macs import beside
 from graphport.api.model import Model
 from graphport.api.save import Stated, stated_for
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
-from graphport.api.written import Checking, write_proven
+from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
     from graphport.passes.driver import Outcome, PassList
     from graphport.proof.document import Proof
+    from graphport.proof.verdict import Verdict
     from graphport.quantization.dispatch import Decision
 
 
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
 class RewriteReport:
     """What `prepare` or `simplify` did: what each pass changed and what it left alone, and whether the outputs agree.
 
-    `proof` is what witnesses said, `None` if nobody was asked; `skipped` says why nothing was proven. `written` is the
-    file that is there now, if one was written: the target, or what was kept of one that failed.
+    `proof` is `None` if no proof was made; `skipped` is why nothing was verified. `written` is the file that was
+    written, if any: the target, or `NAME.failed`.
     """
 
     passes: tuple[Outcome, ...]
@@ -68,6 +69,11 @@ class RewriteReport:
         if self.source is None:
             return None
         return beside(self.source, self.graph)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the proof; `not verified` if there is none."""
+        return verdict_of(self.proof)
 
     @property
     def verification(self) -> Proof | None:
@@ -161,7 +167,8 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
     shapes: Shapes | None = None,
     edition: str | None = None,
     keep_failed: bool = False,
-    effort: str = "default",
+    effort: float | str = "default",
+    require_coverage: bool = False,
     program: str | None = None,
     states: bool = False,
     **options: Unpack[FileOptions],
@@ -187,7 +194,7 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
         opset=options.get("opset"),
     )
     stated = stated_for(result, kind, options) if kind.dialect else Stated(without_idle(result.graph), options)
-    checking = Checking(verify, verify_limit, keep_failed, effort)
+    checking = Checking(verify, verify_limit, keep_failed, effort, require_coverage)
     became = write_proven(stated, target, kind, source=model, against=side("a", model), checking=checking)
     report.findings.extend(became.findings)
     return report.verified(became.proof, became.skipped, became.written)

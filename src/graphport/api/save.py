@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
 
 from graphport import formats
 from graphport.api.foreign import foreign
@@ -14,28 +14,32 @@ from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
 from graphport.core import budget
-from graphport.core.diagnostics import raise_errors
+from graphport.core.diagnostics import Diagnostic, raise_errors
 from graphport.core.replacing import replacing
 from graphport.ir import rewrite
 from graphport.passes import driver
 from graphport.passes.fuse_expressions import without_expressions
+from graphport.proof.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from graphport.core.diagnostics import Diagnostic
     from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph
 
 
-def save(
-    model: Model, path: str | Path, *, format: str | None = None, **options: Unpack[WriteOptions]
-) -> list[Diagnostic]:
-    """Write a model; the format is `format`, else what the name says. A raw model is written in its own format.
+class SaveReport(list[Diagnostic]):
+    """The findings of `save`. The file is unverified: `convert` and `verify` prove what it computes."""
+
+    verdict: ClassVar[Verdict] = Verdict.NOT_VERIFIED
+
+
+def save(model: Model, path: str | Path, *, format: str | None = None, **options: Unpack[WriteOptions]) -> SaveReport:
+    """Write a model without a proof; the format is `format`, else that of the name. A raw model keeps its format.
 
     Returns:
-        What there is to say of the file: what a widespread reader of the format would not take.
+        Findings: what a common reader of the format rejects. The report's `verdict` is `not verified`.
 
     Raises:
         DiagnosticError: LEG0002 for everything that the format cannot say; nothing is written then.
@@ -44,18 +48,18 @@ def save(
     kind.check_choices(options)
     graph = model.graph
     if model.is_raw and model.format == kind.name and not options.keys() & set(kind.preparations):
-        return kind.write(graph, path, **options)
+        return SaveReport(kind.write(graph, path, **options))
     if model.format == kind.name and not options and kind.copy_unchanged(graph, path):
-        return []
+        return SaveReport()
     stated = stated_for(model, kind, options)
     if not isinstance(model, QuantizedModel):
-        return [*stated.findings, *kind.write(stated.graph, path, **stated.options)]
+        return SaveReport([*stated.findings, *kind.write(stated.graph, path, **stated.options)])
     # What belongs together is seen together.
     with staged(path, kind) as place:
         findings = place.write(stated.graph, kind, stated.options)
         write_scales(model, kind, place.path)
         place.accept()
-    return [*stated.findings, *findings]
+    return SaveReport([*stated.findings, *findings])
 
 
 def write_scales(model: Model, kind: formats.Format, path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Proofs that two models, or two files, compute the same."""
+"""Proofs that two models compute the same."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +14,23 @@ from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.ir.graph import walk
-from graphport.proof.case import Tolerance
+from graphport.proof.case import Effort, Tolerance
 from graphport.proof.document import write_document
+from graphport.proof.interface import ASPECTS
 from graphport.proof.judge import prove
 from graphport.proof.process import pool
+from graphport.proof.runners import process_key
 from graphport.proof.runtimes import RUNTIMES
 from graphport.proof.side import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphport.api.model import Shapes
     from graphport.proof.document import Proof
+    from graphport.proof.interface import Aspect
 
-_EFFORTS = ("default", "full")
+_FULL_EFFORT = Effort(60.0, asks_reference=True)
 
 
 def verify(  # noqa: PLR0913  keywords, each documented
@@ -37,20 +41,22 @@ def verify(  # noqa: PLR0913  keywords, each documented
     shapes: Shapes | None = None,
     edition: str | None = None,
     proof: str | Path | None = None,
-    effort: str = "default",
+    effort: float | str = "default",
+    any_interface: bool = False,
     program: str | None = None,
     states: bool = False,
 ) -> Proof:
-    """Run two models, each as it lies on disk in its own runtime, and hold the second against the first.
+    """Run two files in their native runtimes on the same test inputs, and compare the outputs.
 
     Args:
-        a: what is right; a model in memory is computed as it was read, which no other program has seen.
+        a: the source; a model in memory is computed by graphport, so that the verdict is at most `consistent`.
         b: what should compute the same.
-        inputs: by the names of `a`; drawn if `None`.
-        shapes: binds unspecified extents of inputs of both.
+        inputs: by the names of `a`; made up if `None`.
+        shapes: binds open dims of inputs of both.
         edition: of NNEF.
-        proof: a file to write the proof to, with all that it takes to repeat it.
-        effort: `full` asks the reference also where that takes long.
+        proof: a file to write the proof to, with everything that is needed to repeat it.
+        effort: seconds for the search for further test inputs (5 by `default`); `full` runs the reference as well.
+        any_interface: accept other names, element types and open dims of inputs and outputs.
         program: of packages of PyTorch's, see `load`.
         states: of programs of PyTorch's, see `load`.
 
@@ -70,6 +76,7 @@ def verify(  # noqa: PLR0913  keywords, each documented
         inputs,
         tolerance(first),
         effort,
+        ASPECTS if any_interface else (),
     )
     if proof is not None:
         files = {"a": None if isinstance(a, Model) else Path(a), "b": None if isinstance(b, Model) else Path(b)}
@@ -77,24 +84,32 @@ def verify(  # noqa: PLR0913  keywords, each documented
     return found
 
 
-def is_full(effort: str) -> bool:
-    """Whether everybody is asked.
+def effort_of(effort: float | str) -> Effort:
+    """What a proof may cost: seconds, `default`, or `full`, for which the reference interpreter computes both sides.
 
     Raises:
         ValueError: there is no such effort.
     """
-    if effort not in _EFFORTS:
-        message = f"there is no effort {effort!r}; it is {' or '.join(_EFFORTS)}"
+    if effort == "default":
+        return Effort()
+    if effort == "full":
+        return _FULL_EFFORT
+    try:
+        seconds = float(effort)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        message = f"there is no effort {effort!r}; it is a number of seconds, 'default' or 'full'"
         raise ValueError(message)
-    return effort == "full"
+    return Effort(seconds)
 
 
 def expect(a: formats.Format, b: formats.Format) -> None:
-    """Let the runtimes of two formats begin to load: reading a model takes a while, too."""
+    """Start the processes of two formats' runtimes, which load while graphport reads the models."""
     for letter, kind in (("a", a), ("b", b)):
         runtime = RUNTIMES.get(kind.name)
         if runtime is not None and runtime.is_installed:
-            pool().start(runtime, letter)
+            pool().start(runtime, process_key(letter))
 
 
 def side(
@@ -114,7 +129,9 @@ def side(
         model.path.name if model.path is not None else "the first model" if letter == "a" else "the second"
     )
     runtime = RUNTIMES.get(model.format) if path is not None else None
-    return Side(letter, name, graph, path, runtime, size_of_files(model, *made_of))
+    is_known = runtime is not None and runtime.is_known_reader(model.versions)
+    format = model.format if path is not None else ""
+    return Side(letter, name, graph, path, runtime, size_of_files(model, *made_of), format, is_known)
 
 
 def size_of_files(*models: Model) -> int | None:
@@ -156,7 +173,7 @@ def refused_if(reason: str, *, is_demanded: bool) -> str:
         DiagnosticError: RUN0010, a proof was demanded.
     """
     if is_demanded:
-        remedy = "leave --verify out to convert without"
+        remedy = "leave --verify and --strict out to write the file with a weaker verdict"
         raise DiagnosticError(Diagnostic("RUN0010", f"the conversion cannot be verified: {reason}", None, remedy))
     return reason
 
@@ -168,22 +185,31 @@ def proven(
     tolerated: Tolerance,
     *,
     is_demanded: bool,
-    effort: str = "default",
+    is_strict: bool = False,
+    effort: float | str = "default",
+    allowed: Collection[Aspect] = (),
 ) -> Proof:
     """The proof that `b` computes what `a` does.
 
     Raises:
-        DiagnosticError: RUN0010, it was demanded and nothing is proven; `inputs` do not fit.
+        DiagnosticError: RUN0010, the verdict is weaker than what was demanded; `inputs` do not fit.
     """
-    found = _judged(a, b, inputs, tolerated, effort)
-    if found.unproven is not None:
-        refused_if(found.unproven, is_demanded=is_demanded)
+    found = _judged(a, b, inputs, tolerated, effort, allowed)
+    if not found.failed and found.exit_code(is_demanded=is_demanded, is_strict=is_strict):
+        refused_if(found.unproven or found.sentence, is_demanded=True)
     return found
 
 
-def _judged(a: Side, b: Side, inputs: Mapping[str, Any] | None, tolerated: Tolerance, effort: str) -> Proof:
-    """A proof, and where it fails the first wrong node."""
-    found = prove(a, b, given=inputs, tolerance=tolerated, is_full=is_full(effort))
+def _judged(
+    a: Side,
+    b: Side,
+    inputs: Mapping[str, Any] | None,
+    tolerated: Tolerance,
+    effort: float | str,
+    allowed: Collection[Aspect],
+) -> Proof:
+    """A proof, with the first node that differs if it fails."""
+    found = prove(a, b, given=inputs, tolerance=tolerated, effort=effort_of(effort), allowed=allowed)
     if not found.failed:
         return found
     from graphport.api.first_wrong import explained

@@ -18,10 +18,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.results import results_of
 from graphport.proof.faults import ends_in_halves
+from graphport.proof.verdict import Verdict
 from graphport.quantization.record import note_checks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from graphport.api.model import Model, QuantizedModel
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
+    from graphport.proof.interface import Aspect
     from graphport.proof.side import Side
 
 
@@ -38,20 +40,18 @@ _MARGIN = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Checking:
-    """What is to be proven of a file that is written; see `convert`."""
+    """How a file that is written is proven; see `convert`."""
 
     verify: bool | None = None
     verify_limit: int | None = None
     keep_failed: bool = False
-    effort: str = "default"
+    effort: float | str = "default"
+    require_coverage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a file: the proof if somebody was asked, why nothing was proven, and the file that there is.
-
-    `findings` are what there is to say of the file.
-    """
+    """The result of writing a file: the proof, why there is none, the file that was written, and findings."""
 
     proof: Proof | None
     skipped: str | None
@@ -60,8 +60,18 @@ class Written:
 
     @property
     def passed(self) -> bool:
-        """Whether nobody refuted the file."""
+        """Whether the file was not refuted."""
         return self.proof is None or self.skipped is not None or self.proof.passed
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the proof; `not verified` if there is none."""
+        return verdict_of(self.proof)
+
+
+def verdict_of(proof: Proof | None) -> Verdict:
+    """The verdict of a proof; `not verified` if there is none."""
+    return Verdict.NOT_VERIFIED if proof is None else proof.verdict
 
 
 def write_proven(  # noqa: PLR0913  keywords, each documented
@@ -78,6 +88,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     is_for_runtime: bool = False,
     beside: Callable[[Path], None] | None = None,
     before_accepting: Callable[[Path], list[Diagnostic]] | None = None,
+    allowed: Collection[Aspect] = (),
 ) -> Written:
     """Write a model, in the words of a format, and prove that the file computes what another side does.
 
@@ -94,6 +105,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         is_for_runtime: whether the file is of no use where the runtime of its format does not load it.
         beside: writes what else belongs to the file, whose path it is given.
         before_accepting: writes other models beside a file that was not refuted; all become visible together.
+        allowed: aspects of the interface that the user asked to change.
 
     Raises:
         DiagnosticError: what the writer raises; RUN0010, a proof was demanded and there is none.
@@ -117,7 +129,9 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
             inputs,
             tolerance(source, least_snr),
             is_demanded=bool(checking.verify),
+            is_strict=checking.require_coverage,
             effort=checking.effort,
+            allowed=allowed,
         )
         refusal = _refusal(proof) if is_for_runtime else None
         if refusal is not None:

@@ -105,6 +105,7 @@ def _document(report: ConversionReport, *, verbose: bool) -> dict[str, Any]:
         "target": report.target,
         "format": report.format,
         "unsupported": report.unsupported,
+        "verdict": str(report.verdict),
         "verify": None if report.proof is None else report.proof.as_json(),
         "skipped": report.skipped,
         "written": report.written,

@@ -137,6 +137,7 @@ def _document(report: CutReport, source: Path, target: Path) -> dict[str, Any]:
         "outputs": {name: fact_as_json(fact) for name, fact in report.outputs.items()},
         "added": report.added,
         "nodes": report.nodes,
+        "verdict": str(report.verdict),
         "verify": None if report.proof is None else report.proof.as_json(),
         "skipped": report.skipped,
         "written": report.written,

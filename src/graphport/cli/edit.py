@@ -213,6 +213,7 @@ def _document(report: EditReport, source: Path, target: Path) -> dict[str, Any]:
         "inputs": {name: fact_as_json(value.fact) for name, value in report.model.inputs.items()},
         "outputs": {name: fact_as_json(value.fact) for name, value in report.model.outputs.items()},
         "against": report.against,
+        "verdict": str(report.verdict),
         "verify": None if report.proof is None else report.proof.as_json(),
         "skipped": report.skipped,
         "written": report.written,

@@ -172,6 +172,7 @@ def _document(report: RewriteReport, written_to: Path, *, verbose: bool) -> dict
         "nodes_after": report.nodes_after,
         "before": _held(report, 0),
         "after": _held(report, 1),
+        "verdict": str(report.verdict),
         "verify": None if report.proof is None else report.proof.as_json(),
         "skipped": report.skipped,
         "written": report.written,

@@ -1,4 +1,4 @@
-"""Options of verbs that prove what they write, and how a proof is told."""
+"""Options of verbs that prove what they write, and how a proof is printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from graphport.cli.options import (
     FILE,
 )
 from graphport.cli.render import shown
-from graphport.cli.usage import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,34 +22,54 @@ if TYPE_CHECKING:
     Command = Callable[..., Any]
 
 
+class Effort(click.ParamType[Any]):
+    """Seconds, `default` or `full`."""
+
+    name = "SECONDS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """Check the value, which is a number of seconds or a word."""
+        from graphport.api.verify import effort_of
+
+        try:
+            effort_of(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+effort_option = click.option(
+    "--proof-effort",
+    type=Effort(),
+    metavar="SECONDS",
+    default="default",
+    help="Seconds to search for further test inputs (default: 5); 'full' runs the reference interpreter as well.",
+)
+
+
 def verification_options(command: Command) -> Command:
-    """What verbs can be told that prove what they write by two files, which can be repeated."""
-    proof = click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here, with all to repeat it.")
+    """Options of verbs that prove what they write by two files, which can be repeated."""
+    proof = click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here, so that it can be repeated.")
     return proof(checking_options(command))
 
 
 def checking_options(command: Command) -> Command:
-    """What verbs can be told that prove what they write; `verification` picks it."""
+    """Options of verbs that prove what they write; `verification` takes them."""
     for option in (
-        click.option(
-            "--proof-effort",
-            type=Choice(["default", "full"]),
-            default="default",
-            show_default=True,
-            help="Ask the reference also where that takes long.",
-        ),
-        click.option("--keep-failed", is_flag=True, help="Keep what is refuted, as DST.failed."),
+        effort_option,
+        click.option("--strict", is_flag=True, help="Exit with 1 unless the verdict is 'verified'."),
+        click.option("--keep-failed", is_flag=True, help="Keep a file that is refuted, as DST.failed."),
         click.option(
             "--verify-limit",
             type=click.IntRange(0),
             metavar="MIB",
-            help="Prove nothing above so many MiB of weights (default: as many as there is memory for).",
+            help="Prove nothing above so many MiB of weights (default: as many as fit into memory).",
         ),
         click.option(
             "--verify/--no-verify",
             "verify",
             default=None,
-            help="Run both files in their runtimes and compare them (default: where possible).",
+            help="Exit with 1 unless native runtimes verify the file; or write it unverified (default: if possible).",
         ),
     ):
         command = option(command)
@@ -58,24 +77,25 @@ def checking_options(command: Command) -> Command:
 
 
 def verification(options: dict[str, Any]) -> dict[str, Any]:
-    """What `verification_options` gave, taken from `options`, as `convert` and `rewrite_file` are told it."""
+    """The arguments of `convert` and `rewrite_file` by `verification_options`, which are taken from `options`."""
     limit = options.pop("verify_limit")
     return {
         "verify": options.pop("verify"),
         "verify_limit": None if limit is None else limit << 20,
         "keep_failed": options.pop("keep_failed"),
         "effort": options.pop("proof_effort"),
+        "require_coverage": options.pop("strict"),
     }
 
 
 def verified(became: Written) -> dict[str, Any]:
-    """What became of a file, for a document."""
+    """The result of writing a file, for a document."""
     proof = None if became.proof is None else became.proof.as_json()
-    return {"verify": proof, "skipped": became.skipped, "written": became.written}
+    return {"verdict": str(became.verdict), "verify": proof, "skipped": became.skipped, "written": became.written}
 
 
 def write_proof(proof: Proof | None, path: Path | None, source: Path, target: str | None, **asked: Any) -> None:
-    """Write the document of a proof, where one is wanted and there is one."""
+    """Write the document of a proof, if there is one and a path for it."""
     if path is None or proof is None:
         return
     from graphport.proof.document import write_document
@@ -84,7 +104,7 @@ def write_proof(proof: Proof | None, path: Path | None, source: Path, target: st
 
 
 def print_verification(proof: Proof | None, skipped: str | None, missing: str | None) -> None:
-    """Tell a proof, or why there is none; `missing` is the file that was not written since it failed."""
+    """Print a proof, or why there is none; `missing` is the file that was not written because it is refuted."""
     from graphport.cli.table import print_table
 
     if proof is None:

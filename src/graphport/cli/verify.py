@@ -16,7 +16,7 @@ from graphport.cli.options import (
     print_json,
     reading_options,
 )
-from graphport.cli.usage import Choice
+from graphport.cli.verification import effort_option, print_verification
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,17 +26,12 @@ if TYPE_CHECKING:
 @click.argument("a", type=MODEL)
 @click.argument("b", type=MODEL)
 @click.option(
-    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; drawn if not given."
+    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; made up if not given."
 )
-@click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here; one that is there is repeated.")
-@click.option(
-    "--proof-effort",
-    "effort",
-    type=Choice(["default", "full"]),
-    default="default",
-    show_default=True,
-    help="Ask the reference also where that takes long.",
-)
+@click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here; an existing one is repeated.")
+@effort_option
+@click.option("--any-interface", is_flag=True, help="Accept other names, types and open dims of inputs and outputs.")
+@click.option("--strict", is_flag=True, help="Exit with 1 unless the verdict is 'verified'.")
 @reading_options
 @json_option
 @findings_end
@@ -45,16 +40,19 @@ def verb(
     b: Path,
     inputs: Path | None,
     proof: Path | None,
-    effort: str,
+    proof_effort: float | str,
+    any_interface: bool,
+    strict: bool,
     shapes: Any,
     edition: str | None,
     program: str | None,
     states: bool,
     as_json_: bool,
 ) -> None:
-    """Prove that two files compute the same: each runs in its own runtime, and the reference is asked besides.
+    """Prove that two files compute the same: each runs in its native runtime.
 
-    Exit code 0 if that is proven, 1 if the outputs differ or nothing could be proven.
+    The verdict is one of: verified, verified where covered, consistent (a side was computed by graphport alone), not
+    verified, verification failed. Exit code 1 for the last two, and with --strict for all but the first.
 
     \b
     Examples:
@@ -64,7 +62,6 @@ def verb(
     import graphport
     from graphport.api.verify import verify
     from graphport.cli import arrays
-    from graphport.cli.verification import print_verification
     from graphport.proof.document import changed
 
     stale = [] if proof is None else changed(proof, {"a": a, "b": b})
@@ -72,11 +69,11 @@ def verb(
     given = None
     if inputs is not None:
         given = arrays.inputs_of(graphport.load(a, **asked), inputs)
-    found = verify(a, b, given, proof=proof, effort=effort, **asked)
+    found = verify(a, b, given, proof=proof, effort=proof_effort, any_interface=any_interface, **asked)
     if as_json_:
         print_json({**found.as_json(), "changed": stale})
     else:
         for name in stale:
-            click.echo(f"note: {name} is another file than the one that was proven")
+            click.echo(f"note: {name} has changed since it was proven")
         print_verification(found, found.unproven, None)
-    raise click.exceptions.Exit(0 if found.passed else 1)
+    raise click.exceptions.Exit(0 if found.passed and not found.exit_code(is_strict=strict) else 1)

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, NamedTuple
 
 POLL_SECONDS = 0.25
@@ -67,13 +68,22 @@ _STARTER: list[_Starter] = []
 _LOCK = threading.Lock()
 
 
-def start(module: str) -> subprocess.Popen[bytes]:
+def start(module: str, interpreter: str | None = None) -> subprocess.Popen[bytes]:
     """Start `module` as a program that reads requests from its standard input and writes to its standard output.
+
+    Args:
+        module: of this package, or of the runtime.
+        interpreter: another Python than this one, which has the runtime.
 
     Raises:
         OSError: the system starts no process.
     """
     command = [sys.executable, "-m", __name__, str(os.getpid()), module]
+    if interpreter is not None:
+        # Last on its path: packages that it has itself, NumPy for one, are built for its version of Python.
+        root = str(Path(__file__).parents[2])
+        program = f"import sys; sys.path.append({root!r}); from graphport.core.child_process import main; main()"
+        command = [interpreter, "-c", program, str(os.getpid()), module]
     if sys.platform != "linux":
         return _popen(command)
     with _LOCK:

@@ -96,13 +96,13 @@ class Evidence:
     def lack(self, *, has_inputs: bool) -> str | None:
         """Why that proves nothing; `None` where it does."""
         if not self.count:
-            return "was never there"
+            return "was absent"
         if self.is_empty:
-            return "was empty in every draw"
+            return "was empty for all test inputs"
         if self.is_nothing:
-            return "was no number in any draw"
+            return "was NaN for all test inputs"
         if has_inputs and self.count > 1 and len(self.digests) == 1:
-            return "was the same in every draw"
+            return "was the same for all test inputs"
         return None
 
 

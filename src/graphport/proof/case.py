@@ -1,75 +1,167 @@
-"""A proof while it is made: two sides, what passes between them, who was asked and what was found."""
+"""The state of a proof while it runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from graphport.backends.relations import stated
 from graphport.comparison.metrics import RELATIVE
 from graphport.comparison.precision import QUANTIZED, quantized_snr
 from graphport.ir import own_rounding
 from graphport.proof.alignment import Evidence
+from graphport.proof.coverage.record import Coverage
 from graphport.proof.document import OutputProof
+from graphport.proof.run import Run
 from graphport.proof.runners import Runner
 from graphport.proof.test_inputs import TestInput
+from graphport.proof.verdict import Matrix, is_refuted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.backends.relations import Relations
+    from graphport.comparison.metrics import Difference
     from graphport.proof.side import Side
 
 _BETWEEN_STEPS = 40.0
-"""Decibels that outputs keep where only sums in the middle of two steps are rounded to another one."""
+"""Decibels of outputs that differ only where sums halfway between two integers are rounded the other way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What passes as equal: `relative` to the largest number, or from `least_snr` decibels on for a reason."""
+    """What counts as equal: `relative` to the largest magnitude, or a signal-to-noise ratio of `least_snr` decibels."""
 
     relative: float = RELATIVE
     least_snr: float | None = None
     reason: str = ""
     of_steps: bool = False
-    """Whether short integers stand for real numbers."""
+    """Whether integers of 16 bits or less are quantized values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much a proof may cost beyond the standard test inputs."""
+
+    seconds: float = 5.0
+    """Seconds for the search for test inputs that reach uncovered parts or make the files differ."""
+    asks_reference: bool = False
+    """Whether the reference interpreter computes both sides as well, however long it takes."""
 
 
 @dataclass(eq=False)
 class Case:
-    """A proof while it is made."""
+    """The state of a proof while it runs."""
 
     a: Side
     b: Side
     tolerance: Tolerance
-    is_full: bool = False
-    unfinished: str | None = None
-    """The runtime that was stopped at a limit of time or memory, and at which; no more draws are computed then."""
-    witnesses: list[Runner] = field(default_factory=list[Runner])
+    effort: Effort
+    interface: list[str] = field(default_factory=list[str])
+    """Differences of the interface, which end the proof."""
+    limit: str | None = None
+    """The runtime that was stopped at a limit of time or memory, and which; nothing more is computed then."""
+    runners: list[Runner] = field(default_factory=list[Runner])
+    carriers: dict[str, Runner] = field(default_factory=dict[str, Runner])
+    """The runner that represents each side, by its letter."""
+    runs: list[Run] = field(default_factory=list[Run])
+    coverage: Coverage = field(default_factory=Coverage)
     notes: list[str] = field(default_factory=list[str])
-    faults: list[str] = field(default_factory=list[str])
-    draws: list[TestInput] = field(default_factory=list[TestInput])
+    test_inputs: list[TestInput] = field(default_factory=list[TestInput])
+    """Those that both sides computed."""
     worst: dict[int, OutputProof] = field(default_factory=dict[int, OutputProof])
     evidence: dict[int, Evidence] = field(default_factory=dict[int, Evidence])
-    disagreeing: set[Runner] = field(default_factory=set[Runner])
     close: set[tuple[Runner, Runner, int]] = field(default_factory=set["tuple[Runner, Runner, int]"])
-    """Which two agree on an output to the last places in a draw of ordinary numbers."""
+    """Outputs, by position, on which two runners agreed tightly for ordinary values."""
     relations: Relations | None = None
-    """Which open extents the first side takes in terms of others, as far as that was looked for."""
-    reported: set[tuple[Runner, int]] = field(default_factory=set["tuple[Runner, int]"])
+    """Open dims of side `a` in terms of others, as far as that was searched."""
+    noted: set[tuple[Runner, int]] = field(default_factory=set["tuple[Runner, int]"])
+    """Outputs for which a note says that a further runner of a side disagrees."""
+
+    def side(self, letter: str) -> Side:
+        """The side of a letter."""
+        return self.a if letter == "a" else self.b
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the verdict is a failure, whatever else is computed."""
+        return is_refuted(self.matrix())
+
+    def matrix(self, obstacle: str | None = None) -> Matrix:
+        """Everything that the verdict is computed from; `obstacle` is why nothing was compared, if so."""
+        labels = {"a": self.a.label, "b": self.b.label}
+        titles = {runner.runtime: runner.title for runner in self.runners}
+        relations = stated(self.relations or {})
+        return Matrix(
+            tuple(self.runs),
+            labels,
+            titles,
+            self.coverage,
+            frozenset(side.letter for side in (self.a, self.b) if side.path is None),
+            relations,
+            tuple(self.interface),
+            obstacle,
+        )
+
+    def record(
+        self,
+        runner: Runner,
+        label: str = "",
+        found: Sequence[Difference] | None = None,
+        *,
+        fault: str | None = None,
+    ) -> None:
+        """Add the run of a test input to the matrix, with how its outputs differ from those they were compared with.
+
+        Without a label it is a file that was not loaded. `fault` is what else is wrong with its outputs.
+        """
+        ran = bool(label) and runner.failure is None
+        wrong = next((each for each in found or () if not each.passed), None)
+        reason = fault or (runner.reason if wrong is None else f"the outputs differ: {describe(wrong)}")
+        self.runs.append(
+            Run(
+                runner.side.letter,
+                runner.runtime,
+                runner.version,
+                runner.configuration,
+                label,
+                loaded=runner.is_loaded,
+                ran=ran,
+                agrees=None if found is None or not ran else wrong is None and fault is None,
+                max_abs=_largest(found or ()),
+                snr_db=min((each.snr_db for each in found or () if each.snr_db is not None), default=None),
+                reason=reason,
+                failure=runner.failure,
+                is_known_reader=runner.is_own and runner.side.has_known_reader,
+            )
+        )
 
 
-def of_steps(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
-    """What passes where a runtime rounds quantized numbers to a neighbour of what others round them to."""
+def _largest(found: Sequence[Difference]) -> float | None:
+    return max((each.max_abs for each in found if each.max_abs is not None), default=None)
+
+
+def describe(each: Difference) -> str:
+    """How an output differs, for people."""
+    what = each.reason or f"differs by {each.max_abs:.3g}"
+    where = f", first at {list(each.first)}" if each.first is not None else ""
+    return f"{each.name or 'an output'} {what}{where}"
+
+
+def tolerance_between(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
+    """The tolerance for two files, wider if a runtime of theirs rounds quantized values to a neighbour."""
     runtimes = [side.runtime for side in (a, b) if side.runtime is not None and side.runtime.is_installed]
     least = quantized_snr(a.graph)
     own = next((each for each in runtimes if each.rounds_to_steps), None)
-    reason = "rounds quantized numbers to a neighbour here and there"
+    reason = "rounds some quantized values to a neighbour"
     if own is None and least is not None:
         own, least = next((each for each in runtimes if each.sums_otherwise), None), max(least, _BETWEEN_STEPS)
-        reason = "adds sums in another order, which rounds one in the middle of two steps to the other"
+        reason = "adds floats in another order, which rounds values halfway between two integers the other way"
     for side in (a, b):
         words = own_rounding.words(side.graph)
         if words and side.runtime in runtimes and side.runtime is not None and side.runtime.rounds_to_steps:
             own, least = side.runtime, QUANTIZED
-            reason = f"rounds the reals that {', '.join(words)} of {side.label} read to bytes"
+            reason = f"rounds the floats that {', '.join(words)} of {side.label} read to 8 bits"
     if own is None or least is None:
         return tolerance
     if tolerance.least_snr is not None:

@@ -1,4 +1,4 @@
-"""Results held against the shapes and element types that a file declares."""
+"""Outputs compared with the shapes and element types that their file declares."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from graphport.proof.runtimes.serve import Port
 
 
-def contradiction(witness: Runner, answers: Sequence[Any]) -> str | None:
-    """Where a result has another shape or element type than its file declares, or than we have read of it."""
+def mismatch(runner: Runner, outputs: Sequence[Any]) -> str | None:
+    """An output of another shape or element type than its file declares or graphport read, if there is one."""
     ports: Sequence[Port] = ()
-    if isinstance(witness, NativeRunner) and witness.opened is not None:
-        ports = witness.opened.outputs
-    runtime = witness.side.runtime
-    is_exact = runtime is None or runtime.has_exact_types or not witness.is_own
-    has_batches = runtime is None or runtime.has_batches or not witness.is_own
-    for index, answer in enumerate(answers):
-        if answer is None or is_sequence(answer):
+    if isinstance(runner, NativeRunner) and runner.opened is not None:
+        ports = runner.opened.outputs
+    runtime = runner.side.runtime
+    is_exact = runtime is None or runtime.has_exact_types or not runner.is_own
+    has_batches = runtime is None or runtime.has_batches or not runner.is_own
+    for index, output in enumerate(outputs):
+        if output is None or is_sequence(output):
             continue
-        array = np.asarray(answer)
+        array = np.asarray(output)
         if index < len(ports) and not _fits(array, ports[index].shape):
             declared = f"declares {ports[index].name} as {_stated(ports[index].shape)}"
-            return f"{witness.sentence} {declared}, and gives {list(array.shape)}"
-        values = witness.side.graph.outputs
+            return f"{runner.sentence} {declared}, and gives {list(array.shape)}"
+        values = runner.side.graph.outputs
         if index < len(values) and has_batches:
             reason = _against(array, values[index], is_exact=is_exact)
             if reason:
                 return (
-                    f"{witness.sentence} gives {values[index].name} as {array.dtype.name}{list(array.shape)}, {reason}"
+                    f"{runner.sentence} gives {values[index].name} as {array.dtype.name}{list(array.shape)}, {reason}"
                 )
     return None
 

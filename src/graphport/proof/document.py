@@ -1,4 +1,4 @@
-"""What a proof says: in one sentence, as JSON, and as a document from which it can be repeated."""
+"""The result of a proof: as a sentence, as JSON, and as a document from which it can be repeated."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import contents
 from graphport.core.replacing import replacing
+from graphport.proof.verdict import Matrix, Verdict, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from graphport.comparison import Difference
+    from graphport.proof.coverage.record import Coverage
+    from graphport.proof.run import Run
     from graphport.proof.runners import Runner
     from graphport.proof.test_inputs import TestInput
 
@@ -24,41 +27,46 @@ SCHEMA = "graphport/verify/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A witness as it is told afterwards."""
+class RunnerRecord:
+    """A runtime or backend that was to compute one side."""
 
     side: str
     runtime: str
     version: str
+    configuration: str
     is_own: bool
+    """Whether it computes the file itself and shares no code with graphport."""
     ran: bool
     reason: str | None
+    """Why it did not load the file or did not compute a test input."""
     sentence: str
+    """Which runtime computes which file."""
 
     @classmethod
-    def of(cls, witness: Runner) -> Seen:
-        """What is left of a witness."""
+    def of(cls, runner: Runner) -> RunnerRecord:
+        """The record of a runner."""
         return cls(
-            witness.side.letter,
-            witness.runtime,
-            witness.version,
-            witness.is_own,
-            witness.ran,
-            witness.reason,
-            witness.sentence,
+            runner.side.letter,
+            runner.runtime,
+            runner.version,
+            str(runner.configuration),
+            runner.is_own,
+            runner.ran,
+            runner.reason,
+            runner.sentence,
         )
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        names = ("side", "runtime", "version", "is_own", "ran", "reason")
+        names = ("side", "runtime", "version", "configuration", "is_own", "ran", "reason")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class OutputProof:
-    """One output over all draws: the worst difference of the second side from the first, and whether it says anything.
+    """One output over all test inputs: its worst difference between both sides, and whether it proves anything.
 
-    `evidence` is why it proves nothing, if so: it was empty, no number, or the same for all draws.
+    `evidence` is why it proves nothing, if so: it was empty, NaN, or the same for all test inputs.
     """
 
     position: int
@@ -78,17 +86,17 @@ class OutputProof:
 
     @property
     def passed(self) -> bool:
-        """Whether no draw told both sides apart."""
+        """Whether it agrees for all test inputs."""
         return self.worst.passed
 
     @property
     def reason(self) -> str | None:
-        """What is wrong beyond numbers that differ."""
+        """What differs besides the numbers."""
         return self.worst.reason
 
     @property
     def max_abs(self) -> float | None:
-        """The largest absolute difference."""
+        """Largest absolute difference."""
         return self.worst.max_abs
 
     @property
@@ -98,7 +106,7 @@ class OutputProof:
 
     @property
     def snr_db(self) -> float | None:
-        """The least signal-to-noise ratio."""
+        """Smallest signal-to-noise ratio, in decibels."""
         return self.worst.snr_db
 
     @property
@@ -108,7 +116,7 @@ class OutputProof:
 
     @property
     def first(self) -> tuple[int, ...] | None:
-        """Where the first entry is that differs."""
+        """Index of the first element that differs."""
         return self.worst.first
 
     def as_json(self) -> dict[str, Any]:
@@ -159,39 +167,74 @@ class FirstWrong:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What witnesses of two sides computed, held against each other.
-
-    `unproven` is why nothing was proven, where nothing was refuted either; `notes` are disagreements between witnesses
-    of one side and what else should be known.
-    """
+    """The runs of two files, compared. The verdict, the sentence and the exit code are computed from `matrix` alone."""
 
     outputs: tuple[OutputProof, ...] = ()
-    witnesses: tuple[Seen, ...] = ()
+    witnesses: tuple[RunnerRecord, ...] = ()
+    """The runtimes and backends that were to compute a side."""
     draws: tuple[TestInput, ...] = ()
-    agreeing: tuple[str, ...] = ()
+    """The test inputs that both sides computed."""
     notes: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
-    """What refutes it besides outputs that differ."""
-    unproven: str | None = None
+    """What else should be known: settings, ties, disagreements of further runtimes."""
+    matrix: Matrix = field(default_factory=Matrix)
     first: FirstWrong | None = None
-    """Where it goes wrong, if it was refuted by numbers and that was found."""
+    """The first node that differs, if the outputs do and it was found."""
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    relations: tuple[str, ...] = ()
-    """What open extents of the first side are in terms of others: no node says so, and nothing else was seen to run."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """`verified`, `verified where covered`, `consistent`, `not verified` or `verification failed`."""
+        return decide(self.matrix).verdict
 
     @property
     def failed(self) -> bool:
-        """Whether both sides were told apart."""
-        return bool(self.faults) or any(not output.passed for output in self.outputs)
+        """Whether the second file is refuted."""
+        return self.verdict is Verdict.FAILED
 
     @property
     def passed(self) -> bool:
-        """Whether both sides were shown to compute the same."""
-        return not self.failed and self.unproven is None
+        """Whether the outputs of both sides were compared and agree."""
+        return self.verdict.passed
+
+    @property
+    def unproven(self) -> str | None:
+        """Why nothing was compared, if so."""
+        found = decide(self.matrix)
+        return found.detail if found.verdict is Verdict.NOT_VERIFIED else None
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What refutes the second file, if anything does."""
+        found = decide(self.matrix)
+        return (found.detail,) if found.verdict is Verdict.FAILED else ()
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """One record for each file, runtime, configuration and test input."""
+        return self.matrix.runs
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Open dims of the first side in terms of others, which no node states: the sizes that run."""
+        return self.matrix.relations
+
+    @property
+    def coverage(self) -> Coverage:
+        """What the test inputs reached of the model."""
+        return self.matrix.coverage
+
+    @property
+    def interface(self) -> tuple[str, ...]:
+        """Differences of inputs and outputs that the user did not ask for."""
+        return self.matrix.interface
+
+    def exit_code(self, *, is_demanded: bool = False, is_strict: bool = False) -> int:
+        """The exit code; `is_demanded` is `--verify`, `is_strict` is `--strict`."""
+        return decide(self.matrix, is_demanded=is_demanded, is_strict=is_strict).exit_code
 
     @property
     def sizes(self) -> tuple[dict[str, int], ...]:
-        """The different choices of lengths of open axes."""
+        """The choices of sizes of open dims."""
         found: list[dict[str, int]] = []
         for draw in self.draws:
             if draw.sizes not in found:
@@ -200,64 +243,31 @@ class Proof:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The different kinds of numbers."""
+        """The kinds of values of the test inputs."""
         return tuple(dict.fromkeys(draw.kind for draw in self.draws))
 
     @property
     def max_abs(self) -> float | None:
-        """The largest absolute difference of any output; `None` where one has no number for it."""
+        """Largest absolute difference of any output; `None` if one has none."""
         found = [output.max_abs for output in self.outputs]
         return None if any(value is None for value in found) else max((v for v in found if v is not None), default=0.0)
 
     @property
     def snr_db(self) -> float | None:
-        """The least signal-to-noise ratio of any output."""
+        """Smallest signal-to-noise ratio of any output, in decibels."""
         found = [output.snr_db for output in self.outputs]
         known = [value for value in found if value is not None]
         return None if len(known) < len(found) else min(known, default=float("inf"))
 
     @property
     def is_independent(self) -> bool:
-        """Whether on each side somebody computed the file itself who shares no code with us."""
-        return {"a", "b"} <= {witness.side for witness in self.witnesses if witness.is_own and witness.ran}
+        """Whether a program that shares no code with graphport computed each file."""
+        return {"a", "b"} <= {each.side for each in self.witnesses if each.is_own and each.ran}
 
     @property
     def sentence(self) -> str:
-        """The whole in one sentence for people."""
-        if self.failed:
-            return f"verification failed: {self._why()}"
-        if self.unproven is not None:
-            return f"not verified: {self.unproven}"
-        stated = f"verified: {_listed(self.agreeing)} agree: {self._extent()}"
-        return stated if self.is_independent else f"{stated}; {self._lacking()}"
-
-    def _extent(self) -> str:
-        largest = self.max_abs
-        difference = "the outputs are equal" if not largest else f"largest difference {largest:.2g}"
-        kinds = "the inputs given" if self.kinds == ("given",) else _count(len(self.kinds), "draw")
-        return f"{_count(len(self.sizes), 'size')}{self._assumed()}, {kinds}, {difference}"
-
-    def _assumed(self) -> str:
-        if not self.relations:
-            return ""
-        first, *others = self.relations
-        more = f" and {len(others)} more (--json tells)" if others else ""
-        return f" ({first}{more}, taken from what runs)"
-
-    def _lacking(self) -> str:
-        own = {witness.side for witness in self.witnesses if witness.is_own and witness.ran}
-        sides = {"a": "the first", "b": "the second"}
-        alone = [sides[letter] for letter in ("a", "b") if letter not in own]
-        return f"nobody who shares no code with us has read {' or '.join(alone)}"
-
-    def _why(self) -> str:
-        if self.faults:
-            return self.faults[0]
-        wrong = next(output for output in self.outputs if not output.passed)
-        where = f", first at {list(wrong.first)}" if wrong.first is not None else ""
-        what = wrong.reason or f"differs by {wrong.max_abs:.3g}"
-        draw = f" ({wrong.draw})" if wrong.draw else ""
-        return f"the outputs differ: {wrong.name or f'output {wrong.position}'} {what}{where}{draw}"
+        """The verdict in one sentence."""
+        return decide(self.matrix).sentence
 
     def __str__(self) -> str:
         return self.sentence
@@ -267,6 +277,7 @@ class Proof:
         ratio = self.snr_db
         return {
             "schema": SCHEMA,
+            "verdict": str(self.verdict),
             "passed": self.passed,
             "unproven": self.unproven,
             "sentence": self.sentence,
@@ -276,6 +287,9 @@ class Proof:
             "witnesses": [witness.as_json() for witness in self.witnesses],
             "draws": [draw.as_json() for draw in self.draws],
             "sizes": list(self.sizes),
+            "coverage": self.coverage.as_json(),
+            "interface": list(self.interface),
+            "runs": [run.as_json() for run in self.runs],
             "relations": list(self.relations),
             "outputs": [output.as_json() for output in self.outputs],
             "faults": list(self.faults),
@@ -284,23 +298,14 @@ class Proof:
         }
 
 
-def _listed(names: Iterable[str]) -> str:
-    *others, last = list(dict.fromkeys(names)) or ["nobody"]
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def write_document(path: Path, proof: Proof, files: Mapping[str, Path | None], asked: Mapping[str, Any]) -> None:
-    """Write a proof with all that it takes to repeat it.
+    """Write a proof with everything that is needed to repeat it.
 
     Args:
         path: of the document.
-        proof: what was found.
+        proof: the result.
         files: the two sides by letter.
-        asked: what the proof was told besides: bound shapes, effort.
+        asked: the other arguments of the proof: bound shapes, effort.
     """
     known = {letter: {"path": str(file), "sha256": digest(file)} for letter, file in files.items() if file is not None}
     document = {**proof.as_json(), "files": known, "asked": dict(asked)}
@@ -310,10 +315,10 @@ def write_document(path: Path, proof: Proof, files: Mapping[str, Path | None], a
 
 
 def changed(document: Path, files: Mapping[str, Path]) -> list[str]:
-    """Names of files that are others than those of which a document, if there is one, says that they were proven.
+    """Names of files that changed since the proof in a document, if there is one.
 
     Raises:
-        DiagnosticError: RUN0012, what is there is no proof.
+        DiagnosticError: RUN0012, the document is not a proof.
     """
     if not document.exists():
         return []
@@ -321,9 +326,9 @@ def changed(document: Path, files: Mapping[str, Path]) -> list[str]:
         content = json.loads(contents(document).decode("utf-8"))
         known = {letter: dict(content["files"][letter]["sha256"]) for letter in files if letter in content["files"]}
     except (ValueError, LookupError, TypeError, OSError, RecursionError) as error:
-        message = f"{document} is no proof: {error}"
+        message = f"{document} is not a proof: {error}"
         span = Span(Source(str(document)))
-        raise DiagnosticError(Diagnostic("RUN0012", message, span, "name a file that is not there yet")) from error
+        raise DiagnosticError(Diagnostic("RUN0012", message, span, "name a file that does not exist yet")) from error
     found: list[str] = []
     for letter, hashes in known.items():
         now = digest(files[letter])

@@ -1,45 +1,37 @@
-"""Two sides held against each other: who is asked, what counts as evidence, and what it comes to."""
+"""Runs two files on the same test inputs and compares their outputs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from graphport.backends import is_installed, memory, preferred, run_limits
-from graphport.backends.inputs import is_accepted, no_array, open_axes
-from graphport.backends.relations import completed, search
-from graphport.comparison.metrics import Comparison, Difference, Reason, difference
+from graphport.backends import run_limits
 from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.progress import stage
-from graphport.proof import rounding, steps, ties
-from graphport.proof.alignment import Evidence, Manner, aligned
-from graphport.proof.case import Case, Tolerance, of_steps
-from graphport.proof.declared import contradiction
-from graphport.proof.document import OutputProof, Proof
-from graphport.proof.faults import habits, known_fault
-from graphport.proof.process import LackingError, UnansweredError, UnfinishedError
-from graphport.proof.runners import BackendRunner, DisagreementError, NativeRunner, Runner
-from graphport.proof.settling import settled
-from graphport.proof.side import paired
-from graphport.proof.test_inputs import KINDS, MODEST, TestInput, accepted, bound_by, choices_of_sizes, make_test_input
+from graphport.proof.case import Case, Effort, Tolerance, tolerance_between
+from graphport.proof.comparing import compare, default_differences, differences, keep_results
+from graphport.proof.compute import compute_outputs
+from graphport.proof.coverage.record import Coverage
+from graphport.proof.declared import mismatch
+from graphport.proof.faults import habits
+from graphport.proof.interface import interface_differences
+from graphport.proof.loading import load, load_carriers, size_checker, strict_pair
+from graphport.proof.runners import BackendRunner
+from graphport.proof.sizes import choices_of_inputs, why_not_computable
+from graphport.proof.summary import summarize
+from graphport.proof.test_inputs import MODEST, make_test_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
-    from graphport.backends.relations import Relations
+    from graphport.comparison.metrics import Difference
+    from graphport.proof.document import Proof
+    from graphport.proof.interface import Aspect
+    from graphport.proof.runners import Runner
     from graphport.proof.side import Side
-    from graphport.proof.test_inputs import Sizes
+    from graphport.proof.test_inputs import TestInput
 
-_STEPS = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
-"""Types of integers that stand for real numbers."""
-_LEAST_SECONDS = 2.0
-"""What the reference may take in any case."""
-_TIMES = 10.0
-"""Runs of the quickest runtime that the reference may take beyond that, unless everybody is asked."""
-_MORE, _SEED = 4, 1000
-"""Draws beyond those of every proof in which two sides may agree to the last places, and the seed of the first."""
+_HABIT_SNR = 20.0
+"""Decibels that a default configuration keeps if it rounds nodes of the file as `faults.HABITS` says."""
 
 
 def prove(
@@ -48,463 +40,291 @@ def prove(
     *,
     given: Mapping[str, Any] | None = None,
     tolerance: Tolerance | None = None,
-    is_full: bool = False,
+    effort: Effort | None = None,
+    allowed: Collection[Aspect] = (),
 ) -> Proof:
-    """Ask all witnesses of two sides, and hold the second side against the first.
+    """Run both sides in their runtimes, and compare the second with the first.
 
     Args:
-        a: what is right.
+        a: the source.
         b: what should compute the same.
-        given: inputs by the names of `a`; drawn if `None`.
-        tolerance: what passes as equal.
-        is_full: ask everybody however long it takes.
+        given: inputs by the names of `a`; made up if `None`.
+        tolerance: what counts as equal.
+        effort: what the proof may cost.
+        allowed: aspects of the interface that may differ, because the user asked for it.
 
     Raises:
         DiagnosticError: `given` does not fit `a`.
     """
-    case = Case(a, b, of_steps(a, b, tolerance or Tolerance()), is_full)
+    case = Case(a, b, tolerance_between(a, b, tolerance or Tolerance()), effort or Effort())
+    case.interface += interface_differences(a, b, allowed)
     sizes = [side.size for side in (a, b) if side.size is not None]
     try:
         with run_limits.limited(sum(sizes) if sizes else None, is_total=True):
-            reason = _asked(case, given)
-        return settled(case, reason)
+            obstacle = None if case.interface else _run(case, given)
+        return summarize(case, obstacle)
     finally:
-        for witness in case.witnesses:
-            witness.close()
+        for runner in case.runners:
+            runner.close()
 
 
-def _asked(case: Case, given: Mapping[str, Any] | None) -> str | None:
-    """Ask everybody; why nothing can be proven, if so."""
-    too_large = _too_large(case)
-    if too_large:
-        return too_large
-    own = _open_own(case)
+def _run(case: Case, given: Mapping[str, Any] | None) -> str | None:
+    """Run both sides. Return why no test input was compared, if so."""
+    obstacle = why_not_computable(case) or load_carriers(case)
+    if obstacle is not None or case.is_refuted:
+        return obstacle
     if case.b.runtime is not None and case.b.path is not None:
-        case.notes += [f"{case.b.runtime.title} by itself {what}" for what in habits(case.b.runtime.name, case.b.graph)]
-    mains = {side.letter: own.get(side.letter) or _stand_in(case, side) for side in (case.a, case.b)}
-    if case.faults:
-        return None
-    main_a, main_b = mains["a"], mains["b"]
-    if case.unfinished is not None:
-        return case.unfinished
-    if main_a is None or main_b is None:
-        side = case.a if main_a is None else case.b
-        reasons = "; ".join(f"{w.title} {w.reason}" for w in case.witnesses if w.side is side and w.reason)
-        return f"nobody computes {side.label}" + (f" ({reasons})" if reasons else "")
+        habit = [f"{case.b.runtime.title} by default {what}" for what in habits(case.b.runtime.name, case.b.graph)]
+        case.notes += habit
     try:
-        refused = _computed(case, main_a, main_b, given)
+        refused = _compare_all(case, given)
+        if not case.test_inputs and _use_strict_source(case):
+            refused = _compare_all(case, given)
     except DiagnosticError as error:
         if given is not None:
             raise
-        return error.diagnostics[0].message
-    if not case.draws and not case.faults:
+        refused = error.diagnostics[0].message
+    if not case.test_inputs:
         return refused or next(iter(case.notes), "no inputs can be made up")
     if refused is not None:
-        case.notes.append(f"other sizes are not proven: {refused}")
+        never = f"other sizes ({refused})" if case.limit is None else f"the other test inputs ({refused})"
+        case.coverage = case.coverage.merged(Coverage(never=(never,)))
     return None
 
 
-def _computed(case: Case, a: Runner, b: Runner, given: Mapping[str, Any] | None) -> str | None:
-    """Ask both for all draws; why some sizes could not be computed, if so."""
+def _use_strict_source(case: Case) -> bool:
+    """Let the strict configuration represent a source that computed no test input as users start its runtime."""
+    carrier = case.carriers["a"]
+    if case.limit is not None or case.is_refuted:
+        return False
+    strict, _ = strict_pair(case)
+    case.carriers["a"] = strict
+    return strict is not carrier
+
+
+def _compare_all(case: Case, given: Mapping[str, Any] | None) -> str | None:
+    """Compare test inputs of all choices of sizes. Return why some sizes were not computed, if so."""
     refused: str | None = None
-    for slot in _slots(case, a, given):
-        reason = "no others were found that suit" if case.draws else None
-        for draws in slot:
-            reason = _first_refusal(case, a, b, draws)
-            if reason is None or case.faults or case.unfinished:
+    for choices in choices_of_inputs(case, given):
+        reason = "no other sizes were found that run" if case.test_inputs else None
+        for test_inputs in choices:
+            reason = _compare_sizes(case, test_inputs)
+            if reason is None or case.is_refuted or case.limit is not None:
                 break
         refused = refused or reason
-        if case.unfinished:
-            return case.unfinished
-    return refused
+        if case.limit is not None or case.is_refuted:
+            break
+    return case.limit or refused
 
 
-def _open_own(case: Case) -> dict[str, Runner]:
-    """The runtimes of both files, which load them at the same time."""
-    begun: list[NativeRunner] = []
-    for side in (case.a, case.b):
-        if side.runtime is None or side.path is None:
-            continue
-        witness = NativeRunner(side, side.runtime)
-        case.witnesses.append(witness)
-        if not side.runtime.is_installed:
-            witness.reason = f"the package {side.runtime.package} is not installed"
-            continue
-        fault = known_fault(side.runtime.name, side.graph)
-        if fault is not None:
-            witness.reason = f"is known to compute otherwise: {fault.what}"
-            continue
-        witness.begin(0)
-        begun.append(witness)
-    return {witness.side.letter: witness for witness in begun if _opens(case, witness)}
-
-
-def _opens(case: Case, witness: Runner) -> bool:
-    try:
-        with stage(f"{witness.title} loads {witness.side.label}"):
-            witness.open()
-    except DisagreementError as error:
-        witness.reason = str(error)
-        case.faults.append(f"{witness.sentence} {error}")
-    except UnfinishedError as error:
-        witness.reason = str(error)
-        case.unfinished = f"{witness.title} {error}"
-    except UnansweredError as error:
-        witness.reason = str(error)
-        if _is_rejection(case, witness, error):
-            case.faults.append(f"{witness.sentence} {error}")
-    else:
-        return True
-    return False
-
-
-def _is_rejection(case: Case, witness: Runner, error: UnansweredError) -> bool:
-    """Whether a runtime refuses a file of ours that it should take: not where it refuses the source alike."""
-    runtime = witness.side.runtime
-    if not witness.is_own or witness.side is not case.b or runtime is None or not runtime.takes_all:
-        return False
-    if isinstance(error, LackingError):
-        return False
-    return not any(w.runtime == runtime.name and w.side is case.a and w.reason for w in case.witnesses)
-
-
-def _stand_in(case: Case, side: Side) -> Runner | None:
-    """Who computes our reading of a side that nobody computes as it is."""
-    names = ["reference", *(name for name in preferred(side.graph) if name != "reference")]
-    if side.path is None:
-        names = [*names[1:], "reference"]
-    for name in names:
-        witness = BackendRunner(side, name)
-        case.witnesses.append(witness)
-        if _opens(case, witness):
-            return witness
-    return None
-
-
-def _too_large(case: Case) -> str | None:
-    """Why there are no arrays, or not the memory, for a proof, if so."""
-    for value in case.a.graph.inputs:
-        dims = value.shape
-        reason = None if dims is None else no_array([dim if isinstance(dim, int) else 1 for dim in dims])
+def _compare_sizes(case: Case, test_inputs: list[TestInput]) -> str | None:
+    """Compare test inputs of one choice of sizes. Return why side `a` does not compute the first, if so."""
+    for index, test_input in enumerate(test_inputs):
+        reason = compare_input(case, test_input, is_first=index == 0)
+        if case.limit is not None:
+            return case.limit
+        if reason is not None and index == 0:
+            return reason
         if reason is not None:
-            return f"no input can be made up for {value.name!r}: {reason}"
-    sizes = dict.fromkeys((str(s) for s in _symbols(case.a)), 1)
-    lacking = memory.shortage(max(memory.needed(side.graph, sizes) for side in (case.a, case.b)))
-    return lacking or _excess(case, sizes)
-
-
-def _excess(case: Case, sizes: Mapping[str, int]) -> str | None:
-    """Why a run at some sizes is more than the source may make us hold, if so."""
-    return next(filter(None, (memory.excess(side.graph, sizes, case.a.size) for side in (case.a, case.b))), None)
-
-
-def _symbols(side: Side) -> list[str]:
-    ones, other = open_axes(side.graph)
-    return [*ones, *other]
-
-
-def _slots(case: Case, a: Runner, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[TestInput]]]:
-    """For each choice of sizes, alternatives of draws: who cannot compute the first may compute the next."""
-    if given is not None:
-        yield iter([[TestInput("given", 0, {}, dict(given))]])
-        return
-    graph = case.a.graph
-    names = {value.name: value for value in case.b.graph.inputs}
-    twins = paired({value.name: value for value in graph.inputs}, graph, case.b.graph)
-    partners = {value.name: names[other] for other, value in twins.items() if other in names}
-    fixed = bound_by(graph, partners)
-    seed = 0
-    every = choices_of_sizes(graph, fixed)
-    for choices in every:
-        sizes = _sizes(case, choices, lambda other: _related(case, a, every[-1][0], other, fixed))
-        yield (_drawn(case, each, seed) for each in sizes if _is_new(case, each) and _is_modest(case, each))
-        seed += len(KINDS)
-
-
-def _sizes(case: Case, choices: list[Sizes], related: Callable[[list[Sizes]], Relations]) -> Iterator[Sizes]:
-    """The sizes of a draw to try, the best first; relations between them are looked for where these do not run."""
-
-    def completed_choices() -> Iterator[Sizes]:
-        relations = case.relations = related(choices)
-        yield from (completed(relations, sizes) for sizes in (choices if relations else []))
-
-    if case.relations:
-        choices = [completed(case.relations, sizes) for sizes in choices]
-    return accepted(case.a.graph, choices, completed_choices() if case.relations is None else ())
-
-
-def _related(case: Case, a: Runner, sizes: Sizes, other: list[Sizes], fixed: Sizes) -> Relations:
-    """Relations between open extents with which the first side runs, if there are any."""
-    _, lengths = open_axes(case.a.graph)
-    free = {name: symbol for name, symbol in lengths.items() if name not in fixed}
-
-    def runs(tried: Sizes) -> bool:
-        if not is_accepted(case.a.graph, tried) or not _is_modest(case, tried):
-            return False
-        if case.unfinished:
-            return False
-        values = _answers(case, [a], make_test_input(case.a.graph, KINDS[0], tried, 0)).get(a)
-        a.reason = None
-        shows = values is not None and all(getattr(value, "size", 1) for value in values)
-        return shows and not (a.is_own and contradiction(a, values or []))
-
-    with stage(f"looks for sizes with which {a.sentence} runs"):
-        return search(case.a.graph, free, sizes, other, runs)
-
-
-def _is_new(case: Case, sizes: Sizes) -> bool:
-    return not any(sizes == draw.sizes for draw in case.draws)
-
-
-def _is_modest(case: Case, sizes: Sizes) -> bool:
-    reason = _excess(case, sizes)
-    if reason is not None and reason not in case.notes:
-        case.notes.append(reason)
-    return reason is None
-
-
-def _drawn(case: Case, sizes: Sizes, seed: int) -> list[TestInput]:
-    kinds = KINDS if any(value.storage is None for value in case.a.graph.inputs) else KINDS[:1]
-    return [make_test_input(case.a.graph, kind, sizes, seed + index) for index, kind in enumerate(kinds)]
-
-
-def _first_refusal(case: Case, a: Runner, b: Runner, draws: list[TestInput]) -> str | None:
-    """Compute draws of one size; why the first side does not compute the first of them, if so."""
-    thirds = _thirds(case, a, b) if not case.draws else [w for w in case.witnesses if w not in (a, b) and w.ran]
-    for index, draw in enumerate(draws):
-        answers = _answers(case, [a, b], draw)
-        if case.unfinished:
-            return case.unfinished
-        if a not in answers:
-            if index == 0:
-                reason, a.reason = a.reason, None
-                return f"{a.sentence} does not compute it: {reason}"
-            case.notes.append(f"{draw.label} is not proven: {a.sentence} does not compute it: {a.reason}")
-            a.reason = None
-            continue
-        outside = contradiction(a, answers[a]) if a.is_own and index == 0 and draw.sizes else None
-        if outside is not None and draw.kind != "given":
-            return f"these lengths are not what it is made for: {outside}"
-        case.draws.append(draw)
-        if b not in answers:
-            case.faults.append(f"{b.sentence} does not compute what {a.sentence} computes: {b.reason}")
+            case.notes.append(f"{test_input.label} is not a test input: {reason}")
+        if case.is_refuted:
             return None
-        if not _hold(case, (a, b), thirds, draw, answers) and draw.kind == "edges":
-            case.draws.remove(draw)
-            _again_modestly(case, (a, b), thirds, draw)
     return None
 
 
-def _again_modestly(case: Case, mains: tuple[Runner, Runner], thirds: list[Runner], draw: TestInput) -> None:
-    """Ask with smaller numbers where something overflowed for one side and not for the other."""
-    modest = make_test_input(case.a.graph, draw.kind, draw.sizes, draw.seed, MODEST)
-    answers = _answers(case, list(mains), modest)
-    if not all(main in answers for main in mains):
-        return
-    case.draws.append(modest)
-    what = "something overflows, is equal, or is rounded otherwise for one side only"
-    case.notes.append(f"{draw.label}: {what}: smaller numbers are compared")
-    _hold(case, mains, thirds, modest, answers, is_last=True)
+def compare_input(case: Case, test_input: TestInput, *, is_first: bool = False) -> str | None:
+    """Compute one test input from both sides and compare the outputs; runs go to the matrix.
 
+    Args:
+        case: the proof; its carriers are loaded.
+        test_input: what is computed.
+        is_first: whether it is the first of its sizes, which side `a` may not be made for.
 
-def _thirds(case: Case, a: Runner, b: Runner) -> list[Runner]:
-    """The reference on both sides, where it is not asked already."""
-    found: list[Runner] = []
-    for side, main in ((case.a, a), (case.b, b)):
-        if main.runtime == "reference" or not is_installed("reference"):
-            continue
-        witness = BackendRunner(side, "reference", seconds=None if case.is_full else _LEAST_SECONDS)
-        case.witnesses.append(witness)
-        if _opens(case, witness):
-            found.append(witness)
-    return found
-
-
-def _answers(case: Case, asked: list[Runner], draw: TestInput) -> dict[Runner, list[Any]]:
-    """What each witness computes of a draw; who does not has a reason."""
-    found: dict[Runner, list[Any]] = {}
-    begun: list[Runner] = []
-    for witness in asked:
-        try:
-            witness.ask(draw, case.a)
-        except DiagnosticError as error:
-            if draw.kind == "given" and witness.side is case.a:
-                raise
-            witness.reason = error.diagnostics[0].message
-        except UnansweredError as error:
-            witness.reason = str(error)
-        else:
-            begun.append(witness)
-    # Those that compute in this process come last: the others compute meanwhile.
-    for witness in begun:
-        if isinstance(witness, BackendRunner) and witness.budget is not None:
-            quickest = min((w.seconds for w in case.witnesses if w.ran and w is not witness), default=0.0)
-            witness.budget = max(witness.budget, _TIMES * quickest)
-        try:
-            with stage(f"{witness.title} computes {witness.side.label} ({draw.kind})"):
-                found[witness] = witness.answer()
-        except UnfinishedError as error:
-            witness.reason = str(error)
-            case.unfinished = f"{witness.title} {error}"
-        except UnansweredError as error:
-            witness.reason = str(error)
-    return found
-
-
-def _hold(
-    case: Case,
-    mains: tuple[Runner, Runner],
-    thirds: list[Runner],
-    draw: TestInput,
-    answers: dict[Runner, list[Any]],
-    *,
-    is_last: bool = False,
-) -> bool:
-    """Hold what the second side computed against the first, and each witness against the others of its side.
-
-    Whether that says something: not where large numbers overflow, unless this `is_last`. What was computed is let go
-    of as soon as it was held, out of `answers` too.
+    Returns:
+        Why it is not a test input: side `a` does not compute it.
     """
-    a, b = mains
-    outputs = answers[a]
-    count = len(answers[b])
-    if count != len(outputs):
-        case.faults.append(f"{b.sentence} has {count} outputs, {a.sentence} has {len(outputs)}")
-        return True
-    found = _differences(case, (a, b), draw, (outputs, answers[b]))
-    found = ties.without(found, ties.of_integers(draw, found), draw, case.notes)
-    wrong = [each for each in found if not each.passed]
-    if wrong and draw.kind == "edges":
-        tied = ties.fed_by_indices(case.a.graph)
-        positions = [position for position, each in enumerate(found) if not each.passed]
-        blurred = frozenset[int]() if is_last else _blurred(case, a, draw, outputs, found)
-        if not is_last and all(found[at].reason is Reason.UNLIKE or at in tied or at in blurred for at in positions):
-            return False
-        found = ties.without(found, tied, draw, case.notes)
-        wrong = [each for each in found if not each.passed]
-    if wrong:
-        _look_for_agreement(case, (a, b), draw, steps.open_ties(found))
-        found = steps.without(found, case.a, draw, case.notes, _close(case, (a, b)))
-        wrong = [each for each in found if not each.passed]
-    for position, output in enumerate(outputs):
-        case.evidence.setdefault(position, Evidence()).see(output)
-    if wrong and _is_random(case, a, draw, outputs):
-        return True
-    for position, each in enumerate(found):
-        _keep_worst(case, position, each, draw)
-    for main in mains:
-        _tell_contradiction(case, main, answers[main], is_fault=main is b)
-    del outputs
-    for main in mains:
-        for third in thirds:
-            if third.side is main.side and third.reason is None:
-                _hold_third(case, (main, third), draw, answers[main])
-        del answers[main]
-    return True
+    if is_first and test_input.sizes and test_input.kind != "given":
+        reason = _unsuitable_sizes(case, test_input)
+        if reason is not None:
+            return reason
+    a, b = case.carriers["a"], case.carriers["b"]
+    found = compute_outputs(case, (a, b), test_input)
+    if case.limit is not None:
+        return case.limit
+    if a not in found:
+        return f"{a.sentence} does not compute it: {a.reason}"
+    if is_first and test_input.sizes and test_input.kind != "given" and (outside := _outside(a, found[a])):
+        return outside
+    case.test_inputs.append(test_input)
+    if b not in found:
+        _record_refusal(case, test_input)
+        return None
+    if not _compare_carriers(case, test_input, (found[a], found[b])) and test_input.kind == "edges":
+        case.test_inputs.remove(test_input)
+        _compare_modest(case, test_input)
+    return None
 
 
-def _close(case: Case, pair: tuple[Runner, Runner]) -> frozenset[int]:
-    return frozenset(position for *both, position in case.close if tuple(both) == pair)
+def _unsuitable_sizes(case: Case, test_input: TestInput) -> str | None:
+    """Why side `a` is not made for the sizes of a test input, if another runner than its carrier decides that."""
+    checker = size_checker(case)
+    if checker is case.carriers["a"]:
+        return None
+    outputs = compute_outputs(case, [checker], test_input).get(checker)
+    return (
+        f"{checker.sentence} does not compute it: {checker.reason}" if outputs is None else _outside(checker, outputs)
+    )
 
 
-def _look_for_agreement(case: Case, pair: tuple[Runner, Runner], draw: TestInput, open_: frozenset[int]) -> None:
-    """TestInput more of the least sizes, where outputs differ as ties may make them and agree nowhere so far."""
-    if draw.kind == "given" or quantized_snr(case.a.graph) is None:
+def _outside(runner: Runner, outputs: list[Any]) -> str | None:
+    declared = mismatch(runner, outputs) if runner.is_own else None
+    return None if declared is None else f"the model is not made for these sizes: {declared}"
+
+
+def _record_refusal(case: Case, test_input: TestInput) -> None:
+    """Record that side `b` does not compute a test input of side `a`."""
+    case.record(case.carriers["a"], test_input.label)
+    case.record(case.carriers["b"], test_input.label)
+
+
+def _compare_modest(case: Case, test_input: TestInput) -> None:
+    """Compare smaller values in place of those that overflow on one side only."""
+    modest = make_test_input(case.a.graph, test_input.kind, test_input.sizes, test_input.seed, MODEST)
+    a, b = case.carriers["a"], case.carriers["b"]
+    found = compute_outputs(case, (a, b), modest)
+    if a not in found:
         return
-    for seed in range(_MORE):
-        if open_ <= _close(case, pair):
-            return
-        more = make_test_input(case.a.graph, KINDS[0], case.draws[0].sizes, _SEED + seed)
-        answers = _answers(case, list(pair), more)
-        if len(answers) == len(pair):
-            _differences(case, pair, more, (answers[pair[0]], answers[pair[1]]))
-        for witness in pair:
-            witness.reason = None
+    case.test_inputs.append(modest)
+    what = "values overflow, are equal or are rounded differently on one side only"
+    case.notes.append(f"{test_input.label}: {what}: smaller values are compared")
+    if b not in found:
+        _record_refusal(case, modest)
+    else:
+        _compare_carriers(case, modest, (found[a], found[b]), is_last=True)
 
 
-def _tell_contradiction(case: Case, witness: Runner, values: list[Any], *, is_fault: bool) -> None:
-    reason = contradiction(witness, values)
-    if reason and reason not in case.notes:
-        (case.faults if is_fault and witness.is_own else case.notes).append(reason)
+def _compare_carriers(
+    case: Case, test_input: TestInput, outputs: tuple[list[Any], list[Any]], *, is_last: bool = False
+) -> bool:
+    """Compare both sides: as users start the runtimes if that agrees tightly, else in the strict configuration.
 
-
-def _differences(
-    case: Case, pair: tuple[Runner, Runner], draw: TestInput, answers: tuple[list[Any], list[Any]]
-) -> list[Difference]:
-    first, second = pair
-    manner = Manner.common(first, second, is_edge=draw.kind == "edges")
-    names = [value.name for value in case.a.graph.outputs]
-    others = [value.name for value in second.side.graph.outputs]
-    found: list[Difference] = []
-    for position, (x, y) in enumerate(zip(*answers, strict=True)):
-        name = names[position] if position < len(names) else str(position)
-        other = others[position] if position < len(others) else str(position)
-        one, two = aligned(x, y, manner)
-        if case.tolerance.of_steps and all(getattr(array, "dtype", None) in _STEPS for array in (one, two)):
-            one, two = one.astype(np.float32), two.astype(np.float32)
-        each = difference(name, one, two, other=other, relative=case.tolerance.relative)
-        if each.passed and draw.kind != "edges":
-            case.close.add((first, second, position))
-        found.append(_within(each, case.tolerance))
-    return found
-
-
-def _within(each: Difference, tolerance: Tolerance) -> Difference:
-    if tolerance.least_snr is None:
-        return each
-    return Comparison((each,)).within(tolerance.least_snr).outputs[0]
-
-
-def _blurred(case: Case, a: Runner, draw: TestInput, outputs: list[Any], found: list[Difference]) -> frozenset[int]:
-    """The outputs that differ by no more than what the first side makes of the last places of its inputs."""
-    moved = rounding.nudged(draw)
-    again = None if moved is None else _answers(case, [a], moved).get(a)
-    return rounding.explained(found, outputs, again) if again and len(again) == len(outputs) else frozenset()
-
-
-def _is_random(case: Case, a: Runner, draw: TestInput, outputs: list[Any]) -> bool:
-    """Whether the first side computes something else each time; then a difference says nothing."""
-    again = _answers(case, [a], draw).get(a)
-    if again is None or len(again) != len(outputs):
+    Returns:
+        Whether the comparison proves anything.
+    """
+    pair = case.carriers["a"], case.carriers["b"]
+    found = differences(case, pair, test_input, outputs)
+    strict = pair
+    if not all(each.passed for each in found):
+        strict = strict_pair(case)
+        if case.limit is not None:
+            return True
+    if strict == pair:
+        return _compare_pair(case, pair, test_input, outputs, is_last=is_last)
+    others = compute_outputs(case, [runner for runner in strict if runner not in pair], test_input)
+    if case.limit is not None:
+        return True
+    both = [others.get(runner, own) for runner, own in zip(strict, outputs, strict=True)]
+    if any(runner not in pair and runner not in others for runner in strict):
+        return _compare_pair(case, pair, test_input, outputs, is_last=is_last)
+    if not _compare_pair(case, strict, test_input, (both[0], both[1]), is_last=is_last):
         return False
-    same = [difference("", x, y).passed for x, y in zip(outputs, again, strict=True)]
-    if all(same):
-        return False
-    note = f"two runs of {a.sentence} differ: it draws numbers by chance"
-    if note not in case.notes:
-        case.notes.append(note)
-    case.draws.remove(draw)
+    _check_defaults(case, (pair, strict), test_input, found, (outputs, (both[0], both[1])))
     return True
 
 
-def _keep_worst(case: Case, position: int, each: Difference, draw: TestInput) -> None:
-    before = case.worst.get(position)
-    if before is None or _badness(each) > _badness(before.worst):
-        case.worst[position] = OutputProof(position, each, draw.label)
+def _compare_pair(
+    case: Case,
+    pair: tuple[Runner, Runner],
+    test_input: TestInput,
+    outputs: tuple[list[Any], list[Any]],
+    *,
+    is_last: bool,
+) -> bool:
+    found = compare(case, pair, test_input, outputs, is_last=is_last)
+    if found is None:
+        if test_input.kind != "edges" and test_input in case.test_inputs:
+            case.test_inputs.remove(test_input)
+        return False
+    keep_results(case, test_input, outputs[0], found)
+    a, b = pair
+    case.record(a, test_input.label)
+    declared = mismatch(a, outputs[0])
+    if declared is not None and declared not in case.notes:
+        case.notes.append(declared)
+    case.record(b, test_input.label, found, fault=mismatch(b, outputs[1]) if b.is_own else None)
+    if case.effort.asks_reference:
+        for runner, own in zip(pair, outputs, strict=True):
+            _compare_reference(case, runner, test_input, own)
+    return True
 
 
-def _badness(each: Difference) -> tuple[bool, bool, float, float]:
-    ratio = each.snr_db
-    return (not each.passed, each.max_abs is None, each.max_abs or 0.0, 0.0 if ratio is None else -ratio)
+def _check_defaults(
+    case: Case,
+    pairs: tuple[tuple[Runner, Runner], tuple[Runner, Runner]],
+    test_input: TestInput,
+    found: list[Difference],
+    outputs: tuple[tuple[list[Any], list[Any]], tuple[list[Any], list[Any]]],
+) -> None:
+    """Record the default configurations of a test input on which only the strict ones agree tightly.
+
+    Their documented precision has to hold between both sides. If it does not, the side is at fault whose default
+    configuration differs from its own strict one.
+    """
+    pair, strict = pairs
+    least = min(_documented_snr(case, runner) for runner in pair)
+    is_ordinary = test_input.kind != "edges"
+    between = default_differences(found, least, is_ordinary=is_ordinary)
+    if between is None or all(each.passed for each in between):
+        if pair[0] is not strict[0]:
+            case.record(pair[0], test_input.label)
+        if pair[1] is not strict[1]:
+            case.record(pair[1], test_input.label, between)
+        return
+    wrong: list[bool] = []
+    own: list[list[Difference] | None] = []
+    for runner, other, default, exact in zip(pair, strict, *outputs, strict=True):
+        each = None if runner is other else differences(case, (other, runner), test_input, (exact, default))
+        each = None if each is None else default_differences(each, _documented_snr(case, runner), is_ordinary=True)
+        own.append(each)
+        wrong.append(each is not None and not all(one.passed for one in each))
+    is_shared = all(wrong) and pair[0].runtime == pair[1].runtime
+    for index, runner in enumerate(pair):
+        if own[index] is not None:
+            case.record(runner, test_input.label, None if is_shared and index == 1 else own[index])
+    if is_shared:
+        case.notes.append(f"{pair[1].title} computes other values with default settings, from both files")
 
 
-def _hold_third(case: Case, pair: tuple[Runner, Runner], draw: TestInput, outputs: list[Any]) -> None:
-    """Ask one more witness of a side, and tell where it disagrees, each output once."""
-    main, third = pair
-    values = _answers(case, [third], draw).get(third)
+def _documented_snr(case: Case, runner: Runner) -> float:
+    """Decibels that a runtime keeps as users start it."""
+    runtime = runner.side.runtime
+    if runtime is None or runtime.default_snr is None or not runner.is_own:
+        return float("inf")
+    known = [runtime.default_snr, quantized_snr(runner.side.graph), case.tolerance.least_snr]
+    if habits(runtime.name, runner.side.graph):
+        known.append(_HABIT_SNR)
+    return min(each for each in known if each is not None)
+
+
+def _compare_reference(case: Case, main: Runner, test_input: TestInput, outputs: list[Any]) -> None:
+    """Compute a side with the reference interpreter as well; a difference is a note."""
+    if main.runtime == "reference":
+        return
+    known = [each for each in case.runners if each.side is main.side and each.runtime == "reference"]
+    runner = known[0] if known else BackendRunner(main.side, "reference")
+    if not known:
+        case.runners.append(runner)
+        load(case, runner)
+    if not runner.is_loaded:
+        return
+    values = compute_outputs(case, [runner], test_input).get(runner)
     if values is None:
+        case.record(runner, test_input.label)
         return
-    _tell_contradiction(case, third, values, is_fault=False)
-    if len(values) != len(outputs):
-        return
-    found = _differences(case, (main, third), draw, (outputs, values))
-    for position, each in enumerate(steps.without(found, case.a, draw, case.notes, _close(case, (main, third)))):
-        if each.passed:
-            continue
-        case.disagreeing.add(third)
-        if (third, position) in case.reported:
-            continue
-        case.reported.add((third, position))
-        what = each.reason or f"differs by {each.max_abs:.3g}"
-        where = f", first at {list(each.first)}" if each.first is not None else ""
-        case.notes.append(f"{main.sentence} and {third.sentence} disagree: {each.name} {what}{where} ({draw.label})")
+    found = differences(case, (main, runner), test_input, (outputs, values))
+    case.record(runner, test_input.label, found)
+    for position, each in enumerate(found):
+        if not each.passed and (runner, position) not in case.noted:
+            case.noted.add((runner, position))
+            what = f"{each.name} {each.reason or f'differs by {each.max_abs:.3g}'} ({test_input.label})"
+            case.notes.append(f"{main.sentence} and {runner.sentence} disagree: {what}")

@@ -118,7 +118,7 @@ class Process:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self._process = child_process.start(runtime.module)
+        self._process = child_process.start(runtime.module, runtime.interpreter)
         self._ear = _EAR(self._process.stdout)
         self._until = self._seconds = math.inf
         self._is_late = False
@@ -135,9 +135,9 @@ class Process:
         """Whether it can be asked."""
         return self.end.alive and self._process.poll() is None
 
-    def ask_to_load(self, path: str, threads: int) -> None:
-        """Start to load the file at `path`, to compute on so many threads."""
-        self._ask({"do": "load", "path": path, "threads": threads})
+    def ask_to_load(self, path: str, threads: int, *, is_strict: bool = False) -> None:
+        """Start to load the file at `path`, to compute on `threads` threads; see `serve.Settings`."""
+        self._ask({"do": "load", "path": path, "threads": threads, "is_strict": is_strict})
 
     def opened(self) -> Opened:
         """Return what the runtime reports of the file that it was asked to load.

@@ -28,6 +28,8 @@ class Failure(StrEnum):
     """The runtime has no kernel for an operator, or is older than the file."""
     LIMIT = "limit"
     """A deadline passed, or memory ran out."""
+    STATES = "states"
+    """The proof cannot give the runtime the states between runs."""
     MISSING = "missing"
     """The runtime is not installed."""
     KNOWN_FAULT = "known fault"

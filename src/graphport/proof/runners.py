@@ -1,7 +1,4 @@
-"""Witnesses: who computes a side of a proof.
-
-Asking one and hearing its answer are two steps, so that all compute at the same time.
-"""
+"""Runners: what computes one side of a proof, a native runtime on the file or a backend on our reading of it."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ from graphport.core.packages import distribution
 from graphport.core.version import __version__
 from graphport.ir.states import KEPT, is_flag, state_of, waiting
 from graphport.proof.process import LackingError, UnansweredError, UnfinishedError, pool
+from graphport.proof.run import Configuration, Failure
 from graphport.proof.side import paired
 
 if TYPE_CHECKING:
@@ -37,82 +35,106 @@ if TYPE_CHECKING:
 
 
 class Runner(ABC):
-    """Somebody who computes a side, from the file itself (`is_own`) or from what we have read."""
+    """Computes one side of a proof. A run is started and finished in two steps, so that both sides compute at once."""
 
-    def __init__(self, side: Side, runtime: str, title: str, *, is_own: bool) -> None:
+    def __init__(self, side: Side, runtime: str, title: str, configuration: Configuration) -> None:
         self.side = side
         self.runtime = runtime
         self.title = title
-        self.is_own = is_own
+        self.configuration = configuration
         self.version = ""
+        self.is_loaded = False
         self.reason: str | None = None
-        """Why it did not run, as far as it did not."""
-        self.answered = 0
-        """How many draws it has computed."""
+        """Why it did not load the file, or did not compute the last test input."""
+        self.failure: Failure | None = None
+        """The kind of that reason."""
+        self.count = 0
+        """Number of test inputs that it computed."""
         self.seconds = 0.0
-        """The longest that one draw took."""
+        """The longest run."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it computes the file itself, and shares no code with graphport."""
+        return self.configuration is not Configuration.READING
 
     @property
     def ran(self) -> bool:
-        """Whether it has computed anything."""
-        return self.answered > 0
+        """Whether it computed a test input."""
+        return self.count > 0
 
     @property
     def sentence(self) -> str:
-        """Who computes what."""
-        return (
-            f"{self.title} on {self.side.label}" if self.is_own else f"{self.title} on {self.side.label} as we read it"
-        )
+        """Which runtime computes which file."""
+        label = self.side.label
+        return f"{self.title} on {label}" if self.is_own else f"{self.title} on {label} as graphport reads it"
 
-    def open(self) -> None:  # noqa: B027  the reference has nothing to load
+    def fail(self, error: UnansweredError) -> None:
+        """Keep why a file was not loaded or a test input not computed."""
+        self.reason = str(error)
+        self.failure = next((kind for error_type, kind in _FAILURES.items() if isinstance(error, error_type)), None)
+
+    @abstractmethod
+    def load(self) -> None:
         """Load the side.
 
         Raises:
             UnansweredError: it cannot be loaded.
         """
 
-    def close(self) -> None:  # noqa: B027  nor to let go of
-        """Let go of the side."""
+    def close(self) -> None:  # noqa: B027  the reference holds no file
+        """Release the file."""
 
     @abstractmethod
-    def ask(self, draw: TestInput, first: Side) -> None:
-        """Begin to compute a draw of numbers for the inputs of the side `first`."""
+    def start(self, test_input: TestInput, first: Side) -> None:
+        """Start to compute a test input, whose arrays have the names of the inputs of `first`."""
 
     @abstractmethod
-    def answer(self) -> list[Any]:
-        """Outputs by position of what was asked last.
+    def finish(self) -> list[Any]:
+        """Return the outputs by position of the run that was started.
 
         Raises:
             UnansweredError: there are none.
         """
 
 
-class NativeRunner(Runner):
-    """The runtime of a format on a file as it lies on disk, in a process of its own."""
+def process_key(letter: str, configuration: Configuration = Configuration.DEFAULT) -> str:
+    """The key of the process for a side, under which it waits for a file."""
+    return f"{letter} {configuration}"
 
-    def __init__(self, side: Side, runtime: Runtime) -> None:
-        super().__init__(side, runtime.name, runtime.title, is_own=True)
+
+class NativeRunner(Runner):
+    """The runtime of a format on the file itself, in a separate process."""
+
+    def __init__(self, side: Side, runtime: Runtime, configuration: Configuration = Configuration.DEFAULT) -> None:
+        super().__init__(side, runtime.name, runtime.title, configuration)
         self._runtime = runtime
         self._process: Process | None = None
         self._given: list[Value] = []
         self._kept: list[Value] = []
         self.opened: Opened | None = None
 
-    def begin(self, threads: int) -> None:
-        """Let it begin to load the file; `open` waits until it has."""
-        self._process = pool().take(self._runtime, self.side.letter)
-        # The process may have been started in another folder.
-        self._process.ask_to_load(os.fspath((self.side.path or Path()).absolute()), threads)
+    @property
+    def _key(self) -> str:
+        """The processes that wait for a file are kept by side and configuration."""
+        return process_key(self.side.letter, self.configuration)
 
-    def open(self) -> None:
+    def start_loading(self, threads: int = 0) -> None:
+        """Start to load the file; `load` waits until it is loaded."""
+        self._process = pool().take(self._runtime, self._key)
+        # The process may have been started in another working directory.
+        path = os.fspath((self.side.path or Path()).absolute())
+        self._process.ask_to_load(path, threads, is_strict=self.configuration is Configuration.STRICT)
+
+    def load(self) -> None:
         if self._process is None:
-            self.begin(0)
-        process = self._asked()
+            self.start_loading()
+        process = self._running()
         try:
             self.opened = process.opened()
         except UnansweredError as error:
             what = "loads it, and" if isinstance(error, UnfinishedError) else "does not load it:"
-            raise type(error)(f"{what} {error}") from error
+            raise self._kind_of(error)(f"{what} {error}") from error
         self.version = self.opened.version
         self._given = self._inputs(self.opened.inputs)
         kept = [value for value in self.side.graph.inputs if value not in self._given and state_of(value)]
@@ -120,33 +142,39 @@ class NativeRunner(Runner):
         self._more = kept if self._runtime.takes_more else []
         # An input that has numbers of its own begins with them, as it does with us.
         if any(map(is_flag, kept)) and not (self._kept or self._more):
-            raise LackingError("cannot be told that a run is not the first")
+            raise StatesError("has no way to be told that a run is not the first")
         if kept and not self._kept and len(self.opened.outputs) != len(self.side.graph.outputs):
-            raise LackingError("cannot be told what the model keeps from run to run")
+            raise StatesError("has no way to be told the states between runs")
+        self.is_loaded = True
+
+    def _kind_of(self, error: UnansweredError) -> type[UnansweredError]:
+        """A runtime that does not accept every file of its format lacks what it refuses."""
+        is_certain = self._runtime.takes_all or self.side.has_known_reader or isinstance(error, UnfinishedError)
+        return type(error) if is_certain else LackingError
 
     def close(self) -> None:
         if self._process is not None:
-            pool().give_back(self._process, self.side.letter)
+            pool().give_back(self._process, self._key)
             self._process = None
 
-    def ask(self, draw: TestInput, first: Side) -> None:
-        arrays = checked(self.side.graph, paired(draw.arrays, first.graph, self.side.graph))
+    def start(self, test_input: TestInput, first: Side) -> None:
+        arrays = checked(self.side.graph, paired(test_input.arrays, first.graph, self.side.graph))
         if self._process is not None and not self._process.is_alive:
-            # It may have ended over lengths that the other side refuses as well.
+            # It may have ended at sizes that the other side refuses as well.
             self.close()
-            self.open()
+            self.load()
         ports = self.opened.inputs if self.opened is not None else []
         inputs = [_as_declared(arrays[v.name], port) for v, port in zip(self._given, ports, strict=True)]
         is_first = any(is_flag(v) and not np.any(arrays[v.name]) for v in self._kept)
         own = {v.name for v in self._kept if is_flag(v)} | (waiting(self.side.graph) if is_first else set[str]())
         begun = [v for v in self._kept if v.name not in own]
         states = {state.variable: arrays[v.name] for v in begun if (state := state_of(v)) is not None}
-        # What a file has numbers for it is told by the name of its input.
-        self._asked().ask_to_run(inputs, states | {v.name: arrays[v.name] for v in self._more})
+        # An input that has a default value in the file is given another one by its name.
+        self._running().ask_to_run(inputs, states | {v.name: arrays[v.name] for v in self._more})
 
-    def answer(self) -> list[Any]:
-        found = self._asked().answer()
-        self.answered += 1
+    def finish(self) -> list[Any]:
+        found = self._running().answer()
+        self.count += 1
         self.seconds = max(self.seconds, found.seconds)
         if not self._kept:
             return found.outputs
@@ -161,16 +189,16 @@ class NativeRunner(Runner):
                 outputs.append(_as_kept(found.states, state, value))
         return [*outputs, *own]
 
-    def _asked(self) -> Process:
+    def _running(self) -> Process:
         if self._process is None:
-            raise UnansweredError("was not asked to load it")
+            raise UnansweredError("has not loaded it")
         return self._process
 
     def _inputs(self, ports: Sequence[Port]) -> list[Value]:
-        """Our values of the inputs that the runtime declares, in its order.
+        """The graph's values for the inputs that the runtime declares, in its order.
 
         Raises:
-            DisagreementError: it takes other inputs than we have read.
+            DisagreementError: the runtime declares other inputs than graphport read.
         """
         values = {value.name: value for value in self.side.graph.inputs}
         names = [port.name for port in ports]
@@ -180,53 +208,72 @@ class NativeRunner(Runner):
             found = [v for v in self.side.graph.inputs if state_of(v) is None or not self._runtime.keeps_states]
         left = [v.name for v in values.values() if v not in found and v.storage is None and not state_of(v)]
         if len(found) != len(names) or left:
-            raise DisagreementError(f"takes the inputs {', '.join(names)}, we read {', '.join(values)}")
+            raise DisagreementError(f"takes the inputs {', '.join(names)}, graphport read {', '.join(values)}")
         return found
 
 
 class DisagreementError(UnansweredError):
-    """What the runtime says of the file is not what we have read."""
+    """The runtime declares other inputs than graphport read."""
+
+
+class StatesError(UnansweredError):
+    """The runtime cannot be given the states between runs."""
+
+
+class BudgetError(UnansweredError):
+    """The reference takes longer than a proof waits for it."""
+
+
+_FAILURES: dict[type[UnansweredError], Failure] = {
+    UnfinishedError: Failure.LIMIT,
+    BudgetError: Failure.LIMIT,
+    LackingError: Failure.LACKING,
+    StatesError: Failure.STATES,
+    UnansweredError: Failure.REJECTED,
+}
+"""The first that an error is an instance of."""
 
 
 class BackendRunner(Runner):
-    """A backend on the graph that we have read."""
+    """A backend on the graph that graphport read."""
 
     def __init__(self, side: Side, backend: str, *, seconds: float | None = None) -> None:
         title = {"reference": "the reference", "onnxruntime": "ONNX Runtime"}.get(backend, backend)
-        super().__init__(side, backend, title, is_own=False)
+        super().__init__(side, backend, title, Configuration.READING)
         self._backend = backend
         self._session: Any = None
-        self._asked: Any = None
+        self._inputs: Any = None
         self.budget = seconds
-        """Seconds that it may take for all draws together; as many as it takes if `None`."""
+        """Seconds for all test inputs together; unlimited if `None`."""
         self._spent = 0.0
 
-    def open(self) -> None:
+    def load(self) -> None:
         try:
             self._session = prepare(self.side.graph, self._backend)
         except DiagnosticError as error:
             raise UnansweredError(error.diagnostics[0].message) from error
         self.version = _version(self._backend)
+        self.is_loaded = True
 
     def close(self) -> None:
-        self._session = self._asked = None
+        self._session = self._inputs = None
 
-    def ask(self, draw: TestInput, first: Side) -> None:
-        self._asked = checked(self.side.graph, paired(draw.arrays, first.graph, self.side.graph))
+    def start(self, test_input: TestInput, first: Side) -> None:
+        self._inputs = checked(self.side.graph, paired(test_input.arrays, first.graph, self.side.graph))
 
-    def answer(self) -> list[Any]:
+    def finish(self) -> list[Any]:
         start = time.perf_counter()
         try:
-            found = self._session.run(self._asked, **self._deadline())
+            found = self._session.run(self._inputs, **self._deadline())
         except RunLimitError as error:
             raise UnfinishedError(error.reason) from error
         except DiagnosticError as error:
             raise UnansweredError(error.diagnostics[0].message) from error
         except TimeoutError:
-            raise UnansweredError(f"would take longer than {self.budget or 0:.1f} s") from None
+            raise BudgetError(f"takes longer than {self.budget or 0:.1f} s") from None
         finally:
             self._spent += time.perf_counter() - start
-        self.answered += 1
+        self.count += 1
         self.seconds = max(self.seconds, time.perf_counter() - start)
         return [found[value.name] for value in self.side.graph.outputs]
 
@@ -265,8 +312,3 @@ def _as_declared(array: Any, port: Port) -> Any:
         return array.astype(dtype_of(port.dtype))
     except (TypeError, ValueError):
         return array
-
-
-def declared_dtype(value: Value) -> str | None:
-    """The element type that we have read of a value."""
-    return str(value.fact.dtype) if isinstance(value.fact, TensorFact) and value.fact.dtype is not None else None

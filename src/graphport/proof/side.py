@@ -1,4 +1,4 @@
-"""The sides of a proof: a file as it was read, and how the inputs of one are those of the other."""
+"""The sides of a proof, and how their inputs correspond."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Side:
     """One of two files, or of two models in memory.
 
-    `letter` is `a` or `b`; `graph` is what we have read, in canonical words as far as there are any; without `path`
-    there is no file, and so no runtime that reads it.
+    `letter` is `a` or `b`; `graph` is the canonical graph that graphport read; without `path` there is no file, and so
+    no runtime that reads it.
     """
 
     letter: str
@@ -30,6 +30,10 @@ class Side:
     runtime: Runtime | None = None
     size: int | None = None
     """Bytes of the files that it was read from, if it was."""
+    format: str = ""
+    """Name of its format; empty for a model in memory."""
+    has_known_reader: bool = False
+    """Whether the file is of no use if `runtime` rejects it."""
 
 
 def paired(given: Mapping[str, Any], a: Graph, b: Graph) -> dict[str, Any]:

@@ -46,6 +46,10 @@ class Matrix:
     titles: Mapping[str, str] = field(default_factory=dict[str, str])
     """Names of runtimes for people."""
     coverage: Coverage = field(default_factory=Coverage)
+    without_file: frozenset[str] = frozenset()
+    """Sides that are models in memory, which no other program can compute."""
+    relations: tuple[str, ...] = ()
+    """Open dims in terms of others, which no node states: the sizes that run."""
     interface: tuple[str, ...] = ()
     """Differences of inputs and outputs that the user did not ask for."""
     obstacle: str | None = None
@@ -62,8 +66,13 @@ class Outcome:
     """A verdict, its sentence for people, and the exit code."""
 
     verdict: Verdict
-    sentence: str
+    detail: str
     exit_code: int
+
+    @property
+    def sentence(self) -> str:
+        """The verdict and its detail."""
+        return f"{self.verdict}: {self.detail}"
 
 
 def decide(matrix: Matrix, *, is_demanded: bool = False, is_strict: bool = False) -> Outcome:
@@ -71,16 +80,23 @@ def decide(matrix: Matrix, *, is_demanded: bool = False, is_strict: bool = False
 
     Args:
         matrix: what was run and compared.
-        is_demanded: `--verify`: exit code 1 unless native runtimes verified both files.
+        is_demanded: `--verify`: exit code 1 unless native runtimes computed the files and the outputs agree.
         is_strict: `--strict`: exit code 1 if anything is uncovered.
     """
     verdict, detail = _judge(matrix)
     refused = {Verdict.FAILED}
     if is_demanded:
-        refused |= {Verdict.CONSISTENT, Verdict.NOT_VERIFIED}
+        refused.add(Verdict.NOT_VERIFIED)
+    if is_demanded and not set(_unread_sides(matrix)) <= matrix.without_file:
+        refused.add(Verdict.CONSISTENT)
     if is_strict:
         refused |= {Verdict.WHERE_COVERED, Verdict.CONSISTENT, Verdict.NOT_VERIFIED}
-    return Outcome(verdict, f"{verdict}: {detail}", 1 if verdict in refused else 0)
+    return Outcome(verdict, detail, 1 if verdict in refused else 0)
+
+
+def is_refuted(matrix: Matrix) -> bool:
+    """Whether the verdict of a matrix is a failure, whatever runs are added."""
+    return _first_fault(matrix) is not None
 
 
 def _judge(matrix: Matrix) -> tuple[Verdict, str]:
@@ -91,13 +107,18 @@ def _judge(matrix: Matrix) -> tuple[Verdict, str]:
     if matrix.obstacle is not None or not compared:
         return Verdict.NOT_VERIFIED, matrix.obstacle or _lack(matrix)
     agreement = _agreement(matrix, compared)
-    unread = [side for side in "ab" if not _native_inputs(matrix.runs, side) & compared]
+    unread = _unread_sides(matrix)
     if unread:
         return Verdict.CONSISTENT, f"{agreement}; {_unread(matrix, unread)}"
     never = [*matrix.coverage.never, *_uncarried(matrix, compared)]
     if never:
         return Verdict.WHERE_COVERED, f"{agreement}; never executed: {_shortened(never)}"
     return Verdict.VERIFIED, agreement
+
+
+def _unread_sides(matrix: Matrix) -> list[str]:
+    compared = _compared_inputs(matrix)
+    return [side for side in "ab" if not _native_inputs(matrix.runs, side) & compared]
 
 
 def _first_fault(matrix: Matrix) -> str | None:
@@ -109,7 +130,7 @@ def _first_fault(matrix: Matrix) -> str | None:
             return f"{name(run, matrix)} rejects it: {run.reason}"
     for run in matrix.runs:
         if run.agrees is False and _represents(run, matrix.runs):
-            return f"the outputs differ: {run.reason}{_by(run, matrix)} ({run.input})"
+            return f"{run.reason}{_by(run, matrix)} ({run.input})"
     return None
 
 
@@ -119,7 +140,7 @@ def is_refused(run: Run, runs: Sequence[Run]) -> bool:
     A runtime that refuses the source file alike does not count, nor one that lacks an operator of a file that other
     runtimes may read.
     """
-    if run.side != "b" or not run.is_native or run.ran:
+    if run.side != "b" or run.configuration is not Configuration.DEFAULT or run.ran:
         return False
     if run.failure is Failure.LACKING and not run.is_known_reader:
         return False
@@ -146,8 +167,12 @@ def _compared_inputs(matrix: Matrix) -> set[str]:
 
 
 def _native_inputs(runs: Iterable[Run], side: str) -> set[str]:
-    """Test inputs that the runtime of a side computed as users start it."""
-    return {run.input for run in runs if run.side == side and run.ran and run.configuration is Configuration.DEFAULT}
+    """Test inputs that the runtime of a side computed as users start it, unless that differs from what it should be."""
+    return {
+        run.input
+        for run in runs
+        if run.side == side and run.ran and run.configuration is Configuration.DEFAULT and run.agrees is not False
+    }
 
 
 def _uncarried(matrix: Matrix, compared: set[str]) -> list[str]:
@@ -157,11 +182,16 @@ def _uncarried(matrix: Matrix, compared: set[str]) -> list[str]:
 
 
 def _agreement(matrix: Matrix, compared: set[str]) -> str:
-    names = dict.fromkeys(name(run, matrix) for run in matrix.runs if run.ran and _agrees(run, matrix, compared))
+    agreeing = [run for run in matrix.runs if run.ran and _agrees(run, matrix, compared)]
+    names = [text for _, text in dict.fromkeys((run.side, name(run, matrix)) for run in agreeing)]
     largest = max((run.max_abs or 0.0 for run in matrix.runs if run.side == "b" and run.agrees), default=0.0)
     difference = f"largest difference {largest:.2g}" if largest else "the outputs are equal"
     sizes = len(matrix.coverage.sizes)
     of_sizes = f" of {sizes} sizes" if sizes > 1 else ""
+    if matrix.relations:
+        first, *others = matrix.relations
+        more = f" and {len(others)} more (--json lists all)" if others else ""
+        of_sizes += f" ({first}{more}, taken from what runs)"
     return f"{_listed(names)} agree on {_count(len(compared), 'test input')}{of_sizes}, {difference}"
 
 
@@ -186,11 +216,13 @@ def _lack(matrix: Matrix) -> str:
 
 
 def _unread(matrix: Matrix, sides: Sequence[str]) -> str:
+    if set(sides) <= matrix.without_file:
+        return f"{' and '.join(matrix.labels.get(side, side) for side in sides)} is in memory, without a file"
     files = " or ".join(matrix.labels.get(side, side) for side in sides)
     reasons = [
         f"{matrix.titles.get(run.runtime, run.runtime)}: {run.reason}"
         for run in matrix.runs
-        if run.side in sides and run.is_native and not run.ran and run.reason
+        if run.side in sides and run.is_native and run.reason
     ]
     why = f" ({'; '.join(dict.fromkeys(reasons))})" if reasons else ""
     return f"no other program computed {files}{why}"

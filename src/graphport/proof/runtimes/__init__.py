@@ -1,13 +1,20 @@
-"""Runtimes of formats: who computes a file as it lies on disk. A format that gets one is given a row here.
+"""Native runtimes of formats. A row says how a runtime differs from others; its module is its process, run by `serve`.
 
-Each runs in a process of its own, which `serve` is: a fault of its own then ends nobody else.
+A format that gets a runtime needs a row here and a module with a class that loads a file and runs it. A runtime that is
+a large package (`torch`) may be installed in another Python: `GRAPHPORT_PYTHON_TORCH=/path/to/python` names it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+import subprocess
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.core.packages import is_there
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Runtime(NamedTuple):
@@ -17,28 +24,58 @@ class Runtime(NamedTuple):
     title: str
     package: str
     module: str
-    """What its process runs: it calls `serve`."""
+    """The module of its process, which calls `serve`."""
     has_exact_types: bool = True
-    """Whether results have the element types of the model; else they are of the same kind, or single precision."""
+    """Whether results have the element types of the model; else they are of the same kind, or float32."""
     has_batches: bool = True
-    """Whether it knows the first axis; else shapes are compared by their number of entries."""
+    """Whether it knows the first axis; else shapes are compared by their number of elements."""
     takes_all: bool = True
-    """Whether it takes whatever the format can say, but for operators that it says it lacks."""
+    """Whether it accepts every file of the format, except for operators that it reports as lacking."""
+    is_only_reader: bool = False
+    """Whether files of the format are written for this runtime, so that one that it rejects is of no use."""
+    reads_flavour: bool = False
+    """Whether that holds for files in its own flavour of the format alone: those without a standard's `edition`."""
     keeps_states: bool = False
-    """Whether what a model keeps from run to run is kept inside, and can be set and read."""
+    """Whether states between runs are kept inside, and can be set and read."""
     takes_more: bool = False
-    """Whether an input that has numbers in the file may be given others."""
+    """Whether an input with a default value in the file may be given another one."""
     rounds_to_steps: bool = False
-    """Whether it rounds quantized numbers to a neighbour of what others round them to, here and there."""
+    """Whether it sometimes rounds quantized values to a neighbour of the correct integer."""
     sums_otherwise: bool = False
-    """Whether it adds real sums in another order, so that what lies in the middle of two steps is rounded to either."""
+    """Whether it adds floats in another order, so that values halfway between two integers round either way."""
+    default_snr: float | None = None
+    """Decibels that its default configuration keeps; `None` if it has one configuration, which is exact."""
     switched_off: tuple[str, ...] = ()
-    """What it does by default and not for a proof, since it computes other numbers than the file says."""
+    """What the default configuration does and the strict one does not, since it changes the numbers."""
+
+    @property
+    def interpreter(self) -> str | None:
+        """The Python that has it, if the environment names another one than this."""
+        return os.environ.get(f"GRAPHPORT_PYTHON_{self.package.upper()}")
 
     @property
     def is_installed(self) -> bool:
-        """Whether its package is there."""
-        return is_there(self.package)
+        """Whether its package is installed."""
+        other = self.interpreter
+        return is_there(self.package) if other is None else _has_package(other, self.package)
+
+    @property
+    def has_strict(self) -> bool:
+        """Whether it has a strict configuration besides the default one."""
+        return self.default_snr is not None
+
+    def is_known_reader(self, versions: Mapping[str, str]) -> bool:
+        """Whether a file of these versions is of no use if this runtime rejects it."""
+        return self.is_only_reader or (self.reads_flavour and "edition" not in versions)
+
+
+@cache
+def _has_package(interpreter: str, package: str) -> bool:
+    program = f"from importlib.util import find_spec; raise SystemExit(find_spec({package!r}) is None)"
+    try:
+        return subprocess.run([interpreter, "-c", program], check=False, capture_output=True).returncode == 0  # noqa: S603
+    except OSError:
+        return False
 
 
 RUNTIMES: dict[str, Runtime] = {
@@ -48,6 +85,7 @@ RUNTIMES: dict[str, Runtime] = {
         "onnxruntime",
         "graphport.proof.runtimes.onnxruntime",
         takes_more=True,
+        default_snr=60.0,
         switched_off=("graph optimizations", "products with compressed weights in eight bits"),
     ),
     "openvino": Runtime(
@@ -58,6 +96,7 @@ RUNTIMES: dict[str, Runtime] = {
         has_exact_types=False,
         keeps_states=True,
         sums_otherwise=True,
+        default_snr=30.0,  # bfloat16 where the processor has it, 8-bit activations for compressed weights
         switched_off=(
             "bfloat16 in place of float32",
             "dynamic quantization of activations",
@@ -72,6 +111,8 @@ RUNTIMES: dict[str, Runtime] = {
         "graphport.proof.runtimes.ncnn",
         has_exact_types=False,
         has_batches=False,
+        is_only_reader=True,
+        default_snr=30.0,  # float16 storage and Winograd's formulas
         switched_off=("float16 and bfloat16 in place of float32", "convolutions by Winograd's formulas"),
     ),
     "tflite": Runtime(
@@ -80,6 +121,8 @@ RUNTIMES: dict[str, Runtime] = {
         "ai_edge_litert",
         "graphport.proof.runtimes.litert",
         rounds_to_steps=True,
+        is_only_reader=True,
+        default_snr=60.0,
         switched_off=("the delegate XNNPACK",),
     ),
     "nnef": Runtime(
@@ -89,6 +132,8 @@ RUNTIMES: dict[str, Runtime] = {
         "graphport.proof.runtimes.tract",
         has_exact_types=False,
         takes_all=False,
+        reads_flavour=True,
     ),
+    "pt2": Runtime("torch", "PyTorch", "torch", "graphport.proof.runtimes.torch"),
 }
-"""By the format whose files it runs."""
+"""By format."""

@@ -1,4 +1,4 @@
-"""LiteRT on a TFLite file as it lies on disk, with the kernels of XNNPACK where it takes them by itself."""
+"""LiteRT on a TFLite file: with its default delegate (XNNPACK), or strict with its own kernels alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from ai_edge_litert import interpreter
 
-from graphport.proof.runtimes.serve import LackingError, Port, RefusedError, serve
+from graphport.proof.runtimes.serve import LackingError, Port, RefusedError, Settings, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,24 +20,17 @@ _LACKING = ("Didn't find op", "Encountered unresolved custom op", "not supported
 class _Interpreted:
     """A file in LiteRT."""
 
-    def __init__(self, path: str, threads: int) -> None:
-        self._path, self._threads = path, threads
-        self._kernels = _runtime.OpResolverType.BUILTIN
-        try:
-            self._begin()
-        except RefusedError:
-            self._begin_alone()
+    def __init__(self, path: str, settings: Settings) -> None:
+        self._path, self._threads = path, settings.threads
+        kernels = _runtime.OpResolverType
+        self._kernels = kernels.BUILTIN_WITHOUT_DEFAULT_DELEGATES if settings.is_strict else kernels.BUILTIN
+        self._load()
         words = {details["op_name"] for details in self._model._get_ops_details()}
         self._keeps_variables = "VAR_HANDLE" in words
         self.inputs = [_port(each) for each in self._model.get_input_details()]
         self.outputs = [_port(each) for each in self._model.get_output_details()]
 
-    def _begin_alone(self) -> None:
-        """What XNNPACK does not prepare or run, LiteRT's own kernels may."""
-        self._kernels = _runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        self._begin()
-
-    def _begin(self) -> None:
+    def _load(self) -> None:
         try:
             self._model = self._loaded()
             # What has open extents may have none that fit before somebody gives an input.
@@ -52,13 +45,6 @@ class _Interpreted:
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         try:
-            return self._computed(inputs), states
-        except RefusedError:
-            self._begin_alone()
-            return self._computed(inputs), states
-
-    def _computed(self, inputs: Sequence[Any]) -> list[Any]:
-        try:
             if self._keeps_variables:
                 # Only an interpreter that is new begins with what the file says.
                 self._model = self._loaded()
@@ -70,7 +56,7 @@ class _Interpreted:
             for port, value in zip(self._model.get_input_details(), inputs, strict=True):
                 self._model.set_tensor(port["index"], value)
             self._model.invoke()
-            return [_found(self._model, each) for each in self._model.get_output_details()]
+            return [_found(self._model, each) for each in self._model.get_output_details()], states
         except Exception as error:
             raise _refusal(error) from error
 

@@ -1,4 +1,4 @@
-"""ncnn on its own two files as they lie on disk, in single precision; the items of a batch one after another."""
+"""ncnn on its two files; it runs the items of a batch one after another."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 import ncnn
 import numpy as np
 
-from graphport.proof.runtimes.serve import Port, RefusedError, serve
+from graphport.proof.runtimes.serve import Port, RefusedError, Settings, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _runtime: Any = ncnn  # it has no types
 _NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage")
-"""What ncnn computes with fewer bits by default; integers are where the model says so."""
+"""Options by which ncnn computes in 16 bits by default."""
 _SHORTCUTS = ("use_winograd_convolution",)
-"""What it computes by formulas that round more."""
+"""Options by which it uses formulas that round more."""
 
 
 class _Net:
     """A pair of files in ncnn."""
 
-    def __init__(self, path: str, threads: int) -> None:
+    def __init__(self, path: str, settings: Settings) -> None:
         self._net = _runtime.Net()
-        self._net.opt.num_threads = threads or 1
+        self._net.opt.num_threads = settings.threads or 1
         self._net.opt.lightmode = False
-        for option in (*_NARROW, *_SHORTCUTS):
+        for option in (*_NARROW, *_SHORTCUTS) if settings.is_strict else ():
             setattr(self._net.opt, option, False)
         text, weights = _pair(path)
         load = self._net.load_param_bin if text.endswith(".param.bin") else self._net.load_param

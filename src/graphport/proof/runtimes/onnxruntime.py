@@ -1,4 +1,4 @@
-"""ONNX Runtime on an ONNX file as it lies on disk, every node computed as it stands."""
+"""ONNX Runtime on an ONNX file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnxruntime
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import pack, unpack
-from graphport.proof.runtimes.serve import LackingError, Port, RefusedError, serve
+from graphport.proof.runtimes.serve import LackingError, Port, RefusedError, Settings, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,15 +31,16 @@ _BYTE = 8
 class _Session:
     """A file in ONNX Runtime."""
 
-    def __init__(self, path: str, threads: int) -> None:
+    def __init__(self, path: str, settings: Settings) -> None:
         options = _runtime.SessionOptions()
         options.log_severity_level = 4
-        options.intra_op_num_threads = threads
-        options.graph_optimization_level = _runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        # Between draws other witnesses compute; threads that wait for work are not to keep their processor.
+        options.intra_op_num_threads = settings.threads
+        # Between runs another runtime computes: threads that wait for work must not keep a processor busy.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # By itself it rounds the other operand of products with compressed weights to eight bits.
-        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+        if settings.is_strict:
+            options.graph_optimization_level = _runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            # The default rounds the other operand of a MatMul with block-quantized weights to 8 bits.
+            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         try:
             self._session = _runtime.InferenceSession(path, options, ["CPUExecutionProvider"])
         except Exception as error:

@@ -1,4 +1,4 @@
-"""OpenVINO's CPU plugin on an IR file as it lies on disk, computed in the types that it says."""
+"""OpenVINO's CPU plugin on an IR file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.packages import without
-from graphport.proof.runtimes.serve import Port, RefusedError, serve
+from graphport.proof.runtimes.serve import Port, RefusedError, Settings, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,13 +19,13 @@ with without("openvino_telemetry"):
     import openvino
 
 _runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
-_SETTINGS = {
+_STRICT = {
     "INFERENCE_PRECISION_HINT": "f32",
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
     "KV_CACHE_PRECISION": "f32",
     "LP_TRANSFORMS_MODE": "NO",
 }
-"""What it rounds by itself: products to bfloat16 or eight bits, caches to eight bits, quantized layers elsewhere."""
+"""Turns off lower precision: bfloat16 or 8-bit products, 8-bit caches, quantized layers merged with others."""
 _PLACE = re.compile(r"^(Exception from|Check '.*' failed at) .*?:\d+:?\s*")
 _NAMES = {
     "boolean": "bool",
@@ -45,8 +45,9 @@ _FOREIGN = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m
 class _Compiled:
     """A file in OpenVINO."""
 
-    def __init__(self, path: str, threads: int) -> None:
-        self._settings = _SETTINGS | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
+    def __init__(self, path: str, settings: Settings) -> None:
+        threads = {"INFERENCE_NUM_THREADS": str(settings.threads)} if settings.threads else {}
+        self._settings = threads | (_STRICT if settings.is_strict else {})
         self._compiled: Any = None
         try:
             self._core = _runtime.Core()

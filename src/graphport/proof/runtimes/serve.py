@@ -48,12 +48,21 @@ class LackingError(RefusedError):
     """The runtime has no kernel for a node that is right."""
 
 
-def serve(version: str, load: Callable[[str, int], Loaded]) -> None:
-    """Answer `load`, `run` and `drop` until the pipe ends.
+class Settings(NamedTuple):
+    """How a runtime is started for a file."""
+
+    threads: int = 0
+    """Number of threads; 0 for as many as the runtime chooses."""
+    is_strict: bool = False
+    """Compute every operator as the file states it; else everything is as users start the runtime."""
+
+
+def serve(version: str, load: Callable[[str, Settings], Loaded]) -> None:
+    """Serve the requests `load`, `run` and `drop` until the pipe ends.
 
     Args:
         version: of the runtime.
-        load: from the path of a file and a number of threads; raises `RefusedError`, and so does what it gives.
+        load: loads the file at a path; raises `RefusedError`, as does `run` of its result.
     """
     # What a library prints must not come between the answers.
     answers = os.fdopen(os.dup(1), "wb")
@@ -72,7 +81,7 @@ def serve(version: str, load: Callable[[str, int], Loaded]) -> None:
             match asked["do"]:
                 case "load":
                     loaded = None
-                    loaded = load(asked["path"], asked["threads"])
+                    loaded = load(asked["path"], Settings(asked["threads"], asked["is_strict"]))
                     plain = {"version": version, "inputs": loaded.inputs, "outputs": loaded.outputs}
                 case "run" if loaded is not None:
                     count, names = asked["inputs"], asked["states"]

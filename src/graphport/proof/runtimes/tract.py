@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tract
 
-from graphport.proof.runtimes.serve import Port, RefusedError, serve
+from graphport.proof.runtimes.serve import Port, RefusedError, Settings, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,8 @@ _NUMBERED = re.compile(r"^\d+: ")
 class _Runnable:
     """A document in tract."""
 
-    def __init__(self, path: str, threads: int) -> None:
-        del threads  # it computes on one
+    def __init__(self, path: str, settings: Settings) -> None:
+        del settings  # it computes on one thread, and has one configuration
         try:
             self._model = _loaded(Path(path))
             self.inputs = [Port(str(self._model.input_name(index))) for index in range(self._model.input_count())]

@@ -1,0 +1,160 @@
+"""Outputs of two runners compared: what differs, and what differs only by rounding, ties or chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.comparison.metrics import Comparison, Difference, Reason, difference
+from graphport.comparison.precision import quantized_snr
+from graphport.proof import rounding, steps, ties
+from graphport.proof.alignment import Evidence, Manner, aligned
+from graphport.proof.compute import compute_outputs
+from graphport.proof.document import OutputProof
+from graphport.proof.test_inputs import KINDS, make_test_input
+
+if TYPE_CHECKING:
+    from graphport.proof.case import Case, Tolerance
+    from graphport.proof.runners import Runner
+    from graphport.proof.test_inputs import TestInput
+
+_QUANTIZED_DTYPES = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
+_MORE_INPUTS, _SEED = 4, 1000
+"""Further test inputs on which two sides may agree tightly, and the seed of the first."""
+
+
+def differences(
+    case: Case, pair: tuple[Runner, Runner], test_input: TestInput, outputs: tuple[list[Any], list[Any]]
+) -> list[Difference]:
+    """How the outputs of two runners differ, by position."""
+    first, second = pair
+    manner = Manner.common(first, second, is_edge=test_input.kind == "edges")
+    names = [value.name for value in case.a.graph.outputs]
+    others = [value.name for value in second.side.graph.outputs]
+    if len(outputs[0]) != len(outputs[1]):
+        reason = f"is {len(outputs[1])} for {second.sentence}, and {len(outputs[0])} for {first.sentence}"
+        return [Difference("the number of outputs", "", passed=False, reason=reason)]
+    found: list[Difference] = []
+    for position, (x, y) in enumerate(zip(*outputs, strict=True)):
+        name = names[position] if position < len(names) else str(position)
+        other = others[position] if position < len(others) else str(position)
+        one, two = aligned(x, y, manner)
+        if case.tolerance.of_steps and all(getattr(array, "dtype", None) in _QUANTIZED_DTYPES for array in (one, two)):
+            one, two = one.astype(np.float32), two.astype(np.float32)
+        each = difference(name, one, two, other=other, relative=case.tolerance.relative)
+        if each.passed and test_input.kind != "edges":
+            case.close.add((first, second, position))
+        found.append(_within(each, case.tolerance))
+    return found
+
+
+def _within(each: Difference, tolerance: Tolerance) -> Difference:
+    if tolerance.least_snr is None:
+        return each
+    return Comparison((each,)).within(tolerance.least_snr).outputs[0]
+
+
+def compare(
+    case: Case,
+    pair: tuple[Runner, Runner],
+    test_input: TestInput,
+    outputs: tuple[list[Any], list[Any]],
+    *,
+    is_last: bool = False,
+) -> list[Difference] | None:
+    """Compare what the second side computed with the first.
+
+    `None` if that proves nothing: values of large magnitude overflow on one side (unless `is_last`), or the model is
+    random. Differences that ties or rounding explain have passed.
+    """
+    found = differences(case, pair, test_input, outputs)
+    if len(found) != len(outputs[0]):
+        return found
+    found = ties.without(found, ties.of_integers(test_input, found), test_input, case.notes)
+    if test_input.kind == "edges" and not _all_passed(found):
+        tied = ties.fed_by_indices(case.a.graph)
+        positions = [position for position, each in enumerate(found) if not each.passed]
+        blurred = frozenset[int]() if is_last else _blurred(case, pair[0], test_input, outputs[0], found)
+        if not is_last and all(found[at].reason is Reason.UNLIKE or at in tied or at in blurred for at in positions):
+            return None
+        found = ties.without(found, tied, test_input, case.notes)
+    if not _all_passed(found):
+        _look_for_agreement(case, pair, test_input, steps.open_ties(found))
+        found = steps.without(found, case.a, test_input, case.notes, _close(case, pair))
+    if not _all_passed(found) and _is_random(case, pair[0], test_input, outputs[0]):
+        return None
+    return found
+
+
+def keep_results(case: Case, test_input: TestInput, outputs: list[Any], found: list[Difference]) -> None:
+    """Keep the worst difference of each output, and what the outputs of side `a` prove."""
+    for position, output in enumerate(outputs):
+        case.evidence.setdefault(position, Evidence()).see(output)
+    for position, each in enumerate(found):
+        before = case.worst.get(position)
+        if before is None or _badness(each) > _badness(before.worst):
+            case.worst[position] = OutputProof(position, each, test_input.label)
+
+
+def _badness(each: Difference) -> tuple[bool, bool, float, float]:
+    ratio = each.snr_db
+    return (not each.passed, each.max_abs is None, each.max_abs or 0.0, 0.0 if ratio is None else -ratio)
+
+
+def _all_passed(found: list[Difference]) -> bool:
+    return all(each.passed for each in found)
+
+
+def _close(case: Case, pair: tuple[Runner, Runner]) -> frozenset[int]:
+    return frozenset(position for *both, position in case.close if tuple(both) == pair)
+
+
+def _look_for_agreement(
+    case: Case, pair: tuple[Runner, Runner], test_input: TestInput, open_ties: frozenset[int]
+) -> None:
+    """Compute more test inputs of the smallest sizes, if outputs differ as ties may make them and never agreed."""
+    if test_input.kind == "given" or quantized_snr(case.a.graph) is None:
+        return
+    sizes = case.test_inputs[0].sizes if case.test_inputs else test_input.sizes
+    for seed in range(_MORE_INPUTS):
+        if open_ties <= _close(case, pair):
+            return
+        more = make_test_input(case.a.graph, KINDS[0], sizes, _SEED + seed)
+        outputs = compute_outputs(case, pair, more)
+        if len(outputs) == len(pair):
+            differences(case, pair, more, (outputs[pair[0]], outputs[pair[1]]))
+
+
+def _blurred(
+    case: Case, runner: Runner, test_input: TestInput, outputs: list[Any], found: list[Difference]
+) -> frozenset[int]:
+    """The outputs that differ by no more than side `a` changes if its inputs change by one ulp."""
+    moved = rounding.nudged(test_input)
+    again = None if moved is None else compute_outputs(case, [runner], moved).get(runner)
+    return rounding.explained(found, outputs, again) if again and len(again) == len(outputs) else frozenset()
+
+
+def _is_random(case: Case, runner: Runner, test_input: TestInput, outputs: list[Any]) -> bool:
+    """Whether side `a` computes other values each time; then a difference proves nothing."""
+    again = compute_outputs(case, [runner], test_input).get(runner)
+    if again is None or len(again) != len(outputs):
+        return False
+    if all(difference("", x, y).passed for x, y in zip(outputs, again, strict=True)):
+        return False
+    note = f"two runs of {runner.sentence} differ: it computes random numbers"
+    if note not in case.notes:
+        case.notes.append(note)
+    return True
+
+
+def default_differences(found: list[Difference], least_snr: float, *, is_ordinary: bool) -> list[Difference] | None:
+    """Differences of a default configuration beyond its documented precision of `least_snr` decibels.
+
+    `None` for values of large magnitude, which its element types may not hold. Integers are not compared: a float that
+    is rounded otherwise makes others of them.
+    """
+    if not is_ordinary:
+        return None
+    kept = [each for each in found if each.reason is not Reason.INTEGERS]
+    return list(Comparison(tuple(kept)).within(least_snr).outputs)

@@ -1,0 +1,122 @@
+"""Which runners represent the sides of a proof: native runtimes where they load the files, else our reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.backends import preferred
+from graphport.backends.inputs import open_axes
+from graphport.core.progress import stage
+from graphport.proof.faults import known_fault
+from graphport.proof.process import UnansweredError, UnfinishedError
+from graphport.proof.run import Configuration, Failure
+from graphport.proof.runners import BackendRunner, DisagreementError, NativeRunner, Runner
+
+if TYPE_CHECKING:
+    from graphport.proof.case import Case
+    from graphport.proof.side import Side
+
+
+def load_carriers(case: Case) -> str | None:
+    """Choose the runner that represents each side. Return why a side has none, if so.
+
+    Native runtimes load both files at the same time, as users start them. A runtime that rejects the source is tried in
+    its strict configuration; a side that no native runtime loads is computed by a backend as graphport read it.
+    """
+    started = [runner for side in (case.a, case.b) if (runner := _start_native(case, side)) is not None]
+    for runner in started:
+        if load(case, runner):
+            case.carriers[runner.side.letter] = runner
+    if case.is_refuted or case.limit is not None:
+        return case.limit
+    for side in (case.a, case.b):
+        if side.letter not in case.carriers and not _use_substitute(case, side):
+            reasons = "; ".join(f"{r.title} {r.reason}" for r in case.runners if r.side is side and r.reason)
+            return f"nothing computes {side.label}" + (f" ({reasons})" if reasons else "")
+    return case.limit
+
+
+def _start_native(case: Case, side: Side) -> NativeRunner | None:
+    if side.runtime is None or side.path is None:
+        return None
+    runner = NativeRunner(side, side.runtime)
+    case.runners.append(runner)
+    fault = known_fault(side.runtime.name, side.graph)
+    if not side.runtime.is_installed:
+        runner.failure, runner.reason = Failure.MISSING, f"the package {side.runtime.package} is not installed"
+    elif fault is not None:
+        runner.failure, runner.reason = Failure.KNOWN_FAULT, f"is known to compute incorrectly: {fault.what}"
+    else:
+        runner.start_loading()
+        return runner
+    case.record(runner)
+    return None
+
+
+def load(case: Case, runner: Runner) -> bool:
+    """Load a side; a failure is recorded in the matrix."""
+    try:
+        with stage(f"{runner.title} loads {runner.side.label}"):
+            runner.load()
+    except DisagreementError as error:
+        case.interface.append(f"{runner.sentence} {error}")
+        return False
+    except UnansweredError as error:
+        runner.fail(error)
+        if isinstance(error, UnfinishedError):
+            case.limit = f"{runner.title} {error}"
+        case.record(runner)
+        return False
+    return True
+
+
+def _use_substitute(case: Case, side: Side) -> bool:
+    """Let a strict configuration or a backend represent a side whose runtime does not load it as users start it."""
+    failed = next((runner for runner in case.runners if runner.side is side), None)
+    runtime = side.runtime
+    if failed is not None and failed.failure is Failure.REJECTED and runtime is not None and runtime.has_strict:
+        runner = NativeRunner(side, runtime, Configuration.STRICT)
+        case.runners.append(runner)
+        if load(case, runner):
+            case.carriers[side.letter] = runner
+            return True
+    names = ["reference", *(name for name in preferred(side.graph) if name != "reference")]
+    if side.path is None:
+        names = [*names[1:], "reference"]
+    for name in names:
+        backend = BackendRunner(side, name)
+        case.runners.append(backend)
+        if load(case, backend):
+            case.carriers[side.letter] = backend
+            return True
+    return False
+
+
+def strict_pair(case: Case) -> tuple[Runner, Runner]:
+    """For each side its runtime in the strict configuration if it has one, else the runner that represents it."""
+    return _strict(case, "a"), _strict(case, "b")
+
+
+def size_checker(case: Case) -> Runner:
+    """The runner of side `a` that decides whether it is made for sizes.
+
+    Optimizations may skip the lookup that is out of bounds. Where lengths of integer inputs, such as masks and
+    positions, may depend on other lengths, that is the strict configuration.
+    """
+    _, lengths = open_axes(case.a.graph)
+    has_integers = any(value.dtype is not None and value.dtype.is_integer for value in case.a.graph.inputs)
+    return _strict(case, "a") if len(lengths) > 1 and has_integers else case.carriers["a"]
+
+
+def _strict(case: Case, letter: str) -> Runner:
+    carrier = case.carriers[letter]
+    runtime = carrier.side.runtime
+    if carrier.configuration is not Configuration.DEFAULT or runtime is None or not runtime.has_strict:
+        return carrier
+    own = [each for each in case.runners if each.side is carrier.side]
+    known = next((each for each in own if each.configuration is Configuration.STRICT), None)
+    if known is None:
+        known = NativeRunner(carrier.side, runtime, Configuration.STRICT)
+        case.runners.append(known)
+        load(case, known)
+    return known if known.is_loaded else carrier

@@ -1,0 +1,69 @@
+"""PyTorch on a package of `torch.export` (.pt2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from graphport.proof.runtimes.serve import Port, RefusedError, Settings, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_runtime: Any = torch  # it may be any version, of another interpreter
+
+
+class _Program:
+    """An exported program in PyTorch."""
+
+    def __init__(self, path: str, settings: Settings) -> None:
+        if settings.threads:
+            _runtime.set_num_threads(settings.threads)
+        try:
+            program = _runtime.export.load(path)
+            signature = program.graph_signature
+            self.inputs = [Port(str(name)) for name in signature.user_inputs]
+            self.outputs = [Port(str(name)) for name in signature.user_outputs]
+            self._spec = program.call_spec.in_spec
+            self._module = program.module()
+        except Exception as error:
+            raise RefusedError(_message(error)) from error
+
+    def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        tree: Any = _runtime.utils._pytree
+        try:
+            with _runtime.no_grad():
+                args, kwargs = tree.tree_unflatten([_tensor(value) for value in inputs], self._spec)
+                found, _ = tree.tree_flatten(self._module(*args, **kwargs))
+            return [_array(value) for value in found], states
+        except Exception as error:
+            raise RefusedError(_message(error)) from error
+
+
+def _tensor(value: Any) -> Any:
+    if value.dtype.name == "bfloat16":
+        return _runtime.from_numpy(value.view("uint16").copy()).view(_runtime.bfloat16)
+    return _runtime.from_numpy(value.copy())
+
+
+def _array(value: Any) -> Any:
+    if not isinstance(value, _runtime.Tensor):
+        import numpy as np
+
+        return None if value is None else np.asarray(value)
+    found: Any = value.detach().cpu().contiguous()
+    if found.dtype == _runtime.bfloat16:
+        from graphport.core.dtypes import DType
+
+        return found.view(_runtime.uint16).numpy().view(DType.BFLOAT16.numpy)
+    return found.numpy()
+
+
+def _message(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:500] if lines else type(error).__name__
+
+
+if __name__ == "__main__":
+    serve(_runtime.__version__, _Program)

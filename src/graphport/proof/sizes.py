@@ -1,0 +1,104 @@
+"""Sizes of open dims for the test inputs of a proof, found by what shape inference accepts and what runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.backends import memory
+from graphport.backends.inputs import is_accepted, no_array, open_axes
+from graphport.backends.relations import completed, search
+from graphport.core.progress import stage
+from graphport.proof.compute import compute_outputs
+from graphport.proof.declared import mismatch
+from graphport.proof.loading import size_checker
+from graphport.proof.side import paired
+from graphport.proof.test_inputs import KINDS, TestInput, accepted, bound_by, choices_of_sizes, make_test_input
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from graphport.backends.relations import Relations
+    from graphport.proof.case import Case
+    from graphport.proof.test_inputs import Sizes
+
+
+def why_not_computable(case: Case) -> str | None:
+    """Why no test input fits into an array or into memory, if so."""
+    for value in case.a.graph.inputs:
+        dims = value.shape
+        reason = None if dims is None else no_array([dim if isinstance(dim, int) else 1 for dim in dims])
+        if reason is not None:
+            return f"no input can be made up for {value.name!r}: {reason}"
+    ones, others = open_axes(case.a.graph)
+    sizes = dict.fromkeys(map(str, (*ones, *others)), 1)
+    shortage = memory.shortage(max(memory.needed(side.graph, sizes) for side in (case.a, case.b)))
+    return shortage or _excess(case, sizes)
+
+
+def _excess(case: Case, sizes: Mapping[str, int]) -> str | None:
+    """Why a run at some sizes takes more memory than a file of this size may, if so."""
+    return next(filter(None, (memory.excess(side.graph, sizes, case.a.size) for side in (case.a, case.b))), None)
+
+
+def choices_of_inputs(case: Case, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[TestInput]]]:
+    """For each choice of sizes the test inputs to try: if side `a` does not compute the first, the next ones."""
+    if given is not None:
+        yield iter([[TestInput("given", 0, {}, dict(given))]])
+        return
+    graph = case.a.graph
+    names = {value.name: value for value in case.b.graph.inputs}
+    twins = paired({value.name: value for value in graph.inputs}, graph, case.b.graph)
+    partners = {value.name: names[other] for other, value in twins.items() if other in names}
+    fixed = bound_by(graph, partners)
+    seed = 0
+    every = choices_of_sizes(graph, fixed)
+    for choices in every:
+        sizes = _sizes(case, choices, lambda other: _related(case, every[-1][0], other, fixed))
+        yield (_inputs_of(case, each, seed) for each in sizes if _is_new(case, each) and _fits_memory(case, each))
+        seed += len(KINDS)
+
+
+def _sizes(case: Case, choices: list[Sizes], related: Callable[[list[Sizes]], Relations]) -> Iterator[Sizes]:
+    """Sizes to try, the best first; relations between them are searched if these do not run."""
+
+    def completed_choices() -> Iterator[Sizes]:
+        relations = case.relations = related(choices)
+        yield from (completed(relations, sizes) for sizes in (choices if relations else []))
+
+    if case.relations:
+        choices = [completed(case.relations, sizes) for sizes in choices]
+    return accepted(case.a.graph, choices, completed_choices() if case.relations is None else ())
+
+
+def _related(case: Case, sizes: Sizes, other: list[Sizes], fixed: Sizes) -> Relations:
+    """Relations between open dims with which side `a` runs, if there are any."""
+    _, lengths = open_axes(case.a.graph)
+    free = {name: symbol for name, symbol in lengths.items() if name not in fixed}
+    runner = size_checker(case)
+
+    def runs(tried: Sizes) -> bool:
+        if case.limit is not None or not is_accepted(case.a.graph, tried) or not _fits_memory(case, tried):
+            return False
+        test_input = make_test_input(case.a.graph, KINDS[0], tried, 0)
+        outputs = compute_outputs(case, [runner], test_input).get(runner)
+        has_elements = outputs is not None and all(getattr(value, "size", 1) for value in outputs)
+        return has_elements and not (runner.is_own and mismatch(runner, outputs or []))
+
+    with stage(f"searching for sizes with which {runner.sentence} runs"):
+        return search(case.a.graph, free, sizes, other, runs)
+
+
+def _is_new(case: Case, sizes: Sizes) -> bool:
+    return not any(sizes == each.sizes for each in case.test_inputs)
+
+
+def _fits_memory(case: Case, sizes: Sizes) -> bool:
+    reason = _excess(case, sizes)
+    if reason is not None and reason not in case.notes:
+        case.notes.append(reason)
+    return reason is None
+
+
+def _inputs_of(case: Case, sizes: Sizes, seed: int) -> list[TestInput]:
+    kinds = KINDS if any(value.storage is None for value in case.a.graph.inputs) else KINDS[:1]
+    return [make_test_input(case.a.graph, kind, sizes, seed + index) for index, kind in enumerate(kinds)]
