@@ -185,3 +185,9 @@ def test_writing_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
         arrays.write(path, {"x": np.arange(3)})
     assert path.read_bytes() == before
     assert [found.name for found in tmp_path.iterdir()] == ["out.npz"]
+
+
+def test_no_member_of_an_archive_leaves_the_folder(tmp_path):
+    arrays.write(tmp_path / "r.npz", {"../../up": np.ones(2), "a/b": np.ones(1), "/layer/out": np.zeros(1)})
+    with np.load(tmp_path / "r.npz") as data:
+        assert set(data) == {"up", "a/b", "/layer/out"}

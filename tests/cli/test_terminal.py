@@ -19,7 +19,7 @@ READING = (
     *(["report"], ["report", "--format", "csv"], ["report", "--format", "json"], ["report", "--format", "svg"]),
     *(["report", "--format", "html"], ["check", "--format", "sarif"], ["check", "--format", "github"]),
 )
-TARGETS = ("o.onnx", "o.nnef", "o.pnnx.param", "o.ncnn.param", "o.xml", "o.tflite", "o.prototxt", "o.gpt")
+TARGETS = ("o.onnx", "o.nnef", "o.pnnx.param", "o.ncnn.param", "o.xml", "o.tflite", "o.prototxt", "o.graphport")
 OTHERS = (
     *(["run", "hostile.onnx"], ["run", "hostile.onnx", "--json"], ["simplify", "hostile.onnx", "s.onnx"]),
     *(["prepare", "hostile.onnx", "p.onnx", "-v"], ["cast", "hostile.onnx", "c.onnx", "--to", "float16"]),

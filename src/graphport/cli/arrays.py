@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import is_numpy_own
+from graphport.core.file_names import safe_path
 from graphport.core.opening import opened
 from graphport.core.replacing import replacing
 from graphport.core.sequences import is_sequence
@@ -101,7 +103,9 @@ def write(path: Path, arrays: Mapping[str, Any]) -> None:
             flat[name] = _storable(array)
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in flat.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+            # Names are keys for programs; those that leave the folder where the file is unpacked are changed.
+            member = safe_path(name) if ".." in re.split(r"[/\\]", name) else name
+            with archive.open(f"{member}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from graphport.core.file_names import FileNames, is_safe, safe_path
 from graphport.core.names import identifier, unique
-from graphport.formats.nnef.tar import fault_of_name
+from graphport.formats.nnef.container import DATA
 from graphport.formats.nnef.words import KEYWORDS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from graphport.core.storage import Storage
     from graphport.formats.nnef.syntax import Edition
     from graphport.ir.graph import Graph, Value
 
@@ -25,8 +25,6 @@ LABEL = "label"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.\-/]+")
-_LONGEST_PART = 200
-"""Characters of a file's name that every file system takes, with room for an ending."""
 _LABEL = re.compile(r"[A-Za-z0-9_.\-/\\]+")
 
 
@@ -108,32 +106,14 @@ def _public_first(graph: Graph) -> Iterator[Value]:
 
 
 class Labels:
-    """A label for every variable: its own, one made of its name, or the one of another with the same numbers."""
+    """A label for every variable: the one that was read, or one made of its name. Equal variables share one."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, tuple[Storage | None, object]] = {}
-        self._counters: dict[str, int] = {}
+        self._files = FileNames(DATA)
 
     def of(self, value: Value, name: str) -> str:
-        """The label of `value`, which is called `name`; labels differ in more than upper and lower case."""
+        """The label of `value`, whose identifier is `name`; it is the path of a file, without the extension."""
         noted = value.notes.get(LABEL) if value.has_notes else None
-        wanted = noted if isinstance(noted, str) and _is_label(noted) else _as_label(value.name) or name
-        content = value.storage, value.fact
-        folded = wanted.casefold()
-        if self._owners.setdefault(folded, content) == content:
-            return wanted
-        while True:
-            self._counters[folded] = number = self._counters.get(folded, 0) + 1
-            candidate = f"{wanted}_{number}"
-            if self._owners.setdefault(candidate.casefold(), content) == content:
-                return candidate
-
-
-def _is_label(text: str) -> bool:
-    return _LABEL.fullmatch(text) is not None and fault_of_name(text) is None
-
-
-def _as_label(name: str) -> str:
-    """`name` with what a label cannot hold made an underscore; each `/` begins a sub-folder."""
-    parts = (_NOT_IN_LABELS.sub("_", part)[:_LONGEST_PART] for part in name.split("/"))
-    return "/".join(part for part in parts if part.strip("."))
+        is_kept = isinstance(noted, str) and _LABEL.fullmatch(noted) is not None and is_safe(noted)
+        wanted = noted if is_kept else safe_path(_NOT_IN_LABELS.sub("_", value.name)) or name
+        return self._files.make(str(wanted), (value.storage, value.fact))

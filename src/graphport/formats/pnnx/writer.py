@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
+from graphport.core.file_names import FileNames, is_safe, safe_part
 from graphport.core.names import unique
 from graphport.core.replacing import together
 from graphport.core.storage import Storage
@@ -102,6 +103,7 @@ class _Writer:
         self._renamed: dict[Value, str] = {}
         """Operands that cannot be called as their values are."""
         self._names: set[str] = set()
+        self._members = FileNames()
         self._counters: dict[str, int] = {}
         self._agreeing: dict[tuple[str, int], tuple[TensorFact, bool]] = {}
         self._words: dict[str, list[str]] = {}
@@ -212,12 +214,7 @@ class _Writer:
         return rows
 
     def _line(self, row: _Row) -> str:
-        name = row.name
-        if row.line is None:
-            name = "_".join(row.name.split())
-            if name in self._names:
-                name = unique(name, self._names, self._counters)
-        self._names.add(name)
+        name = self._operator_name(row)
         if row.outputs and self.owners is not None:
             self.owners[row.outputs[0]] = name
         values = [*row.inputs, *row.outputs]
@@ -232,6 +229,22 @@ class _Writer:
             if shape:
                 words.append(f"#{operand}={shape}")
         return " ".join(words)
+
+    def _operator_name(self, row: _Row) -> str:
+        """The name of an operator, which is also that of the archive members with its weights."""
+        has_weights = any(key[:1] == "@" for key in row.attributes)
+        if row.line is not None and (not has_weights or is_safe(row.name)):
+            name = row.name
+            if has_weights:
+                self._members.make(name)
+        else:
+            name = "_".join(row.name.split())
+            if has_weights:
+                name = self._members.make(safe_part(name))
+            if name in self._names:
+                name = unique(name, self._names, self._counters)
+        self._names.add(name)
+        return name
 
     def _stated_shape(self, value: Value) -> str:
         """`_shape`, remembered of a note and a fact; that of a scalar depends on who gives it."""
