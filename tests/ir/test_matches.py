@@ -71,7 +71,7 @@ def test_a_search_stops_at_its_limit():
         pytest.param([], [], "between no two of 0 places", id="nothing"),
         pytest.param(["A"], [(0, 0)], "between no two of 1 places", id="a loop"),
         pytest.param(["A", "B"], [(0, 2)], "between no two of 2 places", id="no such place"),
-        pytest.param(["A", "B", "C"], [(1, 2)], "place 1 hangs together with none", id="in pieces"),
+        pytest.param(["A", "B", "C"], [(1, 2)], "place 1 is not connected with none", id="in pieces"),
     ],
 )
 def test_a_pattern_that_is_none_is_refused(pattern, edges, message):

@@ -153,7 +153,7 @@ def test_what_hangs_on_an_input_varies():
         }"""
     )
     x, w, b, c, d = named(whole, "x", "w", "b", "c", "d")
-    assert [part.varies(value) for value in (x, w, b, c, d)] == [True, False, False, True, True]
+    assert [part.is_input_dependent(value) for value in (x, w, b, c, d)] == [True, False, False, True, True]
 
 
 def test_an_input_is_kept_in_a_part_as_long_as_what_it_is_kept_as_is_returned():

@@ -6,7 +6,17 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ir.states import KEPT, State, forget, is_flag, kept, mark, noted_state, state_of, waiting
+from graphport.ir.states import (
+    KEPT,
+    State,
+    is_flag,
+    mark,
+    state_from_notes,
+    state_of,
+    state_pairs,
+    unmark,
+    waiting,
+)
 from graphport.ir.text import from_text, to_text
 from graphport.ir.verify import verify
 
@@ -27,20 +37,20 @@ def test_what_is_kept_is_found_with_its_output():
     graph = counting()
     x, s = graph.inputs
     assert state_of(x) is None
-    assert kept(graph) == [(s, graph.outputs[0], State("y", "s", is_returned=True))]
-    forget(s)
-    assert kept(graph) == []
+    assert state_pairs(graph) == [(s, graph.outputs[0], State("y", "s", is_returned=True))]
+    unmark(s)
+    assert state_pairs(graph) == []
 
 
 def test_an_output_that_is_gone_is_no_state():
     graph = counting()
     graph.set_outputs([])
-    assert kept(graph) == []
+    assert state_pairs(graph) == []
 
 
 def test_notes_that_say_half_are_none():
-    assert noted_state({"state.output": "y"}) is None
-    assert noted_state({"state.output": 3, "state.variable": "s"}) is None
+    assert state_from_notes({"state.output": "y"}) is None
+    assert state_from_notes({"state.output": 3, "state.variable": "s"}) is None
 
 
 def test_text_has_the_numbers_that_an_input_begins_with():
@@ -58,9 +68,9 @@ def test_notes_tell_what_was_marked():
     for state in (State("y", "v"), State("y", "v", is_returned=True)):
         value = Value("x")
         mark(value, state)
-        assert state_of(value) == noted_state(value.notes) == state
+        assert state_of(value) == state_from_notes(value.notes) == state
         value.notes["other"] = "note"
-        forget(value)
+        unmark(value)
         assert (state_of(value), value.notes) == (None, {"other": "note"})
 
 

@@ -198,7 +198,7 @@ def _named(
 
 
 def _operands(node: Node) -> list[Value]:
-    return [value for value in part.reads(node) if part.varies(value)]
+    return [value for value in part.reads(node) if part.is_input_dependent(value)]
 
 
 def _unfit(found: part.Part, given: Sequence[Value], wanted: Sequence[Value]) -> list[Diagnostic]:

@@ -194,7 +194,7 @@ def _append(graph: Graph, other: Graph, twins: dict[Value, Value]) -> None:
         pairs = zip(node.outputs, results, strict=True)
         graph.append(rewrite.copy_node(node, twins, results))
         twins.update((old, new) for old, new in pairs if old is not None and new is not None)
-    part.rename_doubles(graph)
+    part.rename_duplicates(graph)
 
 
 def _keep_names(graph: Graph, other: Graph, twins: Mapping[Value, Value]) -> None:
@@ -212,7 +212,7 @@ def _renamed(graph: Graph, value: Value) -> Value:
     twin = value.twin()
     twin.name = graph.fresh(value.name)
     if twin.name != value.name:
-        states.forget(twin)
+        states.unmark(twin)
     return twin
 
 

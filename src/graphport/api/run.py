@@ -16,7 +16,7 @@ from graphport.core.diagnostics import DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.results import Outputs
-from graphport.ir.states import is_flag, kept, waiting
+from graphport.ir.states import is_flag, state_pairs, waiting
 from graphport.ops.bind import bind_inputs
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Runner:
         self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
         # Between kernels of integers there are fewer values than in canonical words.
         self._outputs = self._session if exact is None or self._session is None else self._prepare(exact)
-        self._kept = [(value.name, last.name) for value, last, _ in kept(graph)]
+        self._kept = [(value.name, last.name) for value, last, _ in state_pairs(graph)]
         self._states: dict[str, Any] = {}
         self._flags = [value.name for value in graph.inputs if is_flag(value)]
         self._waiting = waiting(graph) if self._flags else set[str]()

@@ -16,7 +16,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.formats.tflite import write
 from graphport.formats.tflite.notes import TENSOR
 from graphport.ir import rewrite
-from graphport.ir.states import forget
+from graphport.ir.states import unmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,7 @@ def _loaded(graph: Graph, export: Export, *, every_value: bool, quick: bool) -> 
         # What a model keeps from run to run is given and returned here.
         if value.has_notes:
             value.notes.pop(TENSOR, None)
-            forget(value)
+            unmark(value)
     stated, findings = export(twin, "tflite")
     if findings:
         raise _unsupported(findings)

@@ -120,7 +120,7 @@ def _compiled(graph: Graph, extra: Sequence[Value], export: Export, settings: Ma
     stated = rewrite.copy(graph)
     for value in stated.inputs:
         # A variable that became an input is given and returned here like any other.
-        states.forget(value)
+        states.unmark(value)
     if extra:
         made = dict.fromkeys(value for node in stated for value in node.results)
         stated.set_outputs([*made, *(value for value in stated.outputs if value not in made)])

@@ -36,7 +36,7 @@ def check(graph: Graph) -> None:
     Raises:
         DiagnosticError: RUN0003 names every one.
     """
-    unknown = opaque.listed(node for inner in walk(graph) for node in inner if registry.meaning(node) is None)
+    unknown = opaque.count_opaque(node for inner in walk(graph) for node in inner if registry.meaning(node) is None)
     if unknown:
         message = f"the reference cannot run {', '.join(unknown)}"
         raise DiagnosticError(Diagnostic("RUN0003", message, None, "graphport ops lists what it can run"))

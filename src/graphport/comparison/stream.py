@@ -187,7 +187,7 @@ def computed(
     outputs = list(dict.fromkeys(wanted))
     if not outputs:
         return {}
-    piece, twins, _ = part.part_of(nodes, outputs)
+    piece, twins, _ = part.extract_subgraph(nodes, outputs)
     originals = {twin: value for value, twin in twins.items()}
     given = {value.name: known[originals[value]] for value in piece.inputs}
     found = prepare(piece, backend, once=True).run(given)

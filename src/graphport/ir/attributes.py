@@ -1,4 +1,4 @@
-"""Attributes of nodes: what they may be, and the bodies among them."""
+"""Attributes of nodes: types, and the bodies among them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Body:
-    """What a node may have among its attributes besides numbers and texts: a `Graph`, the only kind there is."""
+    """A `Graph` as an attribute; the protocol avoids an import cycle."""
 
     __slots__ = ()
 
@@ -21,14 +21,14 @@ class Body:
 Attribute: TypeAlias = (
     "bool | int | float | complex | str | bytes | DType | Fact | Storage | Body | tuple[Attribute, ...] | None"
 )
-"""What an attribute may be; lists are tuples, nested as deep as a format likes."""
+"""The type of an attribute; lists are tuples of any nesting."""
 
 PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
-"""What most attributes are, and what has no graphs in it."""
+"""The common attribute types without graphs."""
 
 
 class PlainAttributes(dict[str, "Attribute"]):
-    """Attributes with no graph among them, which nobody changes once a node has them: nodes alike share them."""
+    """Immutable attributes without graphs, shared by equal nodes."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ NO_ATTRIBUTES = PlainAttributes()
 
 
 def as_key(attributes: Mapping[str, Attribute]) -> tuple[Hashable, ...]:
-    """Attributes in their order as what can be looked up: 1, 1.0 and `True` are three, 0.0 and -0.0 two."""
+    """Return a hashable key of ordered attributes that distinguishes 1, 1.0 and True, and 0.0 and -0.0."""
     if not attributes:
         return ()
     kinds = [repr(each) if type(each) in _SIGNED else type(each) for each in attributes.values()]
@@ -63,7 +63,7 @@ def bodies_in(attribute: Attribute) -> Iterator[Body]:
     """The graphs in one attribute, in their order."""
     if type(attribute) in PLAIN or (type(attribute) is tuple and PLAIN.issuperset(map(type, attribute))):
         return
-    # Without recursion: tuples are nested as deep as a file nests them.
+    # Iterative, because tuples have the nesting depth of the file.
     pending = [attribute]
     while pending:
         item = pending.pop()

@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Span
 
 Notes: TypeAlias = "dict[str, object]"
-"""What a format needs to write itself back and nobody else reads: copied with its owner, never compared."""
+"""Data that only the owner's format uses to write it back; copied with the owner, never compared."""
 
 
 class SharedNotes(dict[str, object]):
-    """Notes of many owners that say the same: nobody changes them, and who asks for `notes` gets a copy of its own."""
+    """Immutable notes shared by many owners; the property `notes` returns a private copy."""
 
     __slots__ = ()
 
 
 class Spans(Protocol):
-    """Knows the places of many nodes, and says them when somebody asks."""
+    """Computes the locations of many nodes on request."""
 
     def span(self, index: int) -> Span:
         """The place of number `index`."""
@@ -28,7 +28,7 @@ class Spans(Protocol):
 
 
 class Noted:
-    """Has notes, which take memory when somebody asks for them."""
+    """An object with notes, which are allocated on first access."""
 
     __slots__ = ("_notes",)
 
@@ -55,18 +55,18 @@ class Noted:
 
     @property
     def noted(self) -> Mapping[str, object]:
-        """The notes for who only reads them: asking costs no memory."""
+        """The notes for reading; does not allocate."""
         return self._notes or {}
 
     @property
     def copied_notes(self) -> Notes | None:
-        """The notes for what is to have the same ones."""
+        """Return the notes for an object that shares them."""
         notes = self._notes
         return dict(notes) if notes and type(notes) is not SharedNotes else notes or None
 
 
 class Placed(Noted):
-    """Has notes and an origin, which may be computed when somebody asks for it."""
+    """An object with notes and an origin, which may be computed on request."""
 
     __slots__ = ("_origin",)
 
@@ -87,5 +87,5 @@ class Placed(Noted):
 
     @property
     def unasked_origin(self) -> Span | tuple[Spans, int] | None:
-        """`origin` for what is to have the same one, not computed if nobody has asked."""
+        """Return `origin` for an object that shares it, without computing it."""
         return self._origin

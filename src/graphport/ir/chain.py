@@ -1,4 +1,4 @@
-"""Nodes in an order that may be edited while somebody walks it: each edit costs the same in a chain of any length."""
+"""Linked list of nodes that permits edits during iteration; each edit takes constant time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Link(Protocol):
-    """What can be in a chain: it knows which one, and its neighbours there."""
+    """An element of a chain, with its neighbours."""
 
     graph: Any
     previous: Any
@@ -32,19 +32,19 @@ class Chain(Noted, Generic[N]):
     _length: int
 
     def __iter__(self) -> Iterator[N]:
-        """Nodes in order. They may be inserted and removed meanwhile: what comes behind the current node is visited.
+        """Iterate in order. Nodes may be inserted and removed meanwhile; nodes after the current one are visited.
 
-        A node that is moved takes the walk with it; who moves nodes walks over a list of them.
+        Moving a node moves the iteration with it; to move nodes, iterate over a list of them.
         """
         node = self._first
         while node is not None:
             if node.graph is self:
                 yield node
-            # A node that was removed meanwhile still points to who stood behind it then.
+            # A removed node keeps its link to its former successor.
             node = node.next
 
     def __reversed__(self) -> Iterator[N]:
-        """Nodes from the last one on; what is inserted before the current node is visited."""
+        """Iterate in reverse order; nodes inserted before the current one are visited."""
         node = self._last
         while node is not None:
             if node.graph is self:
@@ -73,7 +73,7 @@ class Chain(Noted, Generic[N]):
             self._chain(node, place.previous, place)
 
     def reorder(self, order: Sequence[N]) -> None:
-        """Put the nodes in this order; `order` names each of them once."""
+        """Reorder the nodes; `order` contains each of them once."""
         if len(order) != self._length or len(set(order)) != self._length:
             message = f"{len(order)} nodes are not the {self._length} of graph {self.name}"
             raise ValueError(message)
@@ -100,7 +100,7 @@ class Chain(Noted, Generic[N]):
             self._last = node.previous
         else:
             node.next.previous = node.previous
-        # `next` and `previous` stay, so that a walk that stands on this node finds its way back into the list.
+        # `next` and `previous` are kept so that an iteration at this node can continue.
         node.graph = None
         self._length -= 1
 

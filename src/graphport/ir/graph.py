@@ -1,16 +1,16 @@
-"""Graphs, the same for every dialect: nodes in order, between inputs and outputs.
+"""Graphs, nodes and values of all dialects.
 
-A graph is a list of nodes that may be edited while it is walked.
+A graph is a list of nodes that may be edited during iteration.
 
 Before   x → a → b
 edit     c = Node("Relu", [a.output], [Value("y")]);  graph.insert_after(a, c);  b.set_input(0, c.output)
 After    x → a → c → b
 
-A node knows its operands and results, a value knows who computes it and who reads it; every edit keeps both sides of
-that in step and costs the same in a graph of any size.
+A node knows its operands and results, a value knows its producer and its consumers; each edit updates both sides and
+takes constant time.
 
-Values, nodes and graphs stand in one module because the types of each name the other two, and imports form no cycle,
-not even those for types. What needs no more than an order, ports, notes or attributes is in modules of its own.
+Values, nodes and graphs share a module because their types refer to each other, and imports form no cycle. Order,
+ports, notes and attributes have modules of their own.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Use(NamedTuple):
 Uses: TypeAlias = "tuple[Use, ...] | dict[Use, None]"
 """What reads a value, in order."""
 
-_FEW = 4
-"""Uses that are searched as quickly as they are looked up."""
+_MAX_LINEAR_USES = 4
+"""Number of uses up to which a linear search is as fast as a dictionary."""
 
 _use = cast("Callable[[type[Use], tuple[Node | Graph, int]], Use]", cast("Any", tuple).__new__)
 """Makes a use without the call in Python that its own constructor is."""
@@ -93,8 +93,7 @@ class Value(Placed):
         self.producer: Node | None = None
         self.index = 0
         self.graph: Graph | None = None
-        # The only one, or several in order and never none of them: most values have one or two, and a dictionary takes
-        # five times what it holds then.
+        # A single use, or several in order: most values have one or two, and a dictionary needs five times the memory.
         self.read_by: Use | tuple[Use, ...] | dict[Use, None] | None = None
         # How many of the uses are outputs of graphs: replacements ask, and a value may have very many uses.
         self.returns = 0
@@ -102,7 +101,7 @@ class Value(Placed):
         self._notes = notes
 
     def twin(self) -> Value:
-        """A value of no graph with the same name, fact, numbers and notes."""
+        """Return a detached value with the same name, fact, storage and notes."""
         twin = _bare(Value)
         twin.name = self.name
         twin.fact = self.fact
@@ -116,24 +115,24 @@ class Value(Placed):
 
     @property
     def dtype(self) -> DType | None:
-        """The element type of a tensor, where it is known."""
+        """The element type of a tensor, if it is known."""
         fact = self.fact
         return fact.dtype if isinstance(fact, TensorFact) else None
 
     @property
     def shape(self) -> tuple[Dim, ...] | None:
-        """The shape of a tensor, where its rank is known."""
+        """The shape of a tensor, if its rank is known."""
         fact = self.fact
         return fact.shape if isinstance(fact, TensorFact) else None
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is the same in every run, with or without its numbers at hand."""
+        """Whether the value is a constant; its storage may be unavailable."""
         return self.graph is not None and self in self.graph.constants
 
     @property
     def is_input(self) -> bool:
-        """Whether its graph is given it."""
+        """Whether the value is a graph input."""
         return self.graph is not None and self in self.graph.input_set
 
     @property
@@ -143,12 +142,12 @@ class Value(Placed):
 
     @property
     def uses(self) -> Uses:
-        """The places that read it, in the order in which they began to, as they are now."""
+        """The uses of the value in order of their creation, as a snapshot."""
         uses = self.read_by
         return () if uses is None else (uses,) if type(uses) is Use else cast("Uses", uses)
 
     def gain(self, use: Use) -> None:
-        """Take note of one more use; for nodes and graphs, which tell of theirs."""
+        """Register a use; called by nodes and graphs."""
         uses = self.read_by
         if uses is None:
             self.read_by = use
@@ -156,10 +155,10 @@ class Value(Placed):
             uses[use] = None
         elif use not in (several := self.uses):
             found = (*several, use)
-            self.read_by = found if len(found) <= _FEW else dict.fromkeys(found)
+            self.read_by = found if len(found) <= _MAX_LINEAR_USES else dict.fromkeys(found)
 
     def lose(self, use: Use) -> None:
-        """Forget a use; for nodes and graphs, which tell of theirs."""
+        """Unregister a use; called by nodes and graphs."""
         uses = self.read_by
         if type(uses) is Use and uses == use:
             self.read_by = None
@@ -180,9 +179,9 @@ class Value(Placed):
         return list(dict.fromkeys([use.user for use in self.uses if isinstance(use.user, Node)]))
 
     def replace_uses(self, other: Value, *, keep: Container[Node] = ()) -> None:
-        """Let everybody who reads this value, graphs that return it included, read `other`; only `keep` goes on.
+        """Replace this value by `other` in all uses, graph outputs included, except those of `keep`.
 
-        Names stay with their values; `rewrite.replace` moves public names, too.
+        Values keep their names; `rewrite.replace` also moves public names.
         """
         for user, index in list(self.uses):
             if not isinstance(user, Node):
@@ -195,7 +194,7 @@ class Value(Placed):
 
 
 class Node(Placed):
-    """One operation: a word of a dialect, applied to values."""
+    """An operation: an op type of a dialect, applied to values."""
 
     __slots__ = (
         "_given",
@@ -223,20 +222,19 @@ class Node(Placed):
         origin: Span | tuple[Spans, int] | None = None,
         notes: Notes | None = None,
     ) -> None:
-        """A node outside of any graph.
+        """Create a node outside any graph.
 
         Args:
-            op: the word; with `dialect` it is `node.op` (`nnef.conv`), without it is canonical (`Conv`).
-            inputs: operands, `None` for an absent one; trailing ones are trimmed.
-            outputs: results that nobody else computes, `None` for one that is not wanted.
-            attributes: by name.
-            dialect: `nnef`, `openvino`, …; empty for the canonical one.
-            name: the node's own name, where a format has one.
-            origin: the place in the source, or who says it when somebody asks.
-            notes: what its format needs to write it back; the node keeps the dictionary.
+            op: the op type; with `dialect` the full name is `nnef.conv`, without it the operator is canonical (`Conv`).
+            inputs: operands, None for an absent one; trailing None are removed.
+            outputs: results without a producer, None for an unused one.
+            attributes: attributes by name.
+            dialect: `nnef`, `openvino`, …; empty for the canonical dialect.
+            name: the node's name, in formats that have one.
+            origin: the source location, or an object that computes it on request.
+            notes: data that the format needs to write the node back; the node keeps the dictionary.
         """
-        # Models have 100,000 nodes, and all of this is done for each: hence no calls, and nothing made that may never
-        # be asked for.
+        # Executed for each of 100,000 nodes: no calls, and no objects that may never be used.
         self.dialect = dialect
         self.word = op
         self.name = name
@@ -254,7 +252,7 @@ class Node(Placed):
                     self._refuse(index, value)
                 value.producer = self
                 value.index = index
-        # Operands as they were given, or as a list from the first edit on: replacing one of 50,000 copies no others.
+        # A tuple as passed, or a list from the first edit on: replacing one of 50,000 operands copies nothing.
         self._given: tuple[Value | None, ...] | None = tuple(inputs)
         if inputs and inputs[-1] is None:
             self._given = _trim(inputs)
@@ -262,7 +260,7 @@ class Node(Placed):
         for index, value in enumerate(self._given):
             if value is not None:
                 value.gain(_use(Use, (self, index)))
-        self.stated: Mapping[str, Attribute] = _kept(attributes) if attributes else NO_ATTRIBUTES
+        self.stated: Mapping[str, Attribute] = _own_attributes(attributes) if attributes else NO_ATTRIBUTES
         # False if there is none; walks over all nodes ask it first.
         self.has_bodies = False
         if attributes and type(attributes) is not PlainAttributes:
@@ -285,9 +283,9 @@ class Node(Placed):
         origin: Span | tuple[Spans, int] | None,
         notes: Notes | None,
     ) -> Node:
-        """A node in `graph` between two others, or where there is none; `taken` are the names in it.
+        """Create a node linked in `graph` between two others, or into an empty graph; `taken` are the used names.
 
-        For that graph alone, which has to be told: see `Graph.append_new`.
+        For the graph itself, which must be updated too: see `Graph.append_new`.
         """
         node = _bare(Node)
         node.dialect = dialect
@@ -316,7 +314,7 @@ class Node(Placed):
                     value.read_by = use
                 else:
                     value.gain(use)
-        node.stated = _kept(attributes) if attributes else NO_ATTRIBUTES
+        node.stated = _own_attributes(attributes) if attributes else NO_ATTRIBUTES
         node.has_bodies = False
         if previous is not None:
             previous.next = node
@@ -325,7 +323,7 @@ class Node(Placed):
         return node
 
     def _refuse(self, index: int, value: Value) -> Never:
-        """Let go of the results before the one at `index`, which cannot be one, and say why."""
+        """Detach the results before the invalid one at `index`, and return the error."""
         owner = value.producer
         for other in self._outputs[:index]:
             if other is not None:
@@ -345,7 +343,7 @@ class Node(Placed):
 
     @property
     def attributes(self) -> dict[str, Attribute]:
-        """By name; those of this node alone. Who only reads the ones of many nodes takes `stated`."""
+        """The attributes by name, private to this node. For read-only access `stated` avoids a copy."""
         stated = self.stated
         if type(stated) is dict:
             return cast("dict[str, Attribute]", stated)
@@ -377,7 +375,7 @@ class Node(Placed):
 
     @property
     def outputs(self) -> tuple[Value | None, ...]:
-        """Results in order; `None` is one that nobody wants, and none is at the end."""
+        """The results in order; None is an unused one, and the last is never None."""
         return self._outputs
 
     @property
@@ -396,19 +394,19 @@ class Node(Placed):
 
     @property
     def operands(self) -> list[Value]:
-        """The operands that are there."""
+        """The operands without absent ones."""
         return [value for value in self.inputs if value is not None]
 
     @property
     def results(self) -> list[Value]:
-        """The results that are there."""
+        """The results without absent ones."""
         outputs = self._outputs
         if len(outputs) == 1 and outputs[0] is not None:
             return [outputs[0]]
         return [value for value in outputs if value is not None]
 
     def set_input(self, index: int, value: Value | None) -> None:
-        """Let operand `index` be `value`; operands between the last one and `index` become absent ones."""
+        """Set operand `index` to `value`; operands between the last one and `index` become absent."""
         if index < 0:
             message = f"there is no operand {index}"
             raise IndexError(message)
@@ -427,9 +425,9 @@ class Node(Placed):
         self._given = None
 
     def take_outputs(self, node: Node) -> None:
-        """Become the one who computes the results of `node`, which is left with none; this node had none, either."""
+        """Take over the results of `node`, which keeps none; this node must have none."""
         if self._outputs:
-            message = f"{self!r} has results of its own"
+            message = f"{self!r} already has results"
             raise ValueError(message)
         self._outputs, node._outputs = node._outputs, ()
         for value in self.results:
@@ -439,7 +437,7 @@ class Node(Placed):
                 self.graph.reserve(value.name)
 
     def drop_output(self, index: int) -> None:
-        """Make result `index` absent; nobody may read it any more."""
+        """Make result `index` absent; it must not have consumers."""
         outputs = list(self._outputs)
         value = outputs[index]
         if value is None:
@@ -453,17 +451,17 @@ class Node(Placed):
         self._outputs = _trim(outputs)
 
     def restate(self, word: str, dialect: str, attributes: Mapping[str, Attribute]) -> None:
-        """Become another operation, without bodies and notes, that reads and computes the same values."""
+        """Become another operation without bodies and notes, with the same operands and results."""
         if self.has_bodies:
             message = f"{self!r} has bodies"
             raise ValueError(message)
         self.word = word
         self.dialect = dialect
-        self.stated = _kept(attributes)
+        self.stated = _own_attributes(attributes)
         self._notes = None
 
     def set_attribute(self, name: str, attribute: Attribute) -> None:
-        """Set attribute `name`; a graph becomes this node's body, one that it replaces is released."""
+        """Set attribute `name`; a graph becomes a body of this node, and a replaced body is released."""
         replaced = _graphs(bodies_in(self.attributes.get(name)))
         self.attributes[name] = attribute
         for body in _graphs(bodies_in(attribute)):
@@ -475,7 +473,7 @@ class Node(Placed):
             self._release(replaced)
 
     def remove_attribute(self, name: str) -> None:
-        """Forget attribute `name` if it is there; a body is released."""
+        """Remove attribute `name` if it is present; a body is released."""
         replaced = _graphs(bodies_in(self.attributes.pop(name, None)))
         if replaced:
             self._release(replaced)
@@ -497,7 +495,7 @@ class Node(Placed):
 
 
 class _Names:
-    """The names that are taken in a graph and in its bodies, which share them."""
+    """The used names of a graph, shared with its bodies."""
 
     __slots__ = ("counters", "home", "taken")
 
@@ -541,7 +539,7 @@ class Graph(Body, Ports[Node, Value]):
 
     @property
     def extents(self) -> Extents:
-        """What is known of the symbols in its facts; the bodies in a graph share those of the outermost one."""
+        """The known constraints of symbolic dims; bodies share those of the outermost graph."""
         root = self.root
         if root._extents is None:
             root._extents = Extents()
@@ -554,7 +552,7 @@ class Graph(Body, Ports[Node, Value]):
     # Values
 
     def add_input(self, name: str, fact: Fact = UNKNOWN, *, origin: Span | None = None) -> Value:
-        """A new input behind the others, under `name` if that is free."""
+        """Add an input after the others, named `name` or a unique variant."""
         return self.adopt_input(Value(self.fresh(name), fact, origin=origin))
 
     def add_constant(
@@ -565,7 +563,7 @@ class Graph(Body, Ports[Node, Value]):
         *,
         origin: Span | tuple[Spans, int] | None = None,
     ) -> Value:
-        """A new value that is the same in every run; without `storage` its numbers are not at hand."""
+        """Add a constant; without `storage` its elements are unavailable."""
         return self.adopt_constant(Value(self.fresh(name), fact, storage=storage, origin=origin))
 
     def _give(self, index: int) -> None:
@@ -590,9 +588,9 @@ class Graph(Body, Ports[Node, Value]):
     # Names
 
     def fresh(self, name: str) -> str:
-        """`name`, or `name_1`, … if it is taken; taken from now on.
+        """Return `name`, or `name_1`, … if it is used, and reserve it.
 
-        Names are unique in a graph with all its bodies, so that a value may move between them.
+        Names are unique in a graph with all its bodies, so that values can move between them.
         """
         names = self._names
         found = unique(name or "value", names.taken, names.counters)
@@ -610,9 +608,9 @@ class Graph(Body, Ports[Node, Value]):
         return found
 
     def rename(self, value: Value, name: str) -> None:
-        """Call `value` exactly `name`; two values of one name fail verification.
+        """Set the name of `value` exactly; duplicate names fail verification.
 
-        The old name stays taken: another value may have it by now.
+        The old name stays reserved, because another value may have it already.
         """
         self._names.taken.add(name)
         value.name = name
@@ -626,7 +624,7 @@ class Graph(Body, Ports[Node, Value]):
         return name in self._names.taken
 
     def share_names(self, body: Graph) -> None:
-        """Make the names in `body` those of this graph, too; nodes do it with the bodies that they are given."""
+        """Merge the names of `body` into this graph's; called when a node gets a body."""
         self.may_have_bodies = True
         names, other = self._names, body._names
         if other is names:
@@ -635,7 +633,7 @@ class Graph(Body, Ports[Node, Value]):
             names.taken |= other.taken
         for inner in walk(body):
             if other.home is not body:
-                # The body of a node that was taken out of another graph, whose names do not matter here.
+                # The body of a node that was removed from another graph; its names are not relevant here.
                 names.taken.update(value.name for value in inner.values())
             inner._names = names
 
@@ -660,7 +658,7 @@ class Graph(Body, Ports[Node, Value]):
     # Nodes
 
     def append(self, node: Node) -> Node:
-        """Put `node` behind the last one."""
+        """Append a node."""
         return self._link(node, self._last, None)
 
     def append_new(  # noqa: PLR0913, PLR0917  all that a node has
@@ -675,9 +673,9 @@ class Graph(Body, Ports[Node, Value]):
         notes: Notes | None = None,
         before: Node | None = None,
     ) -> Node:
-        """`append(Node(…))`, or `insert_before(before, Node(…))`, in three quarters of the time, for 100,000 nodes.
+        """Append (or insert before `before`) a new node in three quarters of the time of `append(Node(…))`.
 
-        The last operand is there, every result is wanted, and no attribute is a graph.
+        The last operand is present, all results are used, and no attribute is a graph.
         """
         if before is not None:
             self._check(before)
@@ -693,7 +691,7 @@ class Graph(Body, Ports[Node, Value]):
         return node
 
     def extend(self, nodes: Iterable[Node]) -> None:
-        """Put `nodes` behind the last one, as `append` does one after another."""
+        """Append nodes in order."""
         # A reader links 100,000 nodes: hence no calls for each.
         last, taken = self._last, self._names.taken
         for node in nodes:
@@ -722,14 +720,14 @@ class Graph(Body, Ports[Node, Value]):
         return self._link(node, place.previous, place)
 
     def insert_after(self, place: Node | None, node: Node) -> Node:
-        """Put `node` right behind `place`, or in front of all where that is `None`, such as what makes an input."""
+        """Insert `node` after `place`, or first if `place` is None."""
         if place is None:
             return self._link(node, None, self._first)
         self._check(place)
         return self._link(node, place, place.next)
 
     def remove(self, node: Node) -> None:
-        """Take `node` out; its results must have no readers, what it and its bodies read loses them."""
+        """Remove `node`, whose results must have no consumers; its uses and those of its bodies are unregistered."""
         self._check(node)
         for value in node.results:
             if value.uses:
@@ -762,7 +760,7 @@ class Graph(Body, Ports[Node, Value]):
 
 
 def walk(graph: Graph) -> Iterator[Graph]:
-    """`graph` and every body in it, each behind the one around it, else in the order of nodes and attributes."""
+    """Yield `graph` and all its bodies, each after its parent, in the order of nodes and attributes."""
     pending = [graph]
     while pending:
         current = pending.pop()
@@ -778,8 +776,8 @@ def _trim(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
     return tuple(values[:stop])
 
 
-def _kept(attributes: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
-    """Attributes for a node to keep: its own ones, but where nobody changes those that it is given."""
+def _own_attributes(attributes: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+    """Return attributes for a node to own: a copy, unless they are immutable."""
     return attributes if type(attributes) is PlainAttributes else dict(attributes)
 
 

@@ -17,7 +17,7 @@ _MOST_LISTED = 5
 
 
 class Names:
-    """Everything in a graph and its bodies that has a name; what stands further out comes first."""
+    """The named objects of a graph and its bodies; outer ones take precedence."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -31,7 +31,7 @@ class Names:
                     self.nodes.setdefault(node.name, []).append(node)
 
     def split(self, asked: Iterable[str]) -> list[str]:
-        """Names one by one: what is no name itself may be several, with commas between them."""
+        """Split a comma-separated list of names; a name that contains commas is kept if it exists."""
         found: list[str] = []
         for name in asked:
             is_one = name in self.values or name in self.nodes or "," not in name
@@ -53,7 +53,7 @@ class Names:
         return outer[0] if outer else None
 
     def missing(self, name: str, what: str, known: Iterable[str]) -> Diagnostic:
-        """The finding that there is no `what` called `name`, with those that are called nearly so."""
+        """Return the diagnostic that no `what` has the name `name`, with similar names."""
         names = list(known)
         close = near(name, names[:_MOST_COMPARED])
         listed = names[:_MOST_LISTED]

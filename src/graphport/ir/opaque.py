@@ -1,4 +1,4 @@
-"""Why a node stays in the words of its format: what has to be said again where somebody needs it understood."""
+"""Reasons why nodes have no canonical form."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def mark(node: Node, reason: str) -> None:
 
 
 def reason_of(node: Node) -> str | None:
-    """Why `node` has no canonical form, where somebody has tried to find one."""
+    """Return the reason why `node` has no canonical form, if legalizing it has failed."""
     noted = node.notes.get(_NOTE) if node.has_notes else None
     return noted.reason if isinstance(noted, _Opaque) else None
 
 
-def listed(nodes: Iterable[Node]) -> list[str]:
-    """Each operator with the number of its nodes and the reason why they stay, in the order of their first nodes."""
+def count_opaque(nodes: Iterable[Node]) -> list[str]:
+    """Return op type, node count and reason of each opaque operator, in order of first occurrence."""
     counts = Counter((node.op, reason_of(node)) for node in nodes)
     return [f"{op} ({count}{f': {reason}' if reason else ''})" for (op, reason), count in counts.items()]

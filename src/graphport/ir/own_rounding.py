@@ -1,4 +1,4 @@
-"""What a format's runtime rounds by itself on the way, which the graph that was read of a file does not say."""
+"""Rounding that a format's runtime performs implicitly and that the graph does not contain."""
 
 from __future__ import annotations
 

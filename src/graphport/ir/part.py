@@ -1,4 +1,4 @@
-"""Parts of a graph as graphs of their own."""
+"""Extraction of subgraphs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Part(NamedTuple):
     nodes: Sequence[Node]
 
 
-def part_of(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Value] = ()) -> Part:
-    """A graph of `nodes` that returns `outputs`; numbers of constants are shared, origins and bodies kept.
+def extract_subgraph(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Value] = ()) -> Part:
+    """Return a graph of `nodes` with the given outputs; constants share storage, origins and bodies are kept.
 
-    What they read and nobody among them computes is an input, behind `inputs`, or a constant where it is one.
+    Values that the nodes use but do not compute become inputs after `inputs`, or constants.
 
     Args:
-        nodes: in an order of computation, of one graph and of graphs around it.
+        nodes: nodes in topological order, of one graph and the graphs around it.
         outputs: results of nodes, inputs or constants.
-        inputs: what is given, whoever computes it; read or not.
+        inputs: values that become inputs, used or not.
     """
     first = next((node.graph for node in nodes if node.graph is not None), None)
     root = first.root if first is not None else None
@@ -40,11 +40,11 @@ def part_of(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Va
         part.extents = root.extents.copy()
         part.notes.update(root.notes)
     given = dict.fromkeys(inputs)
-    twins = {value: part.adopt_input(_input(value)) for value in given}
+    twins = {value: part.adopt_input(_copy_as_input(value)) for value in given}
     computed = {value for node in nodes for value in node.results if value not in given}
     wanted = list(outputs)
     read = dict.fromkeys([*(value for node in nodes for value in reads(node)), *wanted])
-    # What the whole is given stays in the order in which it is given.
+    # Inputs of the whole graph keep their order.
     order = {} if root is None else {value: place for place, value in enumerate(root.inputs)}
     for value in sorted(read, key=lambda value: order.get(value, len(order))):
         if value in twins or value in computed:
@@ -52,30 +52,30 @@ def part_of(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Va
         if value.is_constant:
             twins[value] = part.adopt_constant(value.twin())
         else:
-            twins[value] = part.adopt_input(_input(value))
+            twins[value] = part.adopt_input(_copy_as_input(value))
     for node in nodes:
         results = [None if value is None else value.twin() for value in node.outputs]
         pairs = list(zip(node.outputs, results, strict=True))
         for old, new in pairs:
             if old in given and new is not None:
-                # Given from outside, and so read by nobody; how many results there are may say what they are.
+                # Inputs without consumers; their number may be part of the interface.
                 new.name = part.fresh(new.name)
         part.append(rewrite.copy_node(node, twins, results))
         twins.update((old, new) for old, new in pairs if old is not None and new is not None and old not in given)
     part.set_outputs(twins[value] for value in wanted)
-    rename_doubles(part)
+    rename_duplicates(part)
     _forget_states(part)
     return Part(part, twins, nodes)
 
 
 def cut(outputs: Sequence[Value], inputs: Collection[Value] = ()) -> Part:
-    """The part of a graph that computes `outputs` from `inputs`, and from what else it takes.
+    """Return the subgraph that computes `outputs` from `inputs` and from other values that it needs.
 
-    Values in bodies may be among both: what their nodes read from around the body is computed, too; what the node of a
-    body hands to it is an input.
+    Both may contain values of bodies: captured values are computed too; values that the node passes to its body become
+    inputs.
     """
     given = dict.fromkeys(inputs)
-    return part_of(_in_order(_nodes(outputs, given)), outputs, given)
+    return extract_subgraph(_sort_nodes(_nodes(outputs, given)), outputs, given)
 
 
 def border(outputs: Sequence[Value], stops: Container[Value]) -> list[Value]:
@@ -103,8 +103,8 @@ def reads(node: Node) -> list[Value]:
     return list(dict.fromkeys([*node.operands, *(rewrite.captured(node) if node.has_bodies else ())]))
 
 
-def varies(value: Value) -> bool:
-    """Whether it hangs on an input of a graph, and is not the same in every run."""
+def is_input_dependent(value: Value) -> bool:
+    """Whether the value depends on a graph input and is not constant."""
     seen: set[Value] = set()
     pending = [value]
     while pending:
@@ -117,8 +117,8 @@ def varies(value: Value) -> bool:
     return False
 
 
-def _in_order(nodes: Mapping[Node, None]) -> list[Node]:
-    """The nodes as they are computed; those of a body before the node that has it."""
+def _sort_nodes(nodes: Mapping[Node, None]) -> list[Node]:
+    """Return the nodes in topological order; nodes of a body precede the node that owns it."""
     roots = dict.fromkeys(node.graph.root for node in nodes if node.graph is not None)
     positions: dict[Node, int] = {}
     for root in roots:
@@ -133,8 +133,8 @@ def _in_order(nodes: Mapping[Node, None]) -> list[Node]:
     return sorted(nodes, key=lambda node: positions[node])
 
 
-def _input(value: Value) -> Value:
-    """A twin of `value` that is given: what its numbers were is not known of it any more."""
+def _copy_as_input(value: Value) -> Value:
+    """Return a copy of `value` as an input, without known elements."""
     twin = value.twin()
     twin.is_literal = False
     if not value.is_input:
@@ -144,8 +144,8 @@ def _input(value: Value) -> Value:
     return twin
 
 
-def rename_doubles(part: Graph) -> None:
-    """Give names of their own to values of bodies whose names stand outside of them, too."""
+def rename_duplicates(part: Graph) -> None:
+    """Rename values of bodies whose names also occur outside the bodies."""
     taken: set[str] = set()
     for graph in walk(part):
         for value in graph.values():
@@ -157,7 +157,7 @@ def rename_doubles(part: Graph) -> None:
 
 def _forget_states(part: Graph) -> None:
     """Let an input be one like any other whose output is not here."""
-    kept = {value for value, _, _ in states.kept(part)}
+    kept = {value for value, _, _ in states.state_pairs(part)}
     for value in part.inputs:
         if value not in kept:
-            states.forget(value)
+            states.unmark(value)

@@ -1,4 +1,4 @@
-"""What a graph is given, keeps and returns: inputs, constants and outputs."""
+"""The interface of a graph: inputs, constants and outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Port(Protocol):
-    """What can be an input, a constant or an output."""
+    """A value that can be an input, a constant or an output."""
 
     name: str
     graph: Any
@@ -50,7 +50,7 @@ class Ports(Chain[N], Generic[N, V]):
 
     @property
     def inputs(self) -> list[V]:
-        """What every run gives, in order."""
+        """The inputs in order."""
         return list(self._inputs)
 
     @property
@@ -60,19 +60,19 @@ class Ports(Chain[N], Generic[N, V]):
 
     @property
     def outputs(self) -> list[V]:
-        """What every run returns, in order; one value may be returned twice."""
+        """The outputs in order; a value may occur twice."""
         return list(self._outputs)
 
     def adopt_input(self, value: V) -> V:
-        """Make `value`, which no graph has and no node computes, an input behind the others."""
+        """Append `value`, which belongs to no graph and has no producer, to the inputs."""
         _check_free(value)
         self._inputs[self._adopt(value)] = None
         return value
 
     def replace_input(self, value: V, other: V) -> None:
-        """Let `other`, which no graph has, be the input in the place of `value`, which nobody reads; nodes may already.
+        """Replace the input `value`, which has no uses, by `other`, which belongs to no graph and may have uses.
 
-        Where both have one name, that of `other` counts.
+        If both have the same name, `other` keeps it.
         """
         if value.uses:
             message = f"%{value.name} is still read"
@@ -90,15 +90,15 @@ class Ports(Chain[N], Generic[N, V]):
         return value
 
     def remove_input(self, value: V) -> None:
-        """Forget an input that nobody reads."""
+        """Remove an input without uses."""
         self._drop(value, self._inputs)
 
     def remove_constant(self, value: V) -> None:
-        """Forget a constant that nobody reads."""
+        """Remove a constant without uses."""
         self._drop(value, self.constants)
 
     def add_output(self, value: V) -> None:
-        """Return `value` behind the other outputs."""
+        """Append `value` to the outputs."""
         self._outputs.append(value)
         self._give(len(self._outputs) - 1)
 

@@ -1,4 +1,4 @@
-"""Results of a graph by position, where a value that is listed twice is two of them, and of nodes by element type."""
+"""Results of a run by position and name (a value listed twice is two results), and node results by element type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Outputs(dict[str, Any]):
-    """What a run gave by name, and by position in `ordered`. A result that is listed again is called `name:2`."""
+    """Outputs of a run by name, and by position in `ordered`. A repeated output is named `name:2`."""
 
     def __init__(self, found: Mapping[str, Any], results: Iterable[Value]) -> None:
         values = list(results)

@@ -1,4 +1,4 @@
-"""Edits that passes are made of: replace a value, copy a graph, sort it, drop what nobody reads."""
+"""Basic edits: replace values, copy and sort graphs, remove dead nodes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 def replace(old: Value, new: Value, *, keep: Container[Node] = ()) -> None:
-    """Let everybody but the nodes in `keep` read `new` where they read `old`; a public name stays where it was.
+    """Replace `old` by `new` in all uses except those of `keep`; public names stay in place.
 
-    If `old` is an output of its graph, `new` takes its name; where `new` has to keep its own (an input, another output,
-    a value of an outer graph), an `Identity` carries the name instead.
+    If `old` is a graph output, `new` takes its name; if `new` must keep its own name (an input, another output, a value
+    of an outer graph), an `Identity` carries the name.
 
     Before  y = Conv(x);  return y
     After   y_1 = Conv(x);  y = Relu(y_1);  return y     with  replace(conv.output, relu.output, keep=[relu])
 
     Raises:
-        ValueError: `old` is an input that is returned as it is: what replaces it cannot have its name, too.
+        ValueError: `old` is an input and an output, so its replacement cannot take its name.
     """
     if old is new:
         return
     if old.is_output:
         if old.is_input:
-            message = f"%{old.name} is an input and an output, and its name cannot be in two places"
+            message = f"%{old.name} is an input and an output, so its replacement cannot keep the name"
             raise ValueError(message)
         named = new
         if new.is_input or new.is_output or new.graph is not old.graph:
@@ -58,10 +58,9 @@ def _identity(old: Value, new: Value) -> Value:
 
 
 def remove_dead(graph: Graph) -> int:
-    """Remove nodes and constants that no output depends on, here and in bodies; return how many nodes went.
+    """Remove nodes and constants that no output depends on, in bodies too; return the number of removed nodes.
 
-    Inputs stay, and so do results that nobody reads of a node that has others. What is in the body of a node that goes
-    is not counted.
+    Inputs remain, and so do unused results of nodes with used ones. Nodes in bodies of removed nodes are not counted.
     """
     removed = 0
     if not graph.may_have_bodies:
@@ -84,7 +83,7 @@ def remove_dead(graph: Graph) -> int:
             current.remove(node)
             removed += 1
         elif node.has_bodies:
-            # The bodies first: then what only they have read goes, too.
+            # Bodies first, so that values only they used become dead too.
             pending += [(body, reversed(body)) for body in node.bodies()]
     return removed
 
@@ -98,7 +97,7 @@ def _is_read(node: Node) -> bool:
 
 
 def erase(node: Node) -> None:
-    """Remove a node whose results nobody reads from the graph that it is in."""
+    """Remove a node without used results from its graph."""
     if node.graph is None:
         message = f"{node!r} is in no graph"
         raise ValueError(message)
@@ -106,9 +105,9 @@ def erase(node: Node) -> None:
 
 
 def take_back(graph: Graph, before: Node | None, node: Node) -> None:
-    """Remove all that stands between `before`, or the beginning, and `node`, which a rule that gave up has left.
+    """Remove the nodes between `before` (or the beginning) and `node` that an abandoned rule has created.
 
-    Bodies that it had made, and no node had yet, stop reading what they read.
+    Bodies without an owner release their uses.
     """
     while (made := node.previous) is not before and made is not None:
         for value in made.results:
@@ -133,9 +132,9 @@ def _forget(value: Value, graph: Graph) -> None:
 
 
 def copy(graph: Graph) -> Graph:
-    """A graph of its own with the same content: nodes, values, notes and bodies are new, storages and facts shared.
+    """Copy a graph: nodes, values, notes and bodies are new, storages and facts are shared.
 
-    The copy of a body reads the same values of the graphs around it as the body does.
+    The copy of a body uses the same captured values as the body.
     """
     with paused_collection():
         twin = _copies([graph], {})[graph]
@@ -144,9 +143,9 @@ def copy(graph: Graph) -> Graph:
 
 
 def copy_node(node: Node, values: Mapping[Value, Value], outputs: Sequence[Value | None] | None = None) -> Node:
-    """A copy of `node` outside of any graph that reads `values[x]` for `x`, or `x` itself where nothing is said.
+    """Copy `node` outside any graph; operands are `values[x]`, or `x` if it is not in `values`.
 
-    It computes `outputs`, or copies of the results of `node` that have the same names.
+    The results are `outputs`, or copies of the results of `node` with equal names.
     """
     results = [None if value is None else value.twin() for value in node.outputs] if outputs is None else outputs
     if not node.has_bodies:
@@ -159,7 +158,7 @@ def _copies(graphs: Sequence[Graph], mapping: dict[Value, Value]) -> dict[Graph,
     """Copies of `graphs` and of all their bodies, which read `mapping[x]` for `x` from outside."""
     originals = [inner for graph in graphs for inner in walk(graph)]
     twins = {original: _copy_frame(original, mapping) for original in originals}
-    # Every value is there before the first node reads one: a graph need not be in order.
+    # All values exist before the first node uses one, because a graph may be unsorted.
     for original in originals:
         for node in original:
             for value in node.outputs:
@@ -220,7 +219,7 @@ def _copy_attribute(attribute: Attribute, twins: Mapping[Graph, Graph]) -> Attri
         return twins[attribute]
     if not isinstance(attribute, tuple) or not any(isinstance(item, Graph | tuple) for item in attribute):
         return attribute
-    # Without recursion: tuples are nested as deep as a file nests them.
+    # Iterative, because tuples have the nesting depth of the file.
     copied: list[Attribute] = []
     pending: list[tuple[Iterator[Attribute], list[Attribute]]] = [(iter((attribute,)), copied)]
     while pending:
@@ -238,12 +237,12 @@ def _copy_attribute(attribute: Attribute, twins: Mapping[Graph, Graph]) -> Attri
 
 
 def sort(graph: Graph) -> list[Node]:
-    """Order the nodes so that each stands behind those it reads from; return a cycle, if there is one.
+    """Sort the nodes topologically; return a cycle if there is one.
 
-    Stable: a graph in order stays as it is, and of the nodes that can come next the first one does. Values that a body
-    reads count as operands of the node that holds it; the bodies themselves are left alone. Nodes of cycles, and those
-    that wait for them, end up last in their old order. In the cycle that is returned, each node reads from the one
-    before it, and the first one from the last.
+    Stable: a sorted graph keeps its order, and of the nodes that are ready the first one is next. Captured values of a
+    body count as operands of its node; bodies themselves are not sorted. Nodes of cycles, and nodes that depend on
+    them, come last in their old order. In the returned cycle each node uses a result of the previous one, and the first
+    of the last.
     """
     nodes = list(graph)
     place = {node: number for number, node in enumerate(nodes)}
@@ -277,7 +276,7 @@ def _sources(node: Node, place: Mapping[Node, int]) -> list[int]:
 def _cycle(sources: Sequence[Sequence[int]], stuck: set[int]) -> list[int]:
     if not stuck:
         return []
-    # Who is stuck waits for somebody who is stuck, too: following them must come back.
+    # A blocked node waits for another blocked node, so following them finds a cycle.
     way: dict[int, None] = {}
     number = min(stuck)
     while number not in way:

@@ -1,9 +1,8 @@
-"""Patterns along edges: paths from a start over relays to an end, the nodes on them, activations, and small subgraphs.
+"""Search for paths, activations and small subgraphs.
 
-A condition is a function of a node, the name of an operator, or a collection of names (`node.op`). A path has at least
-two nodes: a start, any number of relays, and the first end that it meets. It goes `down`, from a node to those that
-read its results, or `up`, to those that compute its operands; a node whose bodies read a value counts as a reader of
-it, and bodies are searched by themselves.
+A condition is a predicate on nodes, an op type, or a collection of op types (`node.op`). A path has at least two
+nodes: a start, any number of relays, and the first end. It goes `down`, from producers to consumers, or `up`; a node
+whose bodies use a value counts as a consumer, and bodies are searched separately.
 
     %a = Conv(%x)
     %b = Relu(%a)                 paths(graph, "Conv", "Conv", relay={"Relu", "Clip"})
@@ -21,10 +20,10 @@ it, and bodies are searched by themselves.
                                   matches(graph, ["Conv", "Relu", "Add"], [(0, 1), (0, 2)])
                                   → [(Conv %a, Relu %b, Add %d)]
 
-Everything comes in the same order every time: starts as they stand in the graph, neighbours as they read or are read.
-A search takes time in proportion to the graph and to what it returns. There may be exponentially many paths; whether
-there is one, and which nodes are on any, is told without following each. A search for subgraphs looks at neighbours
-alone, leaves out first what cannot be part of any, and gives up with an error rather than without all of them.
+The order of results is deterministic: starts in graph order, neighbours in operand or use order. The time is linear in
+the graph and in the result. There may be exponentially many paths; the existence of one, and the nodes on any, are
+computed without enumeration. The subgraph search visits neighbours only, first discards nodes that cannot match, and
+raises an error if it would have to truncate the result.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ Step: TypeAlias = Callable[[Node, Node], bool]
 Direction: TypeAlias = Literal["down", "up"]
 Path: TypeAlias = tuple[Node, ...]
 
-LIMIT = 10_000
-"""Most paths or subgraphs that are returned where nothing else is asked for."""
+DEFAULT_LIMIT = 10_000
+"""Default limit of returned paths or subgraphs."""
 
-MOST_TRIED = 1_000_000
+MAX_TRIED = 1_000_000
 """Nodes that a search for subgraphs tries in a place before it gives up."""
 
 
@@ -60,20 +59,20 @@ def paths(
     relay: Condition = (),
     step: Step | None = None,
     direction: Direction = "down",
-    limit: int = LIMIT,
+    limit: int = DEFAULT_LIMIT,
 ) -> list[Path]:
-    """Paths from a start over relays to the first end, at most `limit` of them.
+    """Return paths from a start over relays to the first end, at most `limit`.
 
     Args:
-        graph: in order (`verify` accepts it).
-        start: where paths begin.
-        end: where they end; what is an end is no relay.
-        relay: what may stand between, nothing by default.
-        step: whether a path may go from a node to the relay behind it.
-        direction: `down` to readers or `up` to producers; the start comes first either way.
-        limit: the search stops after so many; ask for one more than you can use to see whether there are more.
+        graph: a sorted graph (`verify` accepts it).
+        start: condition on the first node.
+        end: condition on the last node; an end is never a relay.
+        relay: condition on the nodes between; none by default.
+        step: whether a path may continue from a node to the next relay.
+        direction: `down` to consumers or `up` to producers; the start comes first either way.
+        limit: the search stops after this number; request one more than needed to detect a truncation.
     """
-    ways = _ways(graph, start, end, relay, step, direction)
+    ways = _find_routes(graph, start, end, relay, step, direction)
     found: list[Path] = []
     for node in ways.starts:
         for path in _walk(node, ways):
@@ -93,7 +92,7 @@ def has_path(
     direction: Direction = "down",
 ) -> bool:
     """Whether `paths` would find any; in time linear in the graph, however many there are."""
-    return bool(_ways(graph, start, end, relay, step, direction).starts)
+    return bool(_find_routes(graph, start, end, relay, step, direction).starts)
 
 
 def nodes_on_paths(
@@ -109,7 +108,7 @@ def nodes_on_paths(
 
     Without an `end`, the starts and every relay that is reached from them.
     """
-    ways = _ways(graph, start, end, relay, step, direction)
+    ways = _find_routes(graph, start, end, relay, step, direction)
     passed: set[Node] = set()
     reached: set[Node] = set()
     pending = list(ways.starts)
@@ -127,8 +126,8 @@ def nodes_on_paths(
 
 
 def activations(graph: Graph, start: Condition, end: Condition) -> dict[Node, list[Node]]:
-    """For each start, the ends that read its results directly; starts without any are left out."""
-    ways = _ways(graph, start, end, (), None, "down")
+    """Return, for each start, the ends that use its results directly; starts without any are omitted."""
+    ways = _find_routes(graph, start, end, (), None, "down")
     return {node: ways.nexts[node] for node in ways.starts}
 
 
@@ -138,26 +137,27 @@ def matches(
     edges: Sequence[tuple[int, int]],
     *,
     is_closed: bool = False,
-    limit: int = LIMIT,
+    limit: int = DEFAULT_LIMIT,
 ) -> list[Path]:
-    """Subgraphs of different nodes that meet `pattern`, at most `limit` of them, each in the order of the pattern.
+    """Return subgraphs of distinct nodes that match `pattern`, at most `limit`, in the order of the pattern.
 
     Args:
-        graph: in order (`verify` accepts it).
-        pattern: what stands in each place.
-        edges: pairs of places; the second reads a result of the first. They hang together and come from place 0.
-        is_closed: whether nobody but the match reads its results, save those of the last place: whoever fuses it into
-            one node may then remove the others.
-        limit: the search stops after so many.
+        graph: a sorted graph (`verify` accepts it).
+        pattern: one condition per pattern node.
+        edges: pairs of pattern indices; the second node uses a result of the first. All are connected to index 0.
+        is_closed: whether results of all but the last node have no consumers outside the match, so that a fusion may
+            remove them.
+        limit: the search stops after this number.
 
     Raises:
-        ValueError: an edge is between no two places, a place hangs together with no other, or more than `MOST_TRIED`
-            nodes were tried.
+        ValueError: an edge has an index out of range, the pattern is not connected, or more than `MOST_TRIED` nodes
+            were
+            tried.
     """
     steps = _steps(len(pattern), edges)
-    fitting = _fitting(graph, pattern, edges)
+    fitting = _filter_candidates(graph, pattern, edges)
     found: list[Path] = []
-    for match in _extended(graph, steps, fitting):
+    for match in _extend_match(graph, steps, fitting):
         if len(found) >= limit:
             break
         if not is_closed or _is_closed(graph, match):
@@ -166,7 +166,7 @@ def matches(
 
 
 class _Step(NamedTuple):
-    """How the node for a place is found: beside the node of a place before it; and where else it must stand."""
+    """How a pattern node is found: as neighbour of an earlier one; and its other edges."""
 
     place: int
     anchor: int
@@ -175,16 +175,16 @@ class _Step(NamedTuple):
 
 
 def _steps(count: int, edges: Sequence[tuple[int, int]]) -> list[_Step]:
-    """The places other than 0 in an order in which each is beside one before it."""
+    """Return the pattern nodes other than 0 in an order in which each is a neighbour of an earlier one."""
     if not count or any(not (0 <= a < count and 0 <= b < count) or a == b for a, b in edges):
-        message = f"edges {list(edges)} are between no two of {count} places"
+        message = f"edges {list(edges)} do not connect {count} pattern nodes"
         raise ValueError(message)
     steps: list[_Step] = []
     known = {0}
     while len(known) < count:
         edge = next((edge for edge in edges if (edge[0] in known) != (edge[1] in known)), None)
         if edge is None:
-            message = f"place {min(set(range(count)) - known)} hangs together with none before it"
+            message = f"pattern node {min(set(range(count)) - known)} is not connected to an earlier one"
             raise ValueError(message)
         is_reader = edge[0] in known
         anchor, place = edge if is_reader else (edge[1], edge[0])
@@ -194,8 +194,10 @@ def _steps(count: int, edges: Sequence[tuple[int, int]]) -> list[_Step]:
     return steps
 
 
-def _fitting(graph: Graph, pattern: Sequence[Condition], edges: Sequence[tuple[int, int]]) -> list[dict[Node, None]]:
-    """For each place the nodes that meet it and have for each edge a neighbour that does, in the order of the graph."""
+def _filter_candidates(
+    graph: Graph, pattern: Sequence[Condition], edges: Sequence[tuple[int, int]]
+) -> list[dict[Node, None]]:
+    """Return, per pattern node, the nodes that match it and have a matching neighbour for each edge, in graph order."""
     fitting = [dict.fromkeys(filter(_predicate(condition), graph)) for condition in pattern]
     for _ in pattern:
         before = sum(map(len, fitting))
@@ -207,8 +209,8 @@ def _fitting(graph: Graph, pattern: Sequence[Condition], edges: Sequence[tuple[i
     return fitting
 
 
-def _extended(graph: Graph, steps: list[_Step], fitting: list[dict[Node, None]]) -> Iterator[Path]:
-    """Every way to put different nodes in all places."""
+def _extend_match(graph: Graph, steps: list[_Step], fitting: list[dict[Node, None]]) -> Iterator[Path]:
+    """Yield each assignment of distinct nodes to the pattern."""
     tried = 0
     for first in fitting[0]:
         placed = {0: first}
@@ -227,8 +229,8 @@ def _extended(graph: Graph, steps: list[_Step], fitting: list[dict[Node, None]])
             else:
                 break
             tried += 1
-            if tried > MOST_TRIED:
-                message = f"more than {MOST_TRIED} nodes were tried; the pattern is too loose for this graph"
+            if tried > MAX_TRIED:
+                message = f"more than {MAX_TRIED} nodes were tried; the pattern is too loose for this graph"
                 raise ValueError(message)
             placed[steps[len(pending) - 1].place] = node
 
@@ -245,7 +247,7 @@ def _candidates(graph: Graph, step: _Step, placed: dict[int, Node], fitting: lis
 
 
 def _is_closed(graph: Graph, match: Path) -> bool:
-    """Whether all that reads results of a match is in it, those of its last node aside."""
+    """Whether all uses of results of a match, except those of the last node, are in the match."""
     inside = set(match)
     inner = [value for node in match[:-1] for value in node.results]
     return not any(value.is_output for value in inner) and all(
@@ -253,18 +255,18 @@ def _is_closed(graph: Graph, match: Path) -> bool:
     )
 
 
-class _Ways(NamedTuple):
-    """The steps that lead to an end, and no other."""
+class _RouteTable(NamedTuple):
+    """The steps that can reach an end."""
 
     starts: list[Node]
     nexts: dict[Node, list[Node]]
     ends: set[Node]
 
 
-def _ways(
+def _find_routes(
     graph: Graph, start: Condition, end: Condition | None, relay: Condition, step: Step | None, direction: Direction
-) -> _Ways:
-    is_start, is_end, is_relay = _predicate(start), _remembered(end or ()), _remembered(relay)
+) -> _RouteTable:
+    is_start, is_end, is_relay = _predicate(start), _memoize(end or ()), _memoize(relay)
     beside = _readers if direction == "down" else _producers
     starts = [node for node in graph if is_start(node)]
     nexts: dict[Node, list[Node]] = {}
@@ -284,10 +286,10 @@ def _ways(
                 continue
             nexts[node].append(other)
     if end is None:
-        return _Ways(starts, nexts, ends)
+        return _RouteTable(starts, nexts, ends)
     leading = _leading(nexts, ends)
     kept = {node: [other for other in nexts[node] if other in ends or other in leading] for node in leading}
-    return _Ways([node for node in starts if node in leading], kept, ends)
+    return _RouteTable([node for node in starts if node in leading], kept, ends)
 
 
 def _leading(nexts: dict[Node, list[Node]], ends: set[Node]) -> set[Node]:
@@ -309,7 +311,7 @@ def _leading(nexts: dict[Node, list[Node]], ends: set[Node]) -> set[Node]:
     return leading
 
 
-def _walk(start: Node, ways: _Ways) -> Iterator[Path]:
+def _walk(start: Node, ways: _RouteTable) -> Iterator[Path]:
     path = [start]
     pending = [iter(ways.nexts[start])]
     while pending:
@@ -333,8 +335,8 @@ def _predicate(condition: Condition) -> Callable[[Node], bool]:
     return condition
 
 
-def _remembered(condition: Condition) -> Callable[[Node], bool]:
-    """The condition, asked once of each node: it is met once on each edge."""
+def _memoize(condition: Condition) -> Callable[[Node], bool]:
+    """Memoize a condition per node, because a node is visited once per edge."""
     asked = _predicate(condition)
     answers: dict[Node, bool] = {}
 
@@ -348,12 +350,12 @@ def _remembered(condition: Condition) -> Callable[[Node], bool]:
 
 def _readers(graph: Graph, node: Node) -> list[Node]:
     users = dict.fromkeys(use.user for value in node.results for use in value.uses)
-    holders = [_holder(graph, user) for user in users]
+    holders = [_enclosing_node(graph, user) for user in users]
     return list(dict.fromkeys(holder for holder in holders if holder is not None))
 
 
-def _holder(graph: Graph, user: Node | Graph) -> Node | None:
-    """The node of `graph` that `user` is, or lies in a body of."""
+def _enclosing_node(graph: Graph, user: Node | Graph) -> Node | None:
+    """Return the node of `graph` that is `user` or contains it in a body."""
     node = user.parent if isinstance(user, Graph) else user
     while node is not None and node.graph is not graph:
         node = None if node.graph is None else node.graph.parent

@@ -1,8 +1,8 @@
-"""Values that a model keeps from run to run: inputs that begin with what an output was in the run before.
+"""State: inputs whose value in the next run is an output of the present run.
 
-Formats that have variables (NNEF's `variable` and `update`, OpenVINO's `ReadValue` and `Assign`) are read with such a
-pair in the place of each. The numbers of the input, where it has some, are what the first run begins with. What belongs
-together is told by notes of the input that are plain text and numbers, so that files have room for them.
+Variables of formats (NNEF's `variable` and `update`, OpenVINO's `ReadValue` and `Assign`) are read as such a pair. The
+storage of the input, if present, is the initial state. The pairing is recorded in notes of the input as strings and
+numbers, so that files can store it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 KEPT = "states_are_kept"
-"""The variable that tells the first run from those that go on, where states begin with what the first run computes."""
+"""The variable that distinguishes the first run from later ones, for states initialized by the first run."""
 
 OUTPUT, VARIABLE, IS_RETURNED = "state.output", "state.variable", "state.is_returned"
 """The notes: the name of the output, that of the variable in its file, and whether the file returns the output, too."""
@@ -24,7 +24,7 @@ OUTPUT, VARIABLE, IS_RETURNED = "state.output", "state.variable", "state.is_retu
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an input that is kept begins the next run with."""
+    """The initial value of a state input in the next run."""
 
     output: str
     variable: str
@@ -36,38 +36,38 @@ class State:
 
 
 def mark(value: Value, state: State) -> None:
-    """Note that an input is kept from run to run."""
+    """Record that an input is a state."""
     value.notes.update(state.notes())
 
 
 def state_of(value: Value) -> State | None:
-    """What an input is kept as; `None` of one that is given anew for every run."""
-    return noted_state(value.notes) if value.has_notes else None
+    """Return the state of an input, or None for an ordinary input."""
+    return state_from_notes(value.notes) if value.has_notes else None
 
 
-def noted_state(notes: Mapping[str, object]) -> State | None:
-    """The state that notes tell; `None` where they tell none."""
+def state_from_notes(notes: Mapping[str, object]) -> State | None:
+    """Return the state recorded in notes, or None."""
     output, variable = notes.get(OUTPUT), notes.get(VARIABLE)
     if not isinstance(output, str) or not isinstance(variable, str):
         return None
     return State(output, variable, notes.get(IS_RETURNED) == "true")
 
 
-def forget(value: Value) -> None:
-    """Make an input that was kept one like any other."""
+def unmark(value: Value) -> None:
+    """Make a state input an ordinary one."""
     if value.has_notes:
         for name in (OUTPUT, VARIABLE, IS_RETURNED):
             value.notes.pop(name, None)
 
 
 def is_flag(value: Value | None) -> bool:
-    """Whether an input tells the first run from those that go on."""
+    """Whether an input distinguishes the first run from later ones."""
     state = None if value is None else state_of(value)
     return state is not None and state.variable == KEPT
 
 
 def waiting(graph: Graph) -> set[str]:
-    """The names of the states that are read only where the flag says that they are kept."""
+    """Return the names of the states that are used only after the first run."""
     found: set[str] = set()
     for value in graph.inputs:
         if state_of(value) is None or not value.users:
@@ -78,8 +78,8 @@ def waiting(graph: Graph) -> set[str]:
     return found
 
 
-def kept(graph: Graph) -> list[tuple[Value, Value, State]]:
-    """Every input that is kept with the output that it is in the next run, as far as both are there."""
+def state_pairs(graph: Graph) -> list[tuple[Value, Value, State]]:
+    """Yield each state input with the output that holds its next value, as far as both exist."""
     outputs = {value.name: value for value in graph.outputs}
     found = [(value, state_of(value)) for value in graph.inputs]
     return [(value, outputs[s.output], s) for value, s in found if s is not None and s.output in outputs]

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def transplant(body: Graph, place: Node, given: Mapping[Value, Value], *, behind: str = "") -> dict[Value, Value]:
-    """Put copies of the constants and nodes of `body` before `place`, and return what stands for which value.
+    """Insert copies of the constants and nodes of `body` before `place`; return the value mapping.
 
     Args:
-        body: of `place` or a node in the same graph; it stays as it is.
-        place: where the copies go.
-        given: what stands for the inputs of the body.
-        behind: what is put behind the names of nodes: no two of a graph may be called alike.
+        body: a body of `place` or of a node in the same graph; it is not changed.
+        place: the node before which the copies are inserted.
+        given: replacements of the inputs of the body.
+        behind: suffix of the names of copied nodes, to keep names unique.
     """
     graph = place.graph
     if graph is None:

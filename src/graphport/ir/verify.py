@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class VerificationError(Exception):
-    """A graph breaks a structural law: whoever built or changed it has a bug."""
+    """A structural invariant of a graph is violated: a bug in the code that built or changed it."""
 
 
 def verify(graph: Graph) -> None:
-    """Check a whole `graph`, which is nobody's body, and all its bodies.
+    """Verify a top-level graph and all its bodies.
 
-    Every value knows its graph, producer and uses, and they know it. Operands are computed before they are read, in the
-    same graph or one around it. Names are unique in what a reader can see, and `fresh` knows them. Bodies know their
-    node, and no graph is two bodies. Absent operands and results do not come last. Only constants have numbers.
+    Values, their graph, producer and uses refer to each other. Operands are computed before their use, in the same
+    graph or an outer one. Names are unique in each scope and reserved. Bodies know their node, and no graph is the body
+    of two nodes. The last operand and result are present. Only constants have storage.
 
     Raises:
-        VerificationError: names each law that is broken and where, a line each.
+        VerificationError: lists each violated invariant and its location, one per line.
     """
     found = list(_Verifier().check(graph))
     if found:
@@ -38,7 +38,7 @@ class _Verifier:
         self.seen: set[Graph] = set()
 
     def check(self, graph: Graph) -> Iterator[str]:
-        # Without recursion: bodies are nested as deep as a file nests them.
+        # Iterative, because bodies have the nesting depth of the file.
         pending = [self.graph(graph)]
         while pending:
             for found in pending[-1]:
@@ -51,7 +51,7 @@ class _Verifier:
         yield from self.uses()
 
     def graph(self, graph: Graph) -> Iterator[str | Graph]:
-        """What is wrong in `graph`, and each body at the place where it is to be checked."""
+        """Report the violations in `graph`, and yield each body at the position where it must be checked."""
         if graph in self.seen:
             yield f"graph {graph.name} is a body twice"
             return
@@ -62,7 +62,7 @@ class _Verifier:
             return
         entered: list[Value] = []
         for value in graph.values():
-            begins = value.is_input and graph.parent is None  # with numbers, where it is given none
+            begins = value.is_input and graph.parent is None  # a default value, if it has storage
             if value not in graph.constants and ((value.storage is not None and not begins) or value.is_literal):
                 yield f"%{value.name} has numbers like a constant and is none"
         for value in [*graph.inputs, *graph.constants]:

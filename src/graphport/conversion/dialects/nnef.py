@@ -91,10 +91,10 @@ def _expose_states(graph: Graph) -> None:
 
 
 def _hide_states(graph: Graph) -> None:
-    for state, result, kept in states.kept(graph):
+    for state, result, kept in states.state_pairs(graph):
         if result.producer is None or state.storage is None:
             continue
-        states.forget(state)
+        states.unmark(state)
         variable = _moved(graph, state, to_input=False)
         updated = Value(graph.fresh(result.name), result.fact)
         graph.append(Node("update", [variable, result], [updated], dialect="nnef"))

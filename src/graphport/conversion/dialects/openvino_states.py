@@ -75,7 +75,7 @@ def hide_states(graph: Graph) -> None:
     """Read variables where they were inputs, in their order, and assign what was returned for the next run."""
     last: Node | None = None
     restored = {str(node.attributes.get("variable_id")): node for node in graph if is_word(node, READ)}
-    for state, result, kept in states.kept(graph):
+    for state, result, kept in states.state_pairs(graph):
         fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
         # The plugins keep no variables of 64-bit integers.
         own = DType.INT32 if fact.dtype is DType.INT64 else fact.dtype

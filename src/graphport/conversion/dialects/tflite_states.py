@@ -10,7 +10,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.tflite.notes import HANDLE
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ir.states import forget, kept
+from graphport.ir.states import state_pairs, unmark
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -28,7 +28,7 @@ def keep_states(graph: Graph) -> None:
 
     Leaves alone: states whose shapes are open.
     """
-    found = [(value, last, state, begins) for value, last, state in kept(graph) if (begins := _begins(value))]
+    found = [(value, last, state, begins) for value, last, state in state_pairs(graph) if (begins := _begins(value))]
     if not found:
         return
     once = Graph(graph.fresh("begin"))
@@ -37,7 +37,7 @@ def keep_states(graph: Graph) -> None:
     hidden = [last for _, last, state, _ in found if not state.is_returned]
     graph.set_outputs([value for value in graph.outputs if value not in hidden])
     for value, last, state, begins in found:
-        forget(value)
+        unmark(value)
         handle = _variable(graph, state, first)
         copy = Value(graph.fresh(value.name), value.fact)
         value.replace_uses(copy)

@@ -44,7 +44,7 @@ def _hide_caches(graph: Graph) -> None:
     Before  k is an input, n = Concat(k, x) an output, and the next run's k
     After   n = tract_transformers_dyn_kv_cache(x)
     """
-    for state, result, kept in states.kept(graph):
+    for state, result, kept in states.state_pairs(graph):
         node = result.producer
         past, dtype = state.fact, state.dtype
         if node is None or node.op != "Concat" or node.operands[0] is not state or len(node.operands) != 2:

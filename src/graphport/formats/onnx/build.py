@@ -147,7 +147,9 @@ class GraphBuilder:
             name = text(declared.name)
             names.append(name)
             notes = properties(declared.metadata_props)
-            state = states.noted_state({key.removeprefix(STATE): stated for key, stated in notes}) if notes else None
+            state = (
+                states.state_from_notes({key.removeprefix(STATE): stated for key, stated in notes}) if notes else None
+            )
             if name in constants and state is None:
                 defaults[name] = self._declaration(declared, name, "input", place, declarations)
                 continue

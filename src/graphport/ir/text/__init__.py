@@ -1,4 +1,4 @@
-r"""Graphs as text that people read and programs read back, exactly.
+r"""A lossless text form of graphs.
 
     graph main(%x: float32[N, 3] where N in 1..64) opsets {"" = 25} {
       constant %w = float32[3, 2](0.5, -1.0, 2.0, 0.0, 0.25, nan)
@@ -13,11 +13,11 @@ r"""Graphs as text that people read and programs read back, exactly.
       return %y, %i
     }
 
-Everything comes back but notes, and origins are places in the text: a graph that is written with all its numbers is
-read as its copy, and `to_text(from_text(text))` is a normal form.
+The text contains everything except notes; origins become positions in the text. A graph that is written with all
+elements is read back as an equal graph, and `to_text(from_text(text))` is a normal form.
 
 The grammar, where `{a}` is any number of `a` and `[a]` none or one. Blanks, line ends and comments (`#` to the end of
-the line) may stand between any two words and signs.
+the line) may separate any two tokens.
 
     graph      = "graph" name "(" [input {"," input}] ")" ["opsets" "{" [opset {"," opset}] "}"]
                  "{" {constant} {node} "return" [value {"," value}] "}"
@@ -47,22 +47,20 @@ the line) may stand between any two words and signs.
     bytes      = "b" string
     float      = NUMBER | ["-"] "inf" | "nan" [":0x" HEX]
 
-- A `WORD` is made of letters, digits, `_` and `.`; a `PATH` may have `/`, too. A string stands in double quotes, on one
-  line, with the escapes `\" \\ \n \r \t \xHH \uHHHH \UHHHHHHHH`; in bytes each character is one byte. A `NUMBER` with a
-  point or an exponent is a float, another one an integer.
-- A `DIM` is made of letters, digits and ``_+-*/%()?` `` and ends before a bracket that closes what none in it has
-  opened; it and a string are read by `core.dims.parse_dim`.
-- In an `op` with a colon, dialect and word stand beside it; one without is split at its first point. So `nnef.conv` is
+- A `WORD` is made of letters, digits, `_` and `.`; a `PATH` may have `/`, too. A string is in double quotes, on one
+  line, with the escapes `\" \\ \n \r \t \xHH \uHHHH \UHHHHHHHH`; in bytes each character is one byte. A `NUMBER` with
+  a point or an exponent is a float, another one an integer.
+- A `DIM` consists of letters, digits and ``_+-*/%()?` `` and ends before an unmatched closing bracket;
+  `core.dims.parse_dim` parses it, and a string.
+- In an `op`, the colon separates dialect and op type; without a colon the first point does. So `nnef.conv` is
   `nnef:conv`, and `com.microsoft:Gelu` needs its colon.
-- A fact that is left out is unknown, that of a constant what its numbers say. Behind a shape stands what is known of
-  the elements, `int64[2]{N, 3}` or `float32[2]<0.5, nan>`.
-- `where` says between which bounds a symbol lies, from there on in the whole text; until then it is `1..`; or
-  what it stands for.
-- Elements come in row-major order, those of complex numbers as real and imaginary part. A float is the nearest of its
-  type to what is written; `nan` is the usual one, another is written with all its bits: `nan:0xffc00001`.
-- The numbers of an input are those that a run begins with which is given none.
-- `(...)` stands for numbers that were left out and cannot be read back; `@w0` for those that a table beside the text
-  has under this name.
+- An omitted fact is unknown; that of a constant follows from its tensor. The known elements follow a shape:
+  `int64[2]{N, 3}` or `float32[2]<0.5, nan>`.
+- `where` gives the bounds of a symbol, or its definition, for the rest of the text; the default is `1..`.
+- Elements are in row-major order, complex ones as real and imaginary part. A literal is rounded to the nearest float
+  of the type; `nan` is the default NaN, other NaNs have all bits: `nan:0xffc00001`.
+- The tensor of an input is its default value.
+- `(...)` stands for omitted elements, which cannot be read back; `@w0` refers to an entry of the separate table.
 """
 
 from __future__ import annotations

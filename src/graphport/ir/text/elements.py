@@ -57,12 +57,12 @@ def element_texts(storage: Storage) -> Iterable[str]:
 
 
 def float_text(number: float) -> str:
-    """The shortest text that is read as the same 64 bits again."""
+    """Return the shortest text that parses to the same float64."""
     return _float_texts(np.array([number], np.float64))[0]
 
 
 def _float_texts(flat: np.ndarray[Any, Any]) -> list[str]:
-    # Types that NumPy lacks write whole numbers without a point, and -0 would be an integer.
+    # Types missing in NumPy print integers without a point, and -0 would be an integer.
     texts = [f"{text}.0" if INTEGER.fullmatch(text) else text for text in map(str, flat)]
     read = np.array([float(text) for text in texts], np.float64).astype(flat.dtype)
     bits = np.dtype(f"u{flat.dtype.itemsize}")

@@ -27,26 +27,27 @@ MOST_NESTED = 64
 
 _CONSTANTS: dict[str, bool | None] = {"none": None, "true": True, "false": False}
 _NOTHING = storage_of([])
-"""Stands where numbers are missing, until the findings are raised."""
+"""Stand-in for missing elements until the diagnostics are raised."""
 
 
 def from_text(text: str | Source, *, table: Mapping[str, Storage] | None = None) -> Graph:
-    """The graph that `to_text` has written, or somebody by hand; `verify` accepts it.
+    """Parse a graph in the text form of `to_text`; `verify` accepts the result.
 
     Args:
         text: see the grammar of the package.
-        table: the numbers that the text refers to by name.
+        table: the storages that the text refers to by name.
 
     Raises:
-        DiagnosticError: IO0101 to IO0109, the text is not of that grammar, or says what no graph can be; all that is
-            found up to the first word out of place.
+        DiagnosticError: IO0101 to IO0109: the text does not follow the grammar or describes an invalid graph; all
+            errors up
+            to the first syntax error.
     """
     with paused_collection():
         return _Reader(Source("text", text) if isinstance(text, str) else text, table or {}).whole()
 
 
 class _Raw(NamedTuple):
-    """A tensor's fact before it is known between which bounds its symbols lie."""
+    """The fact of a tensor before the bounds of its symbols are known."""
 
     dtype: DType | None
     shape: list[int | str] | None
@@ -55,7 +56,7 @@ class _Raw(NamedTuple):
 
 
 class _Reader(Scanner):
-    """Reads by descent; only bodies within bodies make it deeper. Stops at the first word out of place."""
+    """Recursive-descent parser; only nested bodies recurse. Stops at the first syntax error."""
 
     def __init__(self, source: Source, table: Mapping[str, Storage]) -> None:
         super().__init__(source)
@@ -81,7 +82,7 @@ class _Reader(Scanner):
     # Graphs and nodes
 
     def graph(self) -> Graph:
-        """A graph behind its first word."""
+        """Parse a graph after its keyword."""
         if len(self.entered) == MOST_NESTED:
             message = f"more than {MOST_NESTED} graphs lie within each other"
             self.stop(Diagnostic("IO0102", message, self.span(self.at), REMEDY))
@@ -197,7 +198,7 @@ class _Reader(Scanner):
     # Attributes
 
     def attribute(self) -> Attribute:
-        # Without recursion: tuples are nested as deep as somebody nests them.
+        # Iterative, because tuples may be nested to any depth.
         open_: list[list[Attribute]] = []
         while True:
             if not self.sign("("):
@@ -332,7 +333,7 @@ class _Reader(Scanner):
         return fact
 
     def settled(self, raw: _Raw) -> Fact:
-        """The fact, after what is said of its symbols."""
+        """Apply the `where` clause to a fact."""
         if self.word("where"):
             self.bound()
             while self.word("and"):
@@ -369,7 +370,7 @@ class _Reader(Scanner):
     # Tensors
 
     def tensor(self, dtype: DType, shape: list[int | str] | None) -> Storage:
-        """Numbers behind their element type and shape."""
+        """Parse the elements after element type and shape."""
         start = self.at
         if shape is None or not all(isinstance(dim, int) and dim >= 0 for dim in shape):
             self.stop(Diagnostic("IO0105", "a tensor has a shape of integers", self.span(start), "write out its shape"))
@@ -377,8 +378,8 @@ class _Reader(Scanner):
         if self.sign("@"):
             return self.referred(dtype, lengths, start)
         if self.sign("(...)"):
-            message = "the numbers of this tensor were left out when the text was written"
-            self.findings.append(Diagnostic("IO0106", message, self.span(start), "write the text with all numbers"))
+            message = "the elements of this tensor were omitted from the text"
+            self.findings.append(Diagnostic("IO0106", message, self.span(start), "write the text with all elements"))
             return _NOTHING
         self.demand("(")
         items = self.listed(")", self.element)
@@ -389,7 +390,7 @@ class _Reader(Scanner):
         try:
             return ArrayStorage(array_of(dtype, items).reshape(lengths), dtype)
         except (Misfit, ValueError, OverflowError) as error:
-            # NumPy has limits of its own for lengths and ranks.
+            # NumPy limits lengths and ranks.
             self.misfit(str(error), start)
             return _NOTHING
 
@@ -421,4 +422,4 @@ class _Reader(Scanner):
         return False
 
     def misfit(self, message: str, start: int) -> None:
-        self.findings.append(Diagnostic("IO0105", message, self.span(start), "correct the type or the numbers"))
+        self.findings.append(Diagnostic("IO0105", message, self.span(start), "correct the type or the elements"))

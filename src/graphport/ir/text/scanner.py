@@ -1,4 +1,4 @@
-"""Steps through the text form, word by word."""
+"""Tokenizer of the text form."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FOUND = re.compile(r"\w+|\S")
 
 
 class Scanner:
-    """A place in a text that moves behind what is read; blanks and comments are never in front of it."""
+    """A position in a text, always after blanks and comments."""
 
     at: int
     end: int
-    """Where the last word ends; `at` is behind the blanks that follow."""
+    """The end of the last token; `at` is after the following blanks."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -34,38 +34,38 @@ class Scanner:
         self.step(0)
 
     def step(self, stop: int) -> None:
-        """Go behind the word that ends at `stop`."""
+        """Move past the token that ends at `stop`."""
         self.end = self.at = stop
         if self.text[stop : stop + 1] in _BLANKS:
             blank = SPACE.match(self.text, stop)
             self.at = blank.end() if blank else stop
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """What stands here, if it is one of these, and a step behind it."""
+        """Return the present token if it is one of these, and move past it."""
         found = pattern.match(self.text, self.at)
         if found:
             self.step(found.end())
         return found
 
     def sign(self, sign: str) -> bool:
-        """Whether `sign` stands here, and if so a step behind it."""
+        """Whether the present token is `sign`; if so, move past it."""
         if not self.text.startswith(sign, self.at):
             return False
         self.step(self.at + len(sign))
         return True
 
     def word(self, word: str) -> bool:
-        """Whether the whole word `word` stands here, and if so a step behind it."""
+        """Whether the present token is the keyword `word`; if so, move past it."""
         found = WORD.match(self.text, self.at)
         return found is not None and found[0] == word and self.sign(word)
 
     def demand(self, sign: str) -> None:
-        """Step behind `sign`, which has to stand here."""
+        """Move past `sign`, which is required here."""
         if not self.sign(sign):
             self.fail(f"'{sign}'")
 
     def demand_word(self, word: str) -> None:
-        """Step behind the whole word `word`, which has to stand here."""
+        """Move past the keyword `word`, which is required here."""
         if not self.word(word):
             self.fail(f"'{word}'")
 
@@ -89,7 +89,7 @@ class Scanner:
             start = self.at
             name = self.name()
             if name in found:
-                message = f"{name_text(name)} is said twice"
+                message = f"{name_text(name)} is repeated"
                 self.findings.append(Diagnostic("IO0109", message, self.span(start), "keep one of them"))
             self.demand("=")
             found[name] = item()
@@ -98,15 +98,15 @@ class Scanner:
         return found
 
     def starts(self, *signs: str) -> bool:
-        """Whether one of `signs` stands here."""
+        """Whether one of `signs` is the present token."""
         return self.text.startswith(signs, self.at)
 
     def span(self, start: int, stop: int | None = None) -> Span:
-        """From `start` to the end of the last word."""
+        """Return the span from `start` to the end of the last token."""
         return Span(self.source, start, max(start, self.end) if stop is None else stop)
 
     def fail(self, expected: str) -> NoReturn:
-        """Stop here, where something else stands."""
+        """Raise a syntax error at the present position."""
         found = _FOUND.match(self.text, self.at)
         word = found[0][:40] if found else ""
         message = f"expected {expected}, found {string_text(word) if word else 'the end of the text'}"
@@ -117,7 +117,7 @@ class Scanner:
         raise DiagnosticError(*self.findings, finding)
 
     def name(self, expected: str = "a name") -> str:
-        """A word or a string."""
+        """Parse a name or a quoted string."""
         if self.starts('"'):
             return self.string()
         found = self.match(WORD)
@@ -133,7 +133,7 @@ class Scanner:
         return self.counted(found[0], start)
 
     def counted(self, text: str, start: int) -> int:
-        """The integer `text`, which stood at `start`, if it is not too long."""
+        """Return the integer `text`, found at `start`, if it is within the digit limit."""
         if len(text) > MOST_DIGITS:
             message = f"an integer of {len(text)} digits, at most {MOST_DIGITS} are read"
             self.stop(Diagnostic("IO0102", message, self.span(start), REMEDY))
@@ -156,7 +156,7 @@ class Scanner:
         return ESCAPES[letter]
 
     def data(self) -> bytes:
-        """Bytes, whose first letter stands here."""
+        """Parse a bytes literal."""
         start = self.at
         self.at += 1
         text = self.string()

@@ -1,4 +1,4 @@
-"""Words of the text form, the same for its writer and its reader."""
+"""Keywords and tokens of the text form, shared by writer and reader."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ESCAPED = {character: f"\\{letter}" for letter, character in ESCAPES.items()}
 
 
 def dim_end(text: str, start: int) -> int:
-    """Where a dim ends that begins at `start` and stands in no quotes; `start` where none begins.
+    """Return the end of the unquoted dim that begins at `start`, or `start` if there is none.
 
-    A bracket that none in the dim has opened closes what stands around it. A name in backquotes may have any.
+    An unmatched closing bracket ends the dim. A name in backquotes may contain brackets.
     """
     found = DIM.match(text, start)
     if found is None:
@@ -47,7 +47,7 @@ def dim_text(text: str) -> str:
 
 
 def split_op(op: str) -> tuple[str, str]:
-    """Dialect and word of an operator that is written without a colon."""
+    """Split an operator without a colon into dialect and op type."""
     dialect, point, word = op.partition(".")
     return (dialect, word) if point else ("", op)
 

@@ -18,29 +18,30 @@ if TYPE_CHECKING:
     from graphport.core.dims import Extents
 
 INLINE = 16
-"""Most elements of a tensor that are written out where nothing else is asked for."""
+"""Default limit of elements of a tensor that is written inline."""
 
 _Piece: TypeAlias = "str | Iterator[_Piece]"
 
 
 def to_text(graph: Graph, *, inline: int | None = INLINE, refer: Callable[[Storage], str] | None = None) -> str:
-    """`graph` and its bodies as text.
+    """Format `graph` and its bodies as text.
 
     Args:
-        graph: one that `verify` accepts, else the text may not be readable.
-        inline: tensors of at most so many elements are written out; `None` for all.
-        refer: puts the numbers of a larger tensor somewhere and returns the name under which they are found again;
-            without it they are left out, and the text is for reading only.
+        graph: a verified graph; otherwise the text may not be readable.
+        inline: tensors of at most this many elements are written inline; None for all.
+        refer: stores a larger tensor and returns a name for it; without it the elements are omitted, and the text
+            cannot be
+            read back.
 
     Raises:
-        ValueError: one symbol has different bounds in one fact.
-        TypeError: an attribute is of none of the kinds that there are.
+        ValueError: a symbol has different bounds in one fact.
+        TypeError: an attribute has an unknown type.
     """
     return "".join(_flat(_Writer(inline, refer, graph.extents).graph(graph, ""))) + "\n"
 
 
 def _flat(root: Iterator[_Piece]) -> Iterator[str]:
-    # Without recursion: bodies and tuples are nested as deep as somebody nests them.
+    # Iterative, because bodies and tuples may be nested to any depth.
     pending = [root]
     while pending:
         for piece in pending[-1]:
@@ -53,14 +54,14 @@ def _flat(root: Iterator[_Piece]) -> Iterator[str]:
 
 
 class _Bound(NamedTuple):
-    """What is said of a symbol."""
+    """The bound of a symbol."""
 
     lower: int | None = 1
     upper: int | None = None
 
 
 class _Writer:
-    """Writes graphs; remembers the bounds of symbols that the text has said."""
+    """Writes graphs and remembers which bounds it has written."""
 
     def __init__(self, inline: int | None, refer: Callable[[Storage], str] | None, extents: Extents) -> None:
         self.extents = extents
