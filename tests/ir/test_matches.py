@@ -68,10 +68,10 @@ def test_a_search_stops_at_its_limit():
 @pytest.mark.parametrize(
     ("pattern", "edges", "message"),
     [
-        pytest.param([], [], "between no two of 0 places", id="nothing"),
-        pytest.param(["A"], [(0, 0)], "between no two of 1 places", id="a loop"),
-        pytest.param(["A", "B"], [(0, 2)], "between no two of 2 places", id="no such place"),
-        pytest.param(["A", "B", "C"], [(1, 2)], "place 1 is not connected with none", id="in pieces"),
+        pytest.param([], [], "do not connect 0 pattern nodes", id="nothing"),
+        pytest.param(["A"], [(0, 0)], "do not connect 1 pattern nodes", id="a loop"),
+        pytest.param(["A", "B"], [(0, 2)], "do not connect 2 pattern nodes", id="no such place"),
+        pytest.param(["A", "B", "C"], [(1, 2)], "pattern node 1 is not connected", id="in pieces"),
     ],
 )
 def test_a_pattern_that_is_none_is_refused(pattern, edges, message):
@@ -88,12 +88,12 @@ def star(count: int) -> Graph:
 
 
 def test_what_can_be_in_no_match_costs_nothing(monkeypatch):
-    monkeypatch.setattr(search, "MOST_TRIED", 0)
+    monkeypatch.setattr(search, "MAX_TRIED", 0)
     assert matches(star(3000), ["Hub", "Leaf", "End"], [(0, 1), (1, 2)]) == []
 
 
 def test_a_search_gives_up_aloud(monkeypatch):
-    monkeypatch.setattr(search, "MOST_TRIED", 100)
+    monkeypatch.setattr(search, "MAX_TRIED", 100)
     with pytest.raises(ValueError, match="more than 100 nodes were tried"):
         matches(star(20), ["Hub", "Leaf", "Leaf", "Leaf"], [(0, 1), (0, 2), (0, 3)])
 
