@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from graphport.proof import rounding, steps, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.compute import compute_outputs
 from graphport.proof.document import OutputProof
+from graphport.proof.slices import concat_parts, worst_slice
 from graphport.proof.test_inputs import KINDS, make_test_input
 
 if TYPE_CHECKING:
@@ -25,9 +27,14 @@ _MORE_INPUTS, _SEED = 4, 1000
 
 
 def differences(
-    case: Case, pair: tuple[Runner, Runner], test_input: TestInput, outputs: tuple[list[Any], list[Any]]
+    case: Case,
+    pair: tuple[Runner, Runner],
+    test_input: TestInput,
+    outputs: tuple[list[Any], list[Any]],
+    *,
+    by_slice: bool = True,
 ) -> list[Difference]:
-    """How the outputs of two runners differ, by position."""
+    """How the outputs of two runners differ, by position; `by_slice` relative to the magnitudes of slices as well."""
     first, second = pair
     manner = Manner.common(first, second, is_edge=test_input.kind == "edges")
     names = [value.name for value in case.a.graph.outputs]
@@ -45,8 +52,23 @@ def differences(
         each = difference(name, one, two, other=other, relative=case.tolerance.relative)
         if each.passed and test_input.kind != "edges":
             case.close.add((first, second, position))
-        found.append(_within(each, case.tolerance))
+        each = _within(each, case.tolerance)
+        if by_slice and each.passed and test_input.kind != "edges":
+            each = _within_slices(case, position, each, (one, two))
+        found.append(each)
     return found
+
+
+def _within_slices(case: Case, position: int, each: Difference, outputs: tuple[Any, Any]) -> Difference:
+    """An output that agrees as a whole, compared once more relative to the magnitude of each slice."""
+    one, two = outputs
+    if case.tolerance.of_steps or not all(isinstance(array, np.ndarray) for array in outputs):
+        return each
+    wrong = worst_slice(one, two, concat_parts(case.a.graph, position, np.shape(one)), case.tolerance.least_snr)
+    if wrong is None:
+        return each
+    reason = f"differs by {wrong.max_abs:.3g} in {wrong.phrase}, whose largest magnitude is {wrong.magnitude:.3g}"
+    return replace(each, passed=False, reason=reason, max_abs=wrong.max_abs)
 
 
 def _within(each: Difference, tolerance: Tolerance) -> Difference:

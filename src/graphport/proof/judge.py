@@ -228,7 +228,7 @@ def _compare_carriers(
         return _compare_pair(case, pair, test_input, outputs, is_last=is_last)
     if not _compare_pair(case, strict, test_input, (both[0], both[1]), is_last=is_last):
         return False
-    _check_defaults(case, (pair, strict), test_input, found, (outputs, (both[0], both[1])))
+    _check_defaults(case, (pair, strict), test_input, (outputs, (both[0], both[1])))
     return True
 
 
@@ -262,7 +262,6 @@ def _check_defaults(
     case: Case,
     pairs: tuple[tuple[Runner, Runner], tuple[Runner, Runner]],
     test_input: TestInput,
-    found: list[Difference],
     outputs: tuple[tuple[list[Any], list[Any]], tuple[list[Any], list[Any]]],
 ) -> None:
     """Record the default configurations of a test input on which only the strict ones agree tightly.
@@ -273,6 +272,7 @@ def _check_defaults(
     pair, strict = pairs
     least = min(_documented_snr(case, runner) for runner in pair)
     is_ordinary = test_input.kind != "edges"
+    found = differences(case, pair, test_input, outputs[0], by_slice=False)
     between = default_differences(found, least, is_ordinary=is_ordinary)
     if between is None or all(each.passed for each in between):
         if pair[0] is not strict[0]:
@@ -283,7 +283,11 @@ def _check_defaults(
     wrong: list[bool] = []
     own: list[list[Difference] | None] = []
     for runner, other, default, exact in zip(pair, strict, *outputs, strict=True):
-        each = None if runner is other else differences(case, (other, runner), test_input, (exact, default))
+        each = (
+            None
+            if runner is other
+            else differences(case, (other, runner), test_input, (exact, default), by_slice=False)
+        )
         each = None if each is None else default_differences(each, _documented_snr(case, runner), is_ordinary=True)
         own.append(each)
         wrong.append(each is not None and not all(one.passed for one in each))
@@ -321,7 +325,7 @@ def _compare_reference(case: Case, main: Runner, test_input: TestInput, outputs:
     if values is None:
         case.record(runner, test_input.label)
         return
-    found = differences(case, (main, runner), test_input, (outputs, values))
+    found = differences(case, (main, runner), test_input, (outputs, values), by_slice=False)
     case.record(runner, test_input.label, found)
     for position, each in enumerate(found):
         if not each.passed and (runner, position) not in case.noted:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from typing import TYPE_CHECKING, Any
 
+# Before PyTorch is imported: it then unpickles tensors of a file and nothing else.
+os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
+os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
 import torch
 
 from graphport.proof.runtimes.serve import Port, RefusedError, Settings, serve
@@ -27,15 +32,17 @@ class _Program:
             self.outputs = [Port(str(name)) for name in signature.user_outputs]
             self._spec = program.call_spec.in_spec
             self._module = program.module()
+            self._is_changed_by_runs = bool(signature.buffers_to_mutate)
         except Exception as error:
             raise RefusedError(_message(error)) from error
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         tree: Any = _runtime.utils._pytree
+        module = copy.deepcopy(self._module) if self._is_changed_by_runs else self._module
         try:
             with _runtime.no_grad():
                 args, kwargs = tree.tree_unflatten([_tensor(value) for value in inputs], self._spec)
-                found, _ = tree.tree_flatten(self._module(*args, **kwargs))
+                found, _ = tree.tree_flatten(module(*args, **kwargs))
             return [_array(value) for value in found], states
         except Exception as error:
             raise RefusedError(_message(error)) from error
