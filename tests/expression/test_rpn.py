@@ -33,7 +33,7 @@ def test_steps_give_the_tree_back(text):
 
 
 def test_steps_that_leave_no_single_result_are_refused():
-    with pytest.raises(ValueError, match="2 results are left"):
+    with pytest.raises(ValueError, match="2 results remain"):
         tree_of([*steps_of("@0"), *steps_of("@1")])
     with pytest.raises(ValueError, match="needs 2 operands"):
         tree_of(steps_of("add(@0,@1)")[1:])

@@ -1,6 +1,6 @@
-"""Polynomials for the functions that NumPy lacks and for those that are compiled.
+"""Polynomial approximations of functions that NumPy lacks, and of compiled functions.
 
-Coefficients come constant term first, from Chebyshev interpolation with 50 digits.
+Coefficients are ordered from the constant term, from Chebyshev interpolation with 50 digits.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def erf_of(x: Array) -> Array:
 
 
 def horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    """The polynomial with these coefficients, constant term first."""
+    """Evaluate a polynomial by Horner's method; coefficients start with the constant term."""
     result = np.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         result *= x

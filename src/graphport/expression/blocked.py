@@ -27,11 +27,11 @@ Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Array]
 
 CACHE = 1 << 19
-"""Bytes that the registers take together: what the second cache of one core holds, also of a small one."""
+"""Bytes of all registers together: the L2 cache of one core, also of a small one."""
 _SHORTEST, _LONGEST = 1 << 12, 1 << 16
 """Bounds of a block, in elements: below, calling costs more than computing; above, operands drive registers out."""
 _SMALL = 1 << 16
-"""Elements up to which temporaries are made anew: memory of more comes from the system, page by page."""
+"""Number of elements up to which temporaries are allocated anew; larger ones need system calls."""
 _LINE = 64
 """Bytes of a line of the cache."""
 
@@ -43,7 +43,7 @@ def _silent() -> Context:
 
 
 _SILENT = _silent()
-"""Where NumPy does not tell of numbers without a result; to run in a copy costs a tenth of what `np.errstate` does."""
+"""NumPy error state without warnings; entering a copied context costs a tenth of `np.errstate`."""
 
 
 class KernelFault(Exception):  # noqa: N818  becomes a diagnostic where the text is known
@@ -57,7 +57,7 @@ class KernelFault(Exception):  # noqa: N818  becomes a diagnostic where the text
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """One call of a kernel; `number` is the value that it computes, `register` where that lies between."""
+    """A kernel call; `number` is the index of the computed value, `register` its buffer if it is intermediate."""
 
     number: int
     kernel: Kernel
@@ -76,7 +76,7 @@ class BlockedProgram:
         self.loads = [(number, value.index) for number, value in enumerate(program.values) if isinstance(value, Load)]
         self.indices = [index for _, index in self.loads]
         self.operations = _operations(program, functions)
-        # One call of NumPy itself goes through memory once as it is.
+        # A single NumPy call already makes one pass over memory.
         self._has_no_temporaries = len(self.operations) == 1 and isinstance(self.operations[0].kernel, np.ufunc)
         self.register_count = 1 + max((operation.register for operation in self.operations), default=-1)
         self.width = max((operation.dtype.itemsize for operation in self.operations), default=1)
@@ -89,7 +89,7 @@ class BlockedProgram:
             ]
 
     def direct(self, dtypes: Sequence[np.dtype[Any]]) -> DirectCall | None:
-        """The program as a function of arrays of these types; only of NumPy's own functions, which have no faults."""
+        """Return the program as a function of arrays of these types; NumPy functions only, which cannot fail."""
         if not all(isinstance(operation.kernel, np.ufunc) for operation in self.operations):
             return None
         return DirectCall(self, [*dtypes, self.program.dtype.numpy])
@@ -124,7 +124,7 @@ class BlockedProgram:
         _called(last, [values[argument] for argument in last.arguments], out)
 
     def _run_blocks(self, values: list[Any], out: Array) -> None:
-        """Block by block: what a block costs besides NumPy's own calls is what makes short chains slow."""
+        """Evaluate block by block; the overhead per block outside NumPy's calls dominates short chains."""
         loads, out = _flattened([(number, values[number]) for number, _ in self.loads], out)
         shapes = self._shapes(loads, out.ndim)
         registers = self._idle.pop() if self._idle else _registers(self.register_count, self.block * self.width)
@@ -170,9 +170,9 @@ class BlockedProgram:
 
 
 class DirectCall:
-    """A program on arrays as they are: `call(*operands, out)` gives `out`, or None, and has not computed then.
+    """A program on arrays without conversion: `call(*operands, out)` returns `out`, or None if it did not compute.
 
-    None means that the arrays are not of one shape, not of the element types of the program, or that they overlap.
+    None means that the arrays differ in shape or from the program's element types, or overlap.
     """
 
     largest = 1 << 62
@@ -246,7 +246,7 @@ def _block_length(width: int) -> int:
 
 
 def _operations(program: Program, functions: Mapping[str, Function]) -> list[_Operation]:
-    """The kernel calls, with registers: one is free again after the last use of what it holds."""
+    """Return the kernel calls with registers; a register is reused after the last use of its value."""
     last_use: dict[int, int] = {}
     for number, value in enumerate(program.values):
         if isinstance(value, Apply):
@@ -312,7 +312,7 @@ def _called(operation: _Operation, arguments: Sequence[Array], out: Array | None
 
 
 def _flattened(loads: Sequence[tuple[int, Array]], out: Array) -> tuple[Sequence[tuple[int, Array]], Array]:
-    """The same with one axis, where every operand lies like the result or is a single number."""
+    """Collapse all axes into one if each operand has the result's memory layout or is a scalar."""
     is_plain = out.flags.c_contiguous and all(
         array.size == 1 or (array.shape == out.shape and array.flags.c_contiguous) for _, array in loads
     )

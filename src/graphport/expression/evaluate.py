@@ -1,4 +1,4 @@
-"""Evaluation one function at a time on whole arrays, as PyTorch does it: slow, plain, what the others must equal."""
+"""Reference evaluation, one function at a time on whole arrays as in PyTorch; the other evaluators must agree."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def evaluate_rpn(
     operands: Sequence[object],
     default_float: DType = DType.FLOAT32,
 ) -> object:
-    """The result of `steps` on a stack: an array, a number, `None`, a word, or a list of such.
+    """Evaluate `steps` on a stack; the result is an array, a scalar, None, a string, or a list of them.
 
-    `operands` are arrays and Python numbers.
+    `operands` are arrays and Python scalars.
 
     Raises:
-        DiagnosticError: `EXPR0202` to `EXPR0206`, at the step that cannot be taken.
+        DiagnosticError: `EXPR0202` to `EXPR0206`, located at the failing step.
     """
     stack: list[object] = []
     origins: list[Step] = []
@@ -70,7 +70,7 @@ def evaluate_tree(
     operands: Sequence[object],
     default_float: DType = DType.FLOAT32,
 ) -> object:
-    """The same result, node by node of the tree; every node's result is kept until the end.
+    """Evaluate the syntax tree node by node, keeping all intermediate results.
 
     Raises:
         DiagnosticError: like `evaluate_rpn`.

@@ -39,13 +39,13 @@ _SEES_SHAPES = frozenset({"size", "int"})
 Tier = Literal["auto", "numpy", "fused"]
 
 _COMPILING = 2.5e7
-"""Nanoseconds that compiling an expression takes; whoever has spent as many on NumPy has reason to do it."""
+"""Time to compile an expression, in nanoseconds; after this much time in NumPy compilation pays off."""
 _PER_CALL, _PER_KERNEL = 2500, 700
 """Nanoseconds that a call takes, and every kernel in it, besides one for every element and kernel."""
 
 
 class _Runner:
-    """A program, and what computes it at present."""
+    """A program and its present evaluator."""
 
     def __init__(self, program: Program, functions: Mapping[str, Function], tier: Tier, threads: int | None) -> None:
         self.program = program
@@ -58,19 +58,19 @@ class _Runner:
         self.current: BlockedProgram | FusedProgram = BlockedProgram(program, functions)
 
     def run(self, operands: Sequence[Any], out: Array) -> None:
-        """Compute into `out`; compile before, if that has come to pay.
+        """Compute into `out`; compile first once that pays off.
 
         Raises:
-            KernelFault: an integer is divided by zero.
+            KernelFault: integer division by zero.
         """
         if self._is_undecided:
             self._consider(out.size)
         self.current.run(operands, out)
 
     def entry(self, used: Sequence[Array]) -> Entry | DirectCall | None:
-        """The program as a function that takes all the operands as they are, if there is one.
+        """The program as a function of unconverted operands, if it is compiled.
 
-        It is for operands of one shape: then tensors without axes are not promoted in another way than others.
+        Only for operands of equal shape: then rank-0 tensors are promoted like other tensors.
         """
         if self._is_undecided or any(array.shape != used[0].shape for array in used):
             return None
@@ -85,7 +85,7 @@ class _Runner:
         self._spent += _PER_CALL + self.program.operation_count * (_PER_KERNEL + size)
         if self._spent < _COMPILING:
             return
-        # Compiling brings in modules and libraries that nobody needs who computes little.
+        # Compilation imports modules and libraries that small computations do not need.
         from graphport.expression.fused.kernel import FusedProgram, can_compile
 
         self._is_undecided = False
@@ -95,7 +95,7 @@ class _Runner:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What an expression comes to on operands of certain types, ready to run."""
+    """The typed form of an expression for operands of given types."""
 
     result: Result
     runners: dict[int, _Runner]
@@ -105,14 +105,14 @@ class _Plan:
 
 
 class Expression:
-    """An expression of pnnx, for instance `add(@0,mul(@1,@2))`.
+    """A PNNX expression, for example `add(@0,mul(@1,@2))`.
 
     Attributes:
-        tokens: its words; each has a kind, a text, and its start and end in code points.
-        tree: its syntax tree; `str(tree)` is the canonical text.
-        rpn: its steps in reverse Polish notation.
-        findings: warnings about how it is written; a strict reading has none.
-        operand_count: how many operands it takes: the largest `@index` and 1.
+        tokens: the tokens, each with kind, text, start and end in code points.
+        tree: the syntax tree; `str(tree)` is the canonical text.
+        rpn: the steps in reverse Polish notation.
+        findings: warnings about the notation; strict parsing has none.
+        operand_count: the number of operands: the largest `@index` plus 1.
     """
 
     def __init__(
@@ -125,23 +125,25 @@ class Expression:
         tier: Tier = "auto",
         threads: int | None = None,
     ) -> None:
-        """Read `text`.
+        """Parse `text`.
 
         Args:
-            text: the expression, or where it lies in a file.
-            functions: what its functions mean.
-            lenient: take the broken prefix texts that pnnx writes, with a warning.
-            default_float: what integers become where a function gives fractions (PyTorch's default dtype).
-            tier: what computes tensors. `numpy` needs nothing else installed; `fused` compiles the expression to one
-                loop, which takes some 30 ms the first time (`graphport[fast]`; complex numbers and very long
-                expressions are left to NumPy); `auto` begins with NumPy and compiles when so much has been computed
-                that it pays. The two agree within the errors stated in `fused.mathematics`.
-            threads: how many threads a compiled loop may use where they pay, in millions of elements; `None`: one for
-                every processor.
+            text: the expression, or its location in a file.
+            functions: the function table.
+            lenient: accept the malformed prefix texts that pnnx writes, with a warning.
+            default_float: the type that integers are converted to by functions with fractional results (PyTorch's
+                default).
+            tier: the evaluator. `numpy` has no dependencies; `fused` compiles the expression to one loop, which
+                takes some
+                30 ms the first time (`graphport[fast]`; complex numbers and very long expressions use NumPy);
+                    `auto` starts
+                with NumPy and compiles once that pays off. Both agree within the errors stated in `fused.mathematics`.
+            threads: limit of threads of a compiled loop, which uses one per million elements; None: one per processor.
 
         Raises:
-            DiagnosticError: `EXPR0001` to `EXPR0106`, at the column where the text is wrong; `EXPR0209`, the tier
-                `fused` is wanted and llvmlite is not installed.
+            DiagnosticError: `EXPR0001` to `EXPR0106`, located at the error; `EXPR0209`: the tier is `fused` and
+                llvmlite is
+                not installed.
         """
         arities = {name: function.signature.arities for name, function in functions.items()}
         with paused_collection():
@@ -169,14 +171,14 @@ class Expression:
         return f"Expression({str(self)!r})"
 
     def __call__(self, *operands: object, out: Array | None = None) -> Any:
-        """The value on `operands`: arrays (or what NumPy makes arrays of) and Python numbers, which are weak scalars.
+        """Evaluate on `operands`: arrays (or array-likes) and Python scalars, which are weak scalars.
 
         Args:
-            operands: as many as `operand_count`.
-            out: where the result goes; it has the shape and the element type of the result.
+            operands: `operand_count` operands.
+            out: the result array, of the shape and element type of the result.
 
         Returns:
-            An array; without tensors a number, `None` or a word; for a list expression, a list of such.
+            An array; without tensor operands a scalar, None or a string; for a list expression, a list of them.
 
         Raises:
             DiagnosticError: `EXPR0201` to `EXPR0207`.
@@ -194,7 +196,7 @@ class Expression:
         return self._value(plan.result, plan, given, out)
 
     def _quickly(self, quick: Entry | DirectCall, operands: tuple[object, ...], out: Array | None) -> Array | None:
-        """The value, if the compiled code can take the operands as they are."""
+        """Evaluate by compiled code if it accepts the operands unconverted."""
         if out is not None:
             return quick.call(*operands, out)
         first = operands[0]
@@ -220,10 +222,10 @@ class Expression:
         return [self(*inputs[item::batch_size], out=None if out is None else out[item]) for item in range(batch_size)]
 
     def data(self) -> dict[str, Any]:
-        """Tokens, tree and steps as plain data for JSON.
+        """Return tokens, tree and steps as plain data for JSON.
 
-        The tree is a list of nodes, the root first and every node before its arguments, which are named by their
-        positions in the list: so it is as flat as the text, however deep the expression is.
+        The tree is a list of nodes, root first, in which nodes refer to their arguments by index: it is flat for any
+        depth of nesting.
         """
         return {
             "tokens": [
@@ -330,7 +332,7 @@ class Expression:
         try:
             shape = np.broadcast_shapes(*shapes)
         except ValueError:
-            # Walking through the expression again, with these shapes, finds the function that is at fault.
+            # A second evaluation on these shapes locates the failing function.
             self._built(operands)
             raise
         if len(plan.shapes) >= _MOST_SHAPES:
@@ -339,7 +341,7 @@ class Expression:
         return shape
 
     def _target(self, program: Program, shape: Shape, out: Array | None, used: Sequence[Array]) -> Array:
-        """Where to compute: `out`, unless computing there would overwrite what is still to be read."""
+        """Return the array to compute into: `out`, unless that would overwrite an operand that is still needed."""
         dtype = program.dtype.numpy
         if out is None:
             return np.empty(shape, dtype)
@@ -366,7 +368,7 @@ def _operand(operand: object) -> Array | Number:
 
 
 def _is_same(a: Array, b: Array) -> bool:
-    """Whether two arrays are the same elements in the same order."""
+    """Whether two arrays view the same elements in the same order."""
     return (
         a.__array_interface__["data"] == b.__array_interface__["data"]
         and a.shape == b.shape

@@ -1,4 +1,4 @@
-"""What is wrong with an operation, before it is known where it stands."""
+"""Errors of functions before their location is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fault(Exception):  # noqa: N818  it becomes a diagnostic as soon as the place is known
-    """A function cannot take what it is given."""
+    """A function cannot accept its arguments."""
 
     def __init__(self, code: str, message: str, help: str | None = None, operand: int | None = None) -> None:
         super().__init__(message)

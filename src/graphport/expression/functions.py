@@ -1,8 +1,7 @@
-"""The vocabulary: which functions there are, what they take, and how NumPy computes them.
+"""The function table: names, arities, types and NumPy implementations.
 
-What a function with a canonical operator means stands on that operator's page, from where `function_table` takes it.
-Here are the types that each function takes, the functions that have no canonical operator, and for each function a
-way to compute it into memory that is there already.
+The semantics of a function with a canonical operator are those of its operator definition, from which `function_table`
+takes them. This module defines the accepted types, the other functions, and in-place implementations.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 Compute = Callable[..., Any]
 """A function of arrays that share one element type, with broadcasting."""
 ComputeInto = Callable[..., Any]
-"""The same, with the keyword argument `out`: where its result goes."""
+"""A function with the keyword argument `out`, the result array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the language.
+    """A function of the expression language.
 
-    `compute` is its meaning; `into`, where known, the same with `out`.
+    `compute` implements it; `into`, if present, computes into `out`.
     """
 
     name: str
@@ -123,10 +122,10 @@ ARITIES: Mapping[str, tuple[int, ...]] = MappingProxyType(
 
 
 def function_table(pages: Mapping[str, Compute]) -> Mapping[str, Function]:
-    """The functions of pnnx, with the meaning that `pages` give to those that have a canonical operator.
+    """Return the functions of PNNX; those with a canonical operator use its operator definition.
 
     Raises:
-        ValueError: a page spells a function that pnnx has not.
+        ValueError: an operator definition names an unknown function.
     """
     unknown = sorted(pages.keys() - SIGNATURES.keys())
     if unknown:

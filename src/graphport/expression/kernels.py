@@ -1,7 +1,7 @@
-"""The functions of expressions on NumPy arrays, computed into memory that is there already.
+"""NumPy implementations of expression functions that compute into preallocated memory.
 
-Arguments share one element type. Values that have no result give NaN or wrap round, without a warning: callers turn
-NumPy's floating-point warnings off around a whole evaluation.
+Arguments share one element type. Undefined results are NaN or wrap around without a warning: callers disable NumPy's
+floating-point warnings around a whole evaluation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 def is_array(entry: object) -> TypeGuard[Array]:
-    """Whether `entry` is an array; NumPy's numbers are none."""
+    """Whether `entry` is an array (NumPy scalars are not)."""
     return isinstance(entry, np.ndarray)
 
 
@@ -47,7 +47,7 @@ def power(x: Array, y: Array, out: Array | None = None) -> Array:
     is_negative = y < 0
     if not is_negative.any():
         return np.power(x, y, out=out)
-    # For 1 and -1 the exponent counts by its parity only, and that of y and -y is the same.
+    # For bases 1 and -1 only the parity of the exponent matters, which y and -y share.
     base = np.where(is_negative & (np.abs(x) != 1), np.zeros_like(x), x)
     exponent = np.where(is_negative, 2 - (y & 1), y)
     return np.power(base, exponent, out=out)

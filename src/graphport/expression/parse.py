@@ -28,14 +28,13 @@ class Parsed:
 
 
 def parse(text: str | Text, arities: Mapping[str, tuple[int, ...]], *, lenient: bool = False) -> Parsed:
-    """Read `text` with the functions that `arities` names.
+    """Parse `text` with the functions in `arities`.
 
-    A `lenient` reading also takes what pnnx writes by mistake: prefix notation in which parentheses and commas
-    are decoration (`sub(log1p,@0),@1`), and blanks inside words. It warns, and gives the canonical text.
+    `lenient` parsing also accepts malformed texts of pnnx: prefix notation in which parentheses and commas carry no
+    meaning (`sub(log1p,@0),@1`), and blanks inside tokens. It reports a warning with the canonical text.
 
     Raises:
-        DiagnosticError: `EXPR0001` to `EXPR0006`, a word is none; `EXPR0101` to `EXPR0106`, the words make no
-            expression.
+        DiagnosticError: `EXPR0001` to `EXPR0006`: invalid token; `EXPR0101` to `EXPR0106`: invalid syntax.
     """
     place = Text.of(text) if isinstance(text, str) else text
     tokens, findings = tokenize(place, lenient=lenient)
@@ -78,7 +77,7 @@ class _Open:
 
 
 class _Parser:
-    """Reads `expr := list | call | reference | literal` with a stack of its own."""
+    """Parses `expr := list | call | reference | literal` with an explicit stack."""
 
     def __init__(self, text: Text, tokens: list[Token], arities: Mapping[str, tuple[int, ...]]) -> None:
         self.text = text
@@ -106,7 +105,7 @@ class _Parser:
                 node = self.continuation(node)
 
     def operand(self) -> Node | None:
-        """What stands where an operand is expected; `None` if that opens a call or a list."""
+        """Parse an operand; None if the token opens a call or a list."""
         token = self.token
         if token is None:
             raise self.broken_off()
@@ -149,7 +148,7 @@ class _Parser:
         return found
 
     def similar(self, name: str) -> str | None:
-        """A hint at functions that are spelled nearly so."""
+        """Return a hint with functions of similar names."""
         from difflib import get_close_matches
 
         close = get_close_matches(name, self.arities, n=3)
@@ -217,7 +216,7 @@ class _Parser:
         self.findings.append(Diagnostic(code, message, self.text.span(token.start, token.end), help))
 
     def stop(self, code: str, message: str, token: Token | None, help: str | None = None) -> DiagnosticError:
-        """All that was found, and what makes reading on impossible."""
+        """Return all diagnostics, including the one that stops the parser."""
         end = self.tokens[-1].end
         span = self.text.span(end, end) if token is None else self.text.span(token.start, token.end)
         return DiagnosticError(*self.findings, Diagnostic(code, message, span, help))
@@ -230,10 +229,10 @@ def _leaf(token: Token) -> Node:
 
 
 def _read_prefix(tokens: list[Token], arities: Mapping[str, tuple[int, ...]], strict: DiagnosticError) -> Node:
-    """The tree of a text in which parentheses and commas are decoration, as pnnx's own reader takes it.
+    """Parse a text in prefix notation as pnnx does, ignoring parentheses and commas.
 
-    Functions know how many arguments follow; lists keep their brackets. Where a function may have one more, a comma
-    decides. What does not read so either is reported as the strict reading found it.
+    Arities determine the arguments; lists keep their brackets. For a function with an optional argument a comma
+    decides. A text that fails here too is reported with the errors of the strict parser.
     """
     frames: list[_Open] = []
     root: Node | None = None
@@ -265,7 +264,7 @@ def _read_prefix(tokens: list[Token], arities: Mapping[str, tuple[int, ...]], st
 
 
 def _settle(node: Node, frames: list[_Open], another: bool) -> Node | None:  # noqa: FBT001
-    """Hand `node` to the calls that wait for it; the root when none is left."""
+    """Append `node` to the pending call; it is the root if there is none."""
     while frames:
         frame = frames[-1]
         frame.arguments.append(node)

@@ -1,7 +1,7 @@
-"""A typed expression: element types decided, scalars computed, every conversion spelled out.
+"""Typed expressions: element types resolved, scalars folded, conversions explicit.
 
-A program is a list of values, each computed from earlier ones. Equal values are computed once. The order is such that
-few of them are alive at a time, and no value has a width other than its element type's.
+A program is a list of values, each computed from earlier ones. Equal values are computed once. The order keeps few
+values alive, and every value has exactly the width of its element type.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ Value = Load | Constant | Apply
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Values in the order of their computation; the last one is the result.
+    """Values in order of computation; the last one is the result.
 
-    `constants` belong to the `Constant` values by slot, `positions` to the values: where in the text each comes from.
+    `constants` are the constants of `Constant` values by slot, `positions` the text positions of the values.
     """
 
     values: tuple[Value, ...]
@@ -83,14 +83,14 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an expression comes to: a number, a constant of another kind, a program, or a list of such."""
+    """The result of typing an expression: a scalar, another constant, a program, or a list of them."""
 
     value: Number | str | Program | tuple[Result, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What is known of an operand before it is computed with; `value` is a weak scalar's."""
+    """The static information about an operand; `value` is that of a weak scalar."""
 
     dtype: DType
     shape: Shape
@@ -99,7 +99,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """A value on the stack: its number in the pool and what promotion and `size` want to know of it."""
+    """A value on the stack: its index, and the properties that promotion and `size` need."""
 
     number: int
     dtype: DType
@@ -125,7 +125,7 @@ class _End:
 
 
 class Builder:
-    """Runs the steps of an expression on types and shapes instead of numbers."""
+    """Executes the steps of an expression on types and shapes instead of elements."""
 
     def __init__(
         self, text: Text, functions: Mapping[str, Function], arguments: Sequence[Argument], default_float: DType
@@ -141,10 +141,10 @@ class Builder:
         self.numbers: dict[Value, int] = {}
 
     def build(self, steps: Sequence[Step]) -> Result:
-        """What `steps` come to on the arguments.
+        """Type the expression `steps` for the given arguments.
 
         Raises:
-            DiagnosticError: `EXPR0201` to `EXPR0206`, at the step that cannot be taken.
+            DiagnosticError: `EXPR0201` to `EXPR0206`, located at the failing step.
         """
         if any(step.index >= len(self.arguments) for step in steps):
             check_operand_count(self.text, steps, len(self.arguments))
@@ -219,7 +219,7 @@ class Builder:
         return number
 
     def constant(self, number: Number, dtype: DType, position: int) -> int:
-        # By its spelling a NaN is found again, and the two zeros are kept apart.
+        # The text as key finds a NaN again and distinguishes the two zeros.
         key = (type(number), repr(number))
         slot = self.slots.setdefault(key, len(self.constants))
         if slot == len(self.constants):
@@ -227,7 +227,7 @@ class Builder:
         return self.value(Constant(slot, dtype), position)
 
     def value(self, value: Value, position: int) -> int:
-        """The number of `value`, computed once however often it is wanted."""
+        """Return the index of `value`; equal values share one."""
         known = self.numbers.get(value)
         if known is not None:
             return known
@@ -260,7 +260,7 @@ class Builder:
         return Result(_number("", entry))
 
     def program(self, root: int) -> Program:
-        """The values that `root` needs, in an order that keeps few of them alive."""
+        """Return the values that `root` depends on, in an order that keeps few of them alive."""
         order = _schedule(self.pool, root)
         renumbered = {old: new for new, old in enumerate(order)}
         slots: dict[int, int] = {}
@@ -302,7 +302,7 @@ def _schedule(pool: Sequence[Value], root: int) -> list[int]:
             order.append(number)
             continue
         pending.append((number, True))
-        # The stack gives back last what was put on it first; among equals, the left one is to come first.
+        # A stack pops in reverse order; among equals the left one should come first.
         backwards = value.arguments[::-1]
         pending.extend((argument, False) for argument in sorted(backwards, key=needs.__getitem__))
     return order
@@ -364,6 +364,6 @@ def check_operand_count(text: Text, steps: Sequence[Step], given: int) -> None:
 
 
 def span_of(text: Text, steps: Sequence[Step], program: Program, number: int) -> Span:
-    """Where in the text value `number` of `program` comes from."""
+    """Return the text position of value `number` of `program`."""
     step = steps[program.positions[number]]
     return text.span(step.start, step.end)

@@ -1,7 +1,7 @@
-"""PyTorch's rules for the element type of a result.
+"""Type promotion of PyTorch.
 
-Operands have a priority: tensors with axes come before tensors without, those before weak scalars. A lower priority
-changes the type only where it brings a higher category (logical < integer < real < complex).
+Operands have priorities: tensors of rank > 0, tensors of rank 0, weak scalars. A lower priority changes the type only
+if it has a higher category (bool < integer < float < complex).
 
 Source: `torch.result_type` and the type tables of PyTorch 2.13's element-wise functions.
 """
@@ -42,26 +42,26 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How a function is computed: on arguments converted to `computed`, by `kernel`; rounded to `result`.
+    """How a function is computed: arguments converted to `computed`, by `kernel`, result rounded to `result`.
 
-    The kernel named `copy` only converts. The one named `abs` makes real numbers of complex ones.
+    The kernel `copy` only converts; `abs` maps complex to float.
     """
 
     kernel: str
     computed: DType
     result: DType
     takes: int
-    """How many of the arguments the kernel wants: a power that has a kernel of its own wants the base only."""
+    """Number of arguments of the kernel: a power with a special kernel takes the base only."""
 
     @property
     def produced(self) -> DType:
-        """What the kernel gives before it is rounded."""
+        """Type of the kernel's result before rounding."""
         return _REAL.get(self.computed, self.computed) if self.kernel == "abs" else self.computed
 
     def conversions(self, given: DType) -> tuple[DType, ...]:
-        """The types, one after the other, that a tensor of type `given` takes before the kernel gets it.
+        """Return the types through which a tensor of type `given` is converted before the kernel.
 
-        Integers become halves before they are widened: those that no half holds are infinite.
+        Integers are converted to float16 before they are widened: those beyond its range become infinite.
         """
         if self.result in _HALVES and given.kind in "iu":
             return (self.result, self.computed)
@@ -77,25 +77,24 @@ ARITHMETIC = frozenset(
     {DType.BOOL, DType.UINT8, *_BARE_UNSIGNED, *_SIGNED, *_HALVES, DType.FLOAT32, DType.FLOAT64, *_REAL}
 )
 """The element types that expressions compute with."""
-# An exponent that is a number in the text or an argument, not a tensor, has a function of its own where there is one:
-# sqrt(-inf) is not a number, the power 0.5 of -inf is infinite.
+# PyTorch computes some constant exponents by special functions: sqrt(-inf) is NaN, while (-inf) ** 0.5 is inf.
 _POWERS = {0.5: "sqrt", 2: "square", -0.5: "rsqrt", -1: "reciprocal"}
 _ONE_OPERAND = frozenset({"copy", *_POWERS.values()})
 _CASTS = {"torch.float": DType.FLOAT32, "torch.long": DType.INT64, "torch.bool": DType.BOOL, "int": DType.INT64}
 
 
 def resolve(name: str, signature: Signature, operands: Sequence[Operand], default_float: DType) -> Resolution:
-    """How function `name` is computed on `operands`, of which at least one is a tensor.
+    """Return how function `name` is computed on `operands`, of which at least one is a tensor.
 
     Raises:
-        Fault: `EXPR0203`, it takes no such element types.
+        Fault: `EXPR0203`: unsupported element types.
     """
     if name in _CASTS:
         return _cast(name, operands[0])
     if name == "sub" and any(operand.dtype is DType.BOOL for operand in operands):
         raise Fault("EXPR0203", "sub does not take bool", "xor is the difference of two truth values")
     if name == "square":
-        # PyTorch squares by pow(x, 2): a truth value becomes an integer.
+        # PyTorch squares by pow(x, 2): a bool becomes an integer.
         operands = (*operands, Operand(DType.INT64, Priority.SCALAR, 2))
     common = result_dtype(operands, default_float)
     if common.kind not in signature.accepts:
@@ -149,7 +148,7 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def scalar_dtype(value: Number, default_float: DType) -> DType:
-    """The type that a weak scalar stands for."""
+    """Return the type of a weak scalar."""
     match value:
         case bool():
             return DType.BOOL
@@ -162,7 +161,7 @@ def scalar_dtype(value: Number, default_float: DType) -> DType:
 
 
 def complex_of(real: DType) -> DType:
-    """The complex type with parts of type `real`; there is none of halves, so they get the next wider one."""
+    """Return the complex type with parts of type `real`; float16 is widened to complex64."""
     return DType.COMPLEX128 if real is DType.FLOAT64 else DType.COMPLEX64
 
 
@@ -215,7 +214,7 @@ def _power(exponent: Number, common: DType) -> str:
     if common.kind == "c":
         return "square" if exponent == 2 else "pow"
     if common is DType.FLOAT16 and abs(exponent) == 0.5:
-        return "pow"  # PyTorch takes no root of these: the power 0.5 of -inf is infinite here
+        return "pow"  # PyTorch does not use sqrt for these: (-inf) ** 0.5 is inf
     return _POWERS.get(exponent.real, "pow")
 
 

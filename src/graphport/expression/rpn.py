@@ -1,4 +1,4 @@
-"""Reverse Polish notation: an expression as the steps of a machine with a stack."""
+"""Reverse Polish notation: an expression as steps of a stack machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Action(Enum):
-    """What a step does to the stack."""
+    """The effect of a step on the stack."""
 
     LOAD = "load"
     """Push an operand."""
@@ -22,12 +22,12 @@ class Action(Enum):
     APPLY = "apply"
     """Replace the topmost `arity` entries by the function's result; the deepest is its first argument."""
     COLLECT = "collect"
-    """Replace the topmost `arity` entries by a list of them."""
+    """Replace the top `arity` elements by a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: its action, its word as written, how many entries it takes, and where it stands."""
+    """A step: action, token text, number of consumed elements, and position."""
 
     action: Action
     text: str
@@ -37,7 +37,7 @@ class Step:
     index: int = -1
     """Which operand a `LOAD` pushes."""
     value: Number | str | None = None
-    """What a `PUSH` pushes."""
+    """The value that a `PUSH` pushes."""
 
     @property
     def function(self) -> str:
@@ -49,10 +49,9 @@ class Step:
 
 
 def rpn(tree: Node, arities: Mapping[str, tuple[int, ...]]) -> tuple[Step, ...]:
-    """The steps that compute `tree`.
+    """Return the steps that compute `tree`.
 
-    Texts are the words of the expression; where a word alone does not say how many entries it takes, the number
-    follows: `size/2`, `list/3`.
+    Texts are the tokens; if a token does not determine its arity, the number follows: `size/2`, `list/3`.
     """
     return tuple(_step(node, arities) for node in postorder(tree))
 
@@ -72,7 +71,7 @@ def tree_of(steps: Sequence[Step]) -> Node:
         del stack[len(stack) - step.arity :]
         stack.append(_node(step, arguments))
     if len(stack) != 1:
-        message = f"{len(stack)} results are left, not one"
+        message = f"{len(stack)} results remain on the stack, expected 1"
         raise ValueError(message)
     return stack[0]
 

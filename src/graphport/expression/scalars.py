@@ -1,4 +1,4 @@
-"""Functions of weak scalars: integers are exact, real and complex numbers are doubles by the rules of IEEE 754."""
+"""Functions of weak scalars: integers are exact, floats and complex numbers follow IEEE 754 in float64."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _WORDS = {"b": "bool", "i": "an integer", "f": "a float", "c": "a complex number
 
 
 def apply_to_scalars(function: Function, arguments: Sequence[Number]) -> Number:
-    """`function` of Python numbers.
+    """Apply a function to Python scalars.
 
     Raises:
-        Fault: `EXPR0203`, it takes no such numbers; `EXPR0204`, an integer is divided by zero; `EXPR0206`, the result
-            does not fit an integer of 64 bits.
+        Fault: `EXPR0203`: unsupported types; `EXPR0204`: integer division by zero; `EXPR0206`: the result exceeds
+            int64.
     """
     name, signature = function.name, function.signature
     kind = max((_kind(argument) for argument in arguments), key="bifc".index)
@@ -49,7 +49,7 @@ def fits(value: int) -> int:
     """
     if _LOWEST <= value <= _HIGHEST:
         return value
-    raise Fault("EXPR0206", "the result does not fit an integer of 64 bits", "make an operand a float")
+    raise Fault("EXPR0206", "the result exceeds the int64 range", "make an operand a float")
 
 
 def _kind(value: object) -> str:

@@ -14,9 +14,9 @@ Number = bool | int | float | complex
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Node:
-    """A part of an expression: `text` as written, code points `start` to `end` (exclusive), what it is applied to.
+    """A subexpression: `text` as written, code points `start` to `end` (exclusive), and arguments.
 
-    Nodes are equal if they mean the same, wherever they stand; `str` is the canonical text, without blanks.
+    Nodes are equal if they have equal meaning at any position; `str` is the canonical text without blanks.
     """
 
     text: str
@@ -26,7 +26,7 @@ class Node:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """What makes it differ from other nodes, arguments apart."""
+        """The key that distinguishes nodes, without arguments."""
         return (type(self).__name__, self.text, len(self.arguments))
 
     def __eq__(self, other: object) -> bool:
@@ -57,13 +57,13 @@ class Reference(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Literal(Node):
-    """A number, `None`, or a word of PyTorch (`torch.float`, as a string)."""
+    """A number, None, or a PyTorch constant (`torch.float`, as a string)."""
 
     value: Number | str | None = None
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        # By its text a NaN equals itself, and the two zeros differ.
+        # The text as key makes a NaN equal to itself and distinguishes the two zeros.
         return ("Literal", type(self.value).__name__, repr(self.value))
 
 
@@ -78,7 +78,7 @@ class List(Node):
 
 
 def call(function: str, *arguments: Node) -> Call:
-    """`function(arguments…)`, for those who build expressions."""
+    """Build `function(arguments…)`."""
     return Call(function, arguments=arguments)
 
 
@@ -88,7 +88,7 @@ def reference(index: int) -> Reference:
 
 
 def literal(value: Number | str | None) -> Literal:
-    """A constant, spelled so that reading it gives the same value."""
+    """Build a literal whose text parses to the same value."""
     if isinstance(value, complex):
         imaginary = f"{value.imag!r}"
         sign = "" if imaginary.startswith("-") else "+"
@@ -118,7 +118,7 @@ def preorder(root: Node) -> Iterator[tuple[int, Node]]:
 
 
 def drawing(root: Node) -> str:
-    """The tree as lines of text, arguments indented below what is applied to them."""
+    """Return the tree as indented lines of text."""
     return "\n".join("  " * depth + ("[]" if isinstance(node, List) else node.text) for depth, node in preorder(root))
 
 

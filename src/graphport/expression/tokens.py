@@ -1,4 +1,4 @@
-"""The words of an expression, each with its place."""
+"""Tokens of an expression and their positions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _FLOAT = r"(?:[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|inf|nan(?:\.0)?)"
 FLOAT = re.compile(rf"-?{_FLOAT}", re.ASCII)
 COMPLEX = re.compile(rf"(?P<real>-?{_FLOAT})(?P<imaginary>[-+]{_FLOAT})j", re.ASCII)
-# The writer of pnnx puts '+' before an imaginary part that has a sign of its own.
+# pnnx writes '+' before an imaginary part that has its own sign.
 _TWO_SIGNS = re.compile(rf"(-?{_FLOAT})\+(-{_FLOAT}j)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)
 
@@ -34,7 +34,7 @@ _LONGEST_REFERENCE = 10
 
 
 class TokenKind(StrEnum):
-    """What a token is."""
+    """The kind of a token."""
 
     REFERENCE = "reference"
     """`@3`: an operand, counted from 0."""
@@ -63,9 +63,9 @@ _WORDS = _CONSTANTS | {"inf", "nan", "nan.0"}
 
 
 class Token(NamedTuple):
-    """A word: code points `start` to `end` (exclusive, from 0) of the original text.
+    """A token: code points `start` to `end` (exclusive, from 0) of the original text.
 
-    `text` is the word without blanks that a lenient reading found inside it.
+    `text` omits blanks that lenient parsing found inside the token.
     """
 
     kind: TokenKind
@@ -76,7 +76,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text of an expression and where it lies: from code point `at` of `source` on."""
+    """The text of an expression and its location: from code point `at` of `source`."""
 
     text: str
     source: Source
@@ -84,7 +84,7 @@ class Text:
 
     @classmethod
     def of(cls, text: str) -> Text:
-        """A text that stands alone."""
+        """A text without a file."""
         return cls(text, Source("expression", text))
 
     def span(self, start: int, end: int) -> Span:
@@ -95,9 +95,9 @@ class Text:
 
 
 def tokenize(text: Text, *, lenient: bool = False) -> tuple[list[Token], list[Diagnostic]]:
-    """The tokens of `text`, and what is wrong with them.
+    """Tokenize `text` and return tokens and diagnostics.
 
-    Blanks between tokens are free. Inside one they are an error, or, where `lenient`, a warning.
+    Blanks between tokens are ignored. Inside a token they are an error, or with `lenient` a warning.
     """
     if lenient:
         return _tokenize_lenient(text)
@@ -114,7 +114,7 @@ def tokenize(text: Text, *, lenient: bool = False) -> tuple[list[Token], list[Di
 
 
 def value_of(token: Token) -> complex | bool | None:
-    """The value of a number or constant; integers stay integers, floats are doubles."""
+    """Return the value of a literal; integers are int, floats float64."""
     match token.text:
         case "None":
             return None
@@ -148,7 +148,7 @@ def _real(text: str) -> float:
 
 
 def _tokenize_lenient(text: Text) -> tuple[list[Token], list[Diagnostic]]:
-    """Take the blanks out first, as the tutorial's reader does; say where that joined a word."""
+    """Remove blanks first, as pnnx's reader does, and report where that joined a token."""
     positions = [place for blank in _gaps(text.text) for place in blank]
     squeezed = "".join(text.text[place] for place in positions)
     findings: list[Diagnostic] = []
@@ -161,7 +161,7 @@ def _tokenize_lenient(text: Text) -> tuple[list[Token], list[Diagnostic]]:
             findings.append(finding)
         start, end = positions[token.start], positions[token.end - 1] + 1
         if end - start != token.end - token.start:
-            message = f"a blank inside '{shown(token.text)}' was left out"
+            message = f"blank inside the token '{shown(token.text)}', ignored"
             span = text.span(start, end)
             findings.append(
                 Diagnostic("EXPR0005", message, span, f"write {shown(token.text)}", severity=Severity.WARNING)
@@ -182,7 +182,7 @@ def _gaps(text: str) -> Iterator[range]:
 
 
 def _scan(string: str, text: Text, offsets: list[int] | None = None) -> Iterator[tuple[Token, Diagnostic | None]]:
-    """Every token of `string`, and what is wrong with it; `offsets` says where its code points lie in `text`."""
+    """Return all tokens of `string` and their errors; `offsets` maps code points of `string` to `text`."""
     for found in _SCANNER.finditer(string):
         word, (start, end) = found.group(), found.span()
         mark = _MARKS.get(word)
@@ -204,7 +204,7 @@ def _scan(string: str, text: Text, offsets: list[int] | None = None) -> Iterator
         elif kind == "run":
             yield _run(word, start, span, lenient=offsets is not None)
         else:
-            message = f"character {word!r} begins no word of an expression"
+            message = f"unexpected character {word!r} in an expression"
             yield Token(TokenKind.NAME, word, start, end), Diagnostic("EXPR0002", message, span, _remedy(word))
 
 
@@ -217,14 +217,14 @@ def _run(word: str, start: int, span: Span, *, lenient: bool) -> tuple[Token, Di
     two_signs = _TWO_SIGNS.fullmatch(word)
     if two_signs is not None:
         right = two_signs[1] + two_signs[2]
-        message = f"'{shown(word)}' has two signs before its imaginary part"
+        message = f"'{shown(word)}' has two signs before the imaginary part"
         severity = Severity.WARNING if lenient else Severity.ERROR
         return Token(TokenKind.NUMBER, right, start, end), Diagnostic(
             "EXPR0003", message, span, f"write {right}", severity
         )
     if lenient and FLOAT.fullmatch(word.removeprefix("+")) and word.startswith("+"):
         right = word[1:]
-        message = f"'{shown(word)}' has a sign that no number needs"
+        message = f"'{shown(word)}' has a redundant sign"
         finding = Diagnostic("EXPR0003", message, span, f"write {shown(right)}", Severity.WARNING)
         return Token(TokenKind.NUMBER, right, start, end), _size_fault(right, span) or finding
     what = "a name" if word[0].isalpha() or word[0] == "_" else "a number"
@@ -233,19 +233,19 @@ def _run(word: str, start: int, span: Span, *, lenient: bool) -> tuple[Token, Di
 
 
 def _size_fault(word: str, span: Span) -> Diagnostic | None:
-    """What is wrong with the magnitude of a number that is well written."""
+    """Return the error if a well-formed number is out of range."""
     if INTEGER.fullmatch(word):
         # Reading thousands of digits takes quadratic time; no integer of 64 bits has more than 19 after its zeros.
         digits = word.lstrip("-").lstrip("0")
         if len(digits) <= 19 and -(1 << 63) <= int(word) < 1 << 63:
             return None
-        return Diagnostic("EXPR0006", f"{shown(word)} does not fit an integer of 64 bits", span, "write it as a float")
+        return Diagnostic("EXPR0006", f"{shown(word)} exceeds the int64 range", span, "write it as a float")
     if "inf" in word:
         return None
     number = _number(word)
     parts = (number.real, number.imag)
     if any(abs(part) == float("inf") for part in parts):
-        return Diagnostic("EXPR0006", f"{shown(word)} is larger than any double", span, "infinity is written inf")
+        return Diagnostic("EXPR0006", f"{shown(word)} exceeds the float64 range", span, "infinity is written inf")
     return None
 
 
@@ -254,11 +254,11 @@ def _reference_fault(word: str, span: Span) -> Diagnostic | None:
     if digits.isdecimal():
         if len(digits.lstrip("0")) < _LONGEST_REFERENCE:
             return None
-        return Diagnostic("EXPR0004", f"there is no operand {shown(word)}", span, "operands are counted from @0")
+        return Diagnostic("EXPR0004", f"operand {shown(word)} does not exist", span, "operands are counted from @0")
     bare = digits.lstrip()
     if bare != digits and bare.isdecimal():
         return Diagnostic("EXPR0005", f"there is a blank inside '@{bare}'", span, f"write @{bare}")
-    message = f"'{shown(word)}' names no operand: digits are expected after '@'"
+    message = f"'{shown(word)}' is not an operand: expected digits after '@'"
     return Diagnostic("EXPR0004", message, span, "operands are @0, @1, @2, …")
 
 

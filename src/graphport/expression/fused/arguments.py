@@ -19,11 +19,11 @@ DECLARATIONS = (
     "declare ptr @PyEval_SaveThread()",
     "declare void @PyEval_RestoreThread(ptr)",
 )
-"""What it calls of Python."""
+"""Declarations of the CPython functions that it calls."""
 LARGE = 1 << 22
-"""Elements up to which `ENTRY` computes, if not told otherwise, on one thread; more are worth several."""
+"""Default number of elements up to which `ENTRY` uses one thread."""
 _QUICK = 1 << 14
-"""Elements up to which other threads of Python are kept waiting."""
+"""Number of elements up to which the GIL is held."""
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 
@@ -135,7 +135,7 @@ def _checked(memory: Memory, objects: ObjectLayout, *, is_result: bool) -> list[
 
 
 def _are_disjoint(memories: Sequence[Memory]) -> list[str]:
-    """Whether every operand lies where the result does, element by element, or nowhere near it."""
+    """Whether each operand coincides with the result element by element, or does not overlap it."""
     last = memories[-1]
     lines = [f"  %place{m.position} = ptrtoint ptr %data{m.position} to i64" for m in memories]
     lines += [f"  %after = mul i64 %n, {last.bytes}"]

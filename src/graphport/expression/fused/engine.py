@@ -1,6 +1,6 @@
-"""From LLVM code to a function in memory; what was compiled once is kept on disk.
+"""Compile LLVM code to functions in memory; compiled objects are cached on disk.
 
-LLVM comes with the package llvmlite (`graphport[fast]`), which is imported when the first program is compiled.
+LLVM comes from the package llvmlite (`graphport[fast]`), which is imported when the first program is compiled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _MOST_FILES = 512
-"""Kernels on disk; beyond, the older half goes."""
+"""Limit of cached kernels on disk; above it the older half is deleted."""
 _DIGEST = 32
 
 
@@ -48,7 +48,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Code:
-    """Functions in memory, by name, which stay there as long as this does."""
+    """Functions in memory by name; they live as long as this object."""
 
     addresses: Mapping[str, int]
     library: Any
@@ -64,7 +64,7 @@ class _Machine:
     serials: Iterator[int]
     """Numbers for libraries: the linker wants names that it has never seen."""
     loaded: WeakValueDictionary[str, Code]
-    """What is in memory already."""
+    """Return code that is already in memory."""
 
 
 def is_available() -> bool:
@@ -112,7 +112,7 @@ def load(text: str, symbols: Sequence[str]) -> Code:
 
 
 def cache_folder() -> Path | None:
-    """Where compiled programs are kept: `GRAPHPORT_KERNELS`, nowhere if that is empty, else the user's cache folder."""
+    """Return the folder of compiled programs: `GRAPHPORT_KERNELS` (none if empty), or the user's cache."""
     given = os.environ.get("GRAPHPORT_KERNELS")
     if given is not None:
         return Path(given) if given else None
@@ -137,7 +137,7 @@ def _machine() -> _Machine | None:
     features = llvm.get_host_cpu_features()
     is_x86 = platform.machine().lower() in {"x86_64", "amd64"}
     if is_x86 and not features.get("sse4.1", False):
-        # Rounding would become a call of the C library for every element.
+        # Without this, rounding becomes a C library call per element.
         return None
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=name, features=features.flatten(), opt=2, jit=True
@@ -164,7 +164,7 @@ def _vector_bytes(features: Any, *, is_x86: bool) -> int:
 
 
 def _read(key: str) -> bytes | None:
-    """What is on disk under `key`, if it is whole and nobody else could have put it there."""
+    """Return the cached object `key` if it is intact and only this user could have written it."""
     folder = _trusted_folder()
     if folder is None:
         return None
@@ -177,7 +177,7 @@ def _read(key: str) -> bytes | None:
 
 
 def _digest(key: str, compiled: bytes) -> bytes:
-    """By what a file is known to be whole, and of the program that its name says."""
+    """Digest of a cached file and of the program that its name identifies."""
     return hashlib.sha256(key.encode() + compiled).digest()
 
 

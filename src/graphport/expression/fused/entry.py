@@ -52,7 +52,7 @@ class Entry:
         self.largest = LARGE
         context = [id(np.ndarray), id(None), constants.ctypes.data, *(id(dtype.numpy) for dtype in dtypes)]
         self._method = _Method(b"kernel", code.addresses[ENTRY], _FASTCALL, None)
-        # What the code reads while it runs must live as long as it may be called.
+        # Objects that the code refers to must live as long as the function.
         self._kept = (code, constants, [dtype.numpy for dtype in dtypes])
         packed = b"".join(address.to_bytes(_WORD, "little") for address in context)
         self.call: Callable[..., Array | None] = _new_function()(ctypes.byref(self._method), packed, None)
@@ -77,7 +77,7 @@ def object_layout() -> ObjectLayout | None:
 
 
 def _is_right(layout: ObjectLayout) -> bool:
-    """Whether two arrays and a bytes object are as `layout` says."""
+    """Whether two arrays and a bytes object have the memory layout `layout`."""
     sample = b"0123456789"
     if ctypes.string_at(id(sample) + layout.bytes, len(sample)) != sample:
         return False

@@ -71,13 +71,13 @@ class _Part:
         self.length = plan.length
         strides = [stride for _, strides in plan.outer for stride in strides]
         numbers = [*strides, *(extent for extent, _ in plan.outer), *plan.inner]
-        # One array, so that three addresses stay good as long as it does.
+        # One array keeps the three addresses valid for its lifetime.
         self._numbers = np.array(numbers, np.int64)
         start = self._numbers.ctypes.data
         self._addresses = (start, start + 8 * len(strides), start + 8 * (len(strides) + self.rank))
 
     def call(self, function: Callable[..., int], addresses: Sequence[int], constants: int) -> int:
-        """What the kernel gives: 0, or which value divides by zero."""
+        """Call the kernel; return 0, or the index of the value that divides by zero."""
         outer, extents, inner = self._addresses
         starts = [address + offset for address, offset in zip(addresses, self.offsets, strict=True)]
         pointers = (_ADDRESS * len(starts))(*starts)
@@ -118,7 +118,7 @@ class FusedProgram:
             KernelFault: an integer is divided by zero; `out` may hold some of the result by then.
         """
         arrays = [*(operands[index] for index in self.indices), out]
-        # Single numbers beside what is empty may be divided by zero: NumPy finds that, a loop over nothing does not.
+        # A scalar beside an empty operand may be divided by zero: NumPy detects it, a loop of length 0 does not.
         if not out.size or not all(array.flags.aligned and array.dtype.isnative for array in arrays):
             self._by_numpy().run(operands, out)
         else:

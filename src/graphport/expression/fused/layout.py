@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     Axis = tuple[int, tuple[int, ...]]
 
 _SHORT = 16
-"""An innermost axis shorter than this is changed for a longer one, though elements then lie apart."""
+"""An innermost axis shorter than this is exchanged for a longer one, even a strided one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The axes that are left: extents and byte strides, one stride an operand, the result's last."""
+    """The remaining axes: lengths and byte strides, one stride per operand, the result's last."""
 
     outer: tuple[tuple[int, tuple[int, ...]], ...]
     length: int
     inner: tuple[int, ...]
 
     def modes(self, sizes: Sequence[int]) -> str:
-        """How each operand lies along the innermost axis, given the bytes of its elements (see `Access`)."""
+        """Return the access mode of each operand along the innermost axis, given element sizes in bytes."""
         return "".join(
             "s" if stride == 0 and self.length != 1 else "c" if stride == size or self.length == 1 else "g"
             for stride, size in zip(self.inner, sizes, strict=True)

@@ -59,7 +59,7 @@ def fma(block: Block, a: Vector, b: Vector, c: Vector) -> Vector:
 
 
 def horner(block: Block, coefficients: Sequence[float], x: Vector) -> Vector:
-    """The polynomial with these coefficients, constant term first."""
+    """Evaluate a polynomial by Horner's method; coefficients start with the constant term."""
     result = block.like(coefficients[-1], x)
     for coefficient in reversed(coefficients[:-1]):
         result = fma(block, result, x, block.like(coefficient, x))
@@ -72,7 +72,7 @@ def absolute(block: Block, x: Vector) -> Vector:
 
 
 def negative(block: Block, x: Vector) -> Vector:
-    """The value with the other sign."""
+    """Negate."""
     return Vector(block.add_line(f"fneg {block.type(x.element)} {x.name}"), x.element)
 
 
@@ -112,7 +112,7 @@ def log(block: Block, x: Vector) -> Vector:
 
 
 def log1p(block: Block, x: Vector) -> Vector:
-    """log(1 + x): what the sum rounds away is put back to first order."""
+    """log(1 + x), with a first-order correction of the rounded sum."""
     one = block.like(1.0, x)
     u = block.binary("fadd", x, one)
     lost_small = block.binary("fsub", x, block.binary("fsub", u, one))
@@ -198,7 +198,7 @@ def _is_fraction(block: Block, y: Vector, is_whole: Vector) -> Vector:
 
 
 def _reduced(block: Block, x: Vector) -> tuple[Vector, Vector, Vector]:
-    """x = n ln 2 + r: r, n, and n shifted (`_whole`); x is taken into the range where exp is neither 0 nor infinite."""
+    """Range reduction x = n ln 2 + r: return r, n, and n shifted (`_whole`); x is clamped to where exp is finite."""
     known = _FORMATS[x.element]
     low, high = block.like(known.lowest, x), block.like(known.highest, x)
     x = block.select(block.compare("olt", x, low), low, x)
@@ -301,7 +301,7 @@ def _log2_middle(block: Block, x: Vector) -> Vector:
 
 
 def _exp2_middle(block: Block, x: Vector) -> Vector:
-    """2 to the power x for doubles, with a relative error of 1e-10; below and beyond all singles, some such number."""
+    """2 to the power x in float64 with relative error 1e-10; arguments beyond the float32 range are clamped."""
     low, high = block.like(-200.0, x), block.like(200.0, x)
     x = block.select(block.compare("olt", x, low), low, x)
     x = block.select(block.compare("ogt", x, high), high, x)

@@ -58,9 +58,9 @@ def emit(block: Block, kernel: str, dtype: DType, arguments: Sequence[Vector]) -
 
 
 def bounded(block: Block, kernel: str, arguments: Sequence[Vector], is_bound: Sequence[bool]) -> Vector:
-    """The code of a kernel of `EXTREMES` on floats; `is_bound` tells of each argument whether it is a bound.
+    """Emit a kernel of `EXTREMES` on floats; `is_bound` states for each argument whether it is a bound.
 
-    A bound is a constant that is neither NaN nor a zero: one comparison decides then, and lets a NaN through.
+    A bound is a constant that is neither NaN nor zero: a single comparison then suffices and propagates NaN.
     """
     if not any(is_bound):
         return emit(block, kernel, DType.FLOAT32, arguments)
@@ -69,7 +69,7 @@ def bounded(block: Block, kernel: str, arguments: Sequence[Vector], is_bound: Se
 
 
 def convert(block: Block, x: Vector, source: DType, target: DType) -> Vector:
-    """The code that converts elements; floats that no integer holds become the lowest one, as processors do."""
+    """Emit a conversion of elements; floats outside the integer range become the lowest integer, as on x86."""
     if source is target:
         return x
     if source in {DType.FLOAT16, DType.BFLOAT16}:
@@ -211,7 +211,7 @@ def _extreme_integer(predicate: str) -> Binary:
 
 
 def _shift(instruction: str) -> Binary:
-    """Shifts by the width or more leave no bit but the sign; a negative count is such a shift too."""
+    """Shifts by the bit width or more leave only the sign; a negative count counts as such a shift."""
 
     def shift(block: Block, a: Vector, b: Vector) -> Vector:
         width = BITS[a.element]
@@ -238,7 +238,7 @@ def _remainder_float(block: Block, a: Vector, b: Vector) -> Vector:
 
 
 def _floor_divide_float(block: Block, a: Vector, b: Vector) -> Vector:
-    """The quotient of what the remainder leaves, which is whole up to rounding, made whole."""
+    """Emit floor division of floats: round the quotient (x - remainder) / y to an integer."""
     zero, one = block.like(0.0, a), block.like(1.0, a)
     rest = _fmod(block, a, b)
     whole = block.binary("fdiv", block.binary("fsub", a, rest), b)
@@ -255,7 +255,7 @@ def _floor_divide_float(block: Block, a: Vector, b: Vector) -> Vector:
 
 
 def _divided(block: Block, instruction: str, a: Vector, b: Vector) -> Vector:
-    """A signed division; that of the lowest number by -1 would stop the processor, so -1 is taken out."""
+    """Emit signed division; -1 is handled separately, because dividing the lowest integer by -1 traps."""
     minus = block.compare("eq", b, block.like(-1, b))
     safe = block.select(minus, block.like(1, b), b)
     value = block.binary(instruction, a, safe)
@@ -285,7 +285,7 @@ def _fmod_signed(block: Block, a: Vector, b: Vector) -> Vector:
 
 
 EXTREMES: Mapping[str, str] = MappingProxyType({"maximum": "ogt", "minimum": "olt"})
-"""Kernels that give one of their arguments, and how the second compares with the first where it is given."""
+"""Kernels that return one of their arguments, and the comparison for which it is the second."""
 _LIBRARY = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "log10", "sin", "sinh", "tan", "atan2")
 _FLOATS: dict[str, Callable[..., Vector]] = {
     **{name: _library(name) for name in _LIBRARY},

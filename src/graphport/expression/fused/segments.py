@@ -18,7 +18,7 @@ MOST_SLOTS = 128
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Values `values` of the program, in order; `kept` are those that a later segment reads, and their slots."""
+    """The program values `values`, in order; `kept` are those that later segments use, with their slots."""
 
     values: tuple[int, ...]
     kept: dict[int, int]

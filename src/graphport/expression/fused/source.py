@@ -1,10 +1,10 @@
-"""The LLVM module of a program: one pass over memory, whatever shapes and strides the operands have.
+"""Emit the LLVM module of a program: one pass over memory for any shapes and strides of the operands.
 
-kernel   walks over all but the innermost axis
-row      the innermost axis: an aligned beginning where stores bypass the cache, whole vectors, the rest
+kernel   iterates over all but the innermost axis
+row      the innermost axis: unaligned head for non-temporal stores, full vectors, tail
 part     fewer elements than a vector, through buffers
-segment  a stretch of the program on whole vectors; long programs have several, which hand each other
-         intermediate values of a few hundred elements, so that compiling takes time in proportion to the length
+segment  a section of the program on full vectors; long programs have several, which exchange intermediate values of a
+         few hundred elements, so that compile time is linear in the length
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from graphport.expression.program import Program
 
 _LEAST_BOUND = 1e-30
-"""Smaller numbers may be zeros in singles."""
+"""Smaller numbers may be zero in float32."""
 KERNEL = "graphport_kernel"
 """The name of the function that takes pointers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How the operands lie along the innermost axis, one letter each, the result last.
+    """Access mode of each operand along the innermost axis, one letter each, the result last.
 
-    `c` one after another, `s` one element for all, `g` with gaps.
+    `c` contiguous, `s` scalar, `g` strided.
     """
 
     modes: str
@@ -53,13 +53,13 @@ def module(
     x86: bool,
     scales: bool = False,
 ) -> str:
-    """The text of the module, with two visible functions.
+    """Return the text of the module, with two exported functions.
 
     `i64 KERNEL(ptr pointers, ptr outer strides, ptr extents, i64 rank, i64 length, ptr inner strides, ptr constants)`
-    gives 0, or 1 and the number of the value whose computation divides an integer by zero.
+    returns 0, or 1 plus the index of the value that divides an integer by zero.
 
-    `ENTRY`, where `objects` is given, is a function that Python calls with the arrays themselves, of up to `largest`
-    elements (see `entry`).
+    `ENTRY`, if `objects` is given, is a function that Python calls with the arrays, up to `largest` elements (see
+    `entry`).
     """
     loads = [value for value in program.values if isinstance(value, Load)]
     operands = [
@@ -144,7 +144,7 @@ class _Writer:
         return value.arguments if isinstance(value, Apply) else ()
 
     def entered(self, outer: Sequence[int], *, is_last: bool) -> tuple[list[str], dict[int, Vector]]:
-        """What stands before the loop: pointers, strides, and the vectors that are the same in every turn."""
+        """Emit the loop preamble: pointers, strides, and loop-invariant vectors."""
         entry: list[str] = []
         vectors: dict[int, Vector] = {}
         for number in outer:
@@ -351,7 +351,7 @@ class _Writer:
         return "\n".join(lines)
 
     def aligned(self) -> Iterator[str]:
-        """How many elements come before the result is aligned, and those elements."""
+        """Emit the number of elements before the result is aligned, and process them."""
         if not self.bypasses_cache:
             yield from ("  br label %start", "start:", "  %head = phi i64 [ 0, %entry ]")
             return

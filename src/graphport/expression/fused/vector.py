@@ -30,15 +30,15 @@ class Block:
         self._count = 0
 
     def type(self, element: str) -> str:
-        """The vector type with such elements."""
+        """Return the vector type of an element type."""
         return f"<{self.lanes} x {element}>"
 
     def constant(self, value: float, element: str) -> Vector:
-        """A vector of equal numbers."""
+        """Return a vector with equal elements."""
         return Vector(f"splat ({element} {literal(value, element)})", element)
 
     def like(self, value: float, other: Vector) -> Vector:
-        """A vector of equal numbers of the type of `other`."""
+        """Return a vector with equal elements, in the type of `other`."""
         return self.constant(value, other.element)
 
     def add_line(self, text: str) -> str:
@@ -53,7 +53,7 @@ class Block:
         return Vector(self.add_line(f"{operation} {self.type(a.element)} {a.name}, {b.name}"), a.element)
 
     def compare(self, predicate: str, a: Vector, b: Vector) -> Vector:
-        """A truth value a lane; predicates of floats begin with `o` or `u`, those of integers are `eq`, `slt` etc."""
+        """Emit a comparison per lane; float predicates start with `o` or `u`, integer ones are `eq`, `slt` etc."""
         kind = "fcmp" if a.element in INTEGER_OF else "icmp"
         return Vector(self.add_line(f"{kind} {predicate} {self.type(a.element)} {a.name}, {b.name}"), "i1")
 

@@ -1,4 +1,4 @@
-"""Threads for long computations: they take work that is there, sleep when there is none, and are never waited for."""
+"""Worker threads for long computations; callers never wait for an idle worker."""
 
 from __future__ import annotations
 
