@@ -29,6 +29,7 @@ NO_BOUNDS_OF_FILES = {
     "formats.openvino.xml_patterns.MOST_KNOWN": "what is more is parsed anew",
     "formats.openvino.shapes.MOST_DIMS": "what is longer is no shape",
     "formats.onnx.functions.MOST_GROWTH": "in the row of `MOST_NODES`",
+    "formats.pnnx.code_expressions.MAX_DEPTH": "what is written",
     "formats.pnnx.param.MOST_FINDINGS": "further ones are counted",
     "formats.archive.layout.MOST_NESTED": "what is deeper is damaged",
 }

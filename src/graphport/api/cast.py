@@ -8,6 +8,7 @@ from graphport.api.documents import origin
 from graphport.api.model import CastModel, Model
 from graphport.api.rewrite import keep_opset
 from graphport.api.run import runnable
+from graphport.backends.run_limits import limits_runs
 from graphport.quantization.record import note_documents
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from graphport.quantization.half.cast import To
 
 
+@limits_runs
 def cast(
     model: Model,
     to: To,

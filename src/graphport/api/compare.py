@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.api.model import Model
 from graphport.api.run import first_run, run, runnable
 from graphport.backends.inputs import checked
+from graphport.backends.run_limits import limits_runs
 from graphport.comparison import Comparison, compare_outputs
 from graphport.comparison.find import Search
 from graphport.comparison.limits import Limits
@@ -64,6 +65,7 @@ class FoundDifference:
         return self.sentence
 
 
+@limits_runs
 def compare(
     a: Model,
     b: Model,
@@ -105,6 +107,7 @@ def compared(
     )
 
 
+@limits_runs
 def find_difference(
     a: Model,
     b: Model,

@@ -15,6 +15,7 @@ from graphport.api.verify import expect, side
 from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.backends import memory
 from graphport.backends.inputs import open_axes
+from graphport.backends.run_limits import limits_runs
 from graphport.comparison import compare_outputs
 from graphport.comparison.precision import least_snr
 from graphport.core import budget
@@ -234,6 +235,7 @@ def _in_own_words(raw: Model, model: Model, kind: formats.Format, options: Mappi
     return found if is_same and kind.can_stay(found, **options) else None
 
 
+@limits_runs
 def _numbers(whole: Model, model: Model) -> tuple[dict[str, Any] | None, list[Diagnostic]]:
     """What the inputs of a part are in a run of the whole, if that can be made; and whether its outputs are, too."""
     names = {value.name: value for value in whole.graph.values()}

@@ -17,6 +17,8 @@ from graphport.api.verify import side
 from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.backends import memory
 from graphport.backends.inputs import open_axes, random_inputs
+from graphport.backends.run_limits import limits_runs
+from graphport.backends.work import endless_loop
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -26,10 +28,8 @@ from graphport.core.dims import Symbolic, parse_dim
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.ir import rewrite
-from graphport.ir.graph import walk
 from graphport.ir.lookup import Names
 from graphport.ops.bind import bind_inputs
-from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
 from graphport.passes.open_axes import set_input_shapes
 from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, permute_axes, preprocess
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 _MOST_DRAWN = 1 << 28
 """Bytes of inputs that are made up at most to hold the samples of a batch against each alone."""
 
-_MOST_ROUNDS = 1 << 16
-"""Of a loop that is run on inputs that nobody gave."""
 _SEVERAL = 3
 """Samples of a batch whose length is open, when they are held against one by one."""
 
@@ -404,17 +402,7 @@ def _node(names: Names, name: str, findings: list[Diagnostic]) -> Node | None:
     return node
 
 
-def _endless(graph: Graph) -> str | None:
-    """Why a graph is not run on inputs that are made up, if so: when a loop ends may depend on them."""
-    for inner in walk(graph):
-        for node in inner:
-            count = node.operand(0) if node.op == "Loop" else None
-            known = None if count is None else folded(count)
-            if node.op == "Loop" and (count is None or (known is not None and int(known.numpy().max()) > _MOST_ROUNDS)):
-                return f"a loop may go round more than {_MOST_ROUNDS} times"
-    return None
-
-
+@limits_runs
 def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnostic]:
     """Hold the samples of a batch against what the model computes of each alone; a finding where that differs."""
     old = {value.name: value.fact for value in model.graph.inputs}
@@ -437,7 +425,7 @@ def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnost
         ones |= dict.fromkeys(others, 1)
         drawn = sum(memory.nbytes(value, ones) for value in twin.inputs)
         size = memory.size_of(model.graph, model.path)
-        reason = _endless(twin) or memory.shortage(memory.needed(twin, ones)) or memory.excess(twin, ones, size)
+        reason = endless_loop(twin) or memory.shortage(memory.needed(twin, ones)) or memory.excess(twin, ones, size)
         if reason is not None or drawn > _MOST_DRAWN:
             return [_unproven(reason or f"their inputs have {drawn >> 20} MiB")]
         given = random_inputs(twin)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.api.rewrite import prepare
 from graphport.api.run import runnable
+from graphport.backends.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from graphport.quantization.optimise.table import LatencyTable
 
 
+@limits_runs
 def latency(model: Model, target: str = "onnxruntime", *, inputs: Mapping[str, Any] | None = None) -> LatencyTable:
     """What each node of `model` takes here on the runtime of `target`, real and rounded, on one thread.
 

@@ -15,6 +15,7 @@ from graphport.api.verify import side, size_of_files
 from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.backends import memory
 from graphport.backends.inputs import free_sizes
+from graphport.backends.run_limits import limits_runs
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -216,6 +217,7 @@ def _renamed(graph: Graph, value: Value) -> Value:
     return twin
 
 
+@limits_runs
 def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> list[Diagnostic]:
     """Hold the whole against one model run behind the other; a finding where that differs."""
     try:

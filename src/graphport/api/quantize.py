@@ -10,6 +10,7 @@ from graphport.api.documents import origin
 from graphport.api.model import Model, QuantizedModel
 from graphport.api.rewrite import keep_opset, prepare
 from graphport.api.run import runnable
+from graphport.backends.run_limits import limits_runs
 from graphport.quantization.dispatch import Method, dispatch
 from graphport.quantization.record import note_documents, settled
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Settings
 
 
+@limits_runs
 def quantize(
     model: Model,
     calibration: object = None,

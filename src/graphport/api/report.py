@@ -10,6 +10,7 @@ from graphport.api.macs import with_example
 from graphport.api.model import QuantizedModel
 from graphport.api.run import first_run, run
 from graphport.backends.inputs import checked, random_inputs
+from graphport.backends.run_limits import limits_runs
 from graphport.comparison.correspondence import correspondence
 from graphport.comparison.limits import Limits
 from graphport.conversion.inspection import inspect
@@ -50,6 +51,7 @@ class Findings:
 
 
 @budget.fresh()
+@limits_runs
 def report(
     model: Model,
     against: Model | None = None,

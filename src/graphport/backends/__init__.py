@@ -104,6 +104,7 @@ def prepare(
         from graphport.passes.fuse_expressions import without_expressions
 
         graph = without_expressions(graph)
+    _check_size(graph)
     known = BACKENDS[backend]
     module = import_module(known.module)
     options: dict[str, Any] = {} if known.most_threads is not None else {"threads": threads}
@@ -114,6 +115,15 @@ def prepare(
         options["export"] = lift
     with stage(f"{backend} loads {len(graph):,} nodes"):
         return module.prepare(graph, **options)
+
+
+def _check_size(graph: Graph) -> None:
+    """Refuse a graph that is too large for a run that its user did not ask for."""
+    from graphport.backends.run_limits import current
+
+    limits = current()
+    if limits is not None:
+        limits.check_size(graph, "the model")
 
 
 def _check_threads(backend: str, threads: int) -> None:

@@ -184,7 +184,10 @@ def kernel_times(graph: Graph, inputs: Mapping[str, Any], *, runs: int = 24) -> 
         names = [output.name for output in session.get_outputs()]
         try:
             for _ in range(runs):
-                session.run(names, {value.name: inputs[value.name] for value in graph.inputs})
+                with _limited() as options:
+                    session.run(names, {value.name: inputs[value.name] for value in graph.inputs}, options)
+        except RunLimitError:
+            raise
         except Exception as error:
             raise _fault("RUN0005", "ONNX Runtime", error, graph) from error
         events = json.loads(Path(session.end_profiling()).read_text("utf-8"))

@@ -54,6 +54,9 @@ def prepare(graph: Graph, *, export: Export, threads: int = 0, quick: bool = Fal
         DiagnosticError: RUN0003 with what IR files cannot say, or with OpenVINO's words where it refuses the model.
     """
     settings = {} if quick else _AS_IT_STANDS
+    limits = current()
+    if limits is not None:
+        limits.check_loops(graph, "OpenVINO")
     return OpenvinoSession(graph, export, settings | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {}))
 
 

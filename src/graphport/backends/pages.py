@@ -69,6 +69,9 @@ class PagesSession:
         given = {value: inputs[value.name] for value in self._graph.inputs}
         values = self._constants | given
         limits = current()
+        if limits is not None:
+            limits.check(_TITLE)
+            limits.check_nodes(self._graph, _TITLE)
         began, left = time.monotonic(), math.inf if limits is None else limits.left
         allowed = 0 if limits is None else limits.nbytes
         work = _Work(self._pages, min(deadline, began + left), observe, allowed and resident_bytes() + allowed)
@@ -76,8 +79,13 @@ class PagesSession:
             with np.errstate(all="ignore"):
                 _execute(self._graph, values, work, keep=every_value)
         except TimeoutError:
-            if began + left <= deadline:
-                raise RunLimitError(_TITLE, out_of_time(left)) from None
+            if limits is None or began + left > deadline:
+                raise
+            raise limits.exceeded(_TITLE, out_of_time(left)) from None
+        except RunLimitError as error:
+            # A run with a deadline of its own is one that its caller can do without.
+            if limits is not None and deadline == math.inf:
+                limits.exceeded(_TITLE, error.reason)
             raise
         wanted = self._graph.outputs
         if every_value:

@@ -70,20 +70,25 @@ def verb(
       graphport bench net.onnx --nodes
     """
     import graphport
+    from graphport.backends.memory import size_of
+    from graphport.backends.run_limits import limited
     from graphport.cli import arrays
 
     asked: dict[str, Any] = {"edition": edition, "shapes": bound(shapes), "program": program, "states": states}
     loaded = [graphport.load(path, **asked) for path in models]
+    sizes = [size_of(model.graph, model.path) or 0 for model in loaded]
     given = None if inputs is None else arrays.inputs_of(loaded[0], inputs)
     runs = _inputs(loaded, given)
     found: dict[str, list[Latency]] = {}
     failed: dict[str, list[Diagnostic]] = {}
     for name in _runtimes(backends):
         try:
-            found[name] = _measured(name, loaded, runs, seconds, threads)
+            with limited(sum(sizes)):
+                found[name] = _measured(name, loaded, runs, seconds, threads)
         except graphport.DiagnosticError as error:
             failed[name] = error.diagnostics
-    kernels = [_kernels(model, run) for model, run in zip(loaded, runs, strict=True)] if nodes else []
+    with limited(sum(sizes)):
+        kernels = [_kernels(model, run) for model, run in zip(loaded, runs, strict=True)] if nodes else []
     if as_json_:
         print_json(_document(models, found, failed, kernels, threads))
     else:

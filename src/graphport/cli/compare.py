@@ -112,6 +112,7 @@ def verb(
     import graphport
     from graphport.api.report import Findings
     from graphport.api.run import first_run
+    from graphport.backends.run_limits import limits_runs
     from graphport.cli import arrays
     from graphport.comparison import Comparison
     from graphport.comparison import Difference as Differs
@@ -120,7 +121,9 @@ def verb(
     stated = _limits(**limits)
     asked: dict[str, Any] = {"shapes": bound(shapes), "program": program, "states": states}
     first, second = graphport.load(a, edition=edition, **asked), graphport.load(b, **asked)
-    given = arrays.inputs_of(first, inputs) if inputs is not None else first_run(first, backend)[0] if find else None
+    given = arrays.inputs_of(first, inputs) if inputs is not None else None
+    if given is None and find:
+        given = limits_runs(first_run)(first, backend)[0]
     try:
         result = graphport.compare(first, second, given, backend=backend, every_value=every_value, limits=stated)
     except DiagnosticError as error:

@@ -314,6 +314,15 @@ def _size(path: Path) -> int | None:
 
 
 def _times(model: Model, result: QuantizedModel, samples: object | None) -> dict[str, Any] | None:
+    """`_measured_times` within the limits of runs that nobody asked for."""
+    from graphport.backends.memory import size_of
+    from graphport.backends.run_limits import limited
+
+    with limited(size_of(model.graph, model.path)):
+        return _measured_times(model, result, samples)
+
+
+def _measured_times(model: Model, result: QuantizedModel, samples: object | None) -> dict[str, Any] | None:
     """Milliseconds of a run of both, in turns, on every installed runtime that runs both; `None` where none does.
 
     The first of them stands at the top, all of them in `runtimes`. A run has the first sample, whose extents are those

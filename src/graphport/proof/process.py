@@ -22,6 +22,7 @@ from graphport.proof.wire import message, received
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from graphport.backends.run_limits import RunLimits
     from graphport.proof.runtimes import Runtime
 
 _LOOK = 0.2
@@ -122,6 +123,7 @@ class Process:
         self._ear = _EAR(self._process.stdout)
         self._until = self._seconds = math.inf
         self._is_late = False
+        self._limits: RunLimits | None = None
         self._nbytes = 0
         self.end = weakref.finalize(self, child_process.end, self._process)
 
@@ -180,7 +182,9 @@ class Process:
         if stream is None:
             text = f"the process of {self.runtime.title} has no input"
             raise OSError(text)
-        limits = current()
+        self._limits = limits = current()
+        if limits is not None and limits.reason is not None and plain["do"] != "drop":
+            raise UnfinishedError(limits.reason)
         self._seconds = math.inf if limits is None else limits.left
         self._until = time.monotonic() + self._seconds
         allowed = 0 if limits is None else limits.nbytes
@@ -203,6 +207,11 @@ class Process:
             if timer is not None:
                 timer.cancel()
 
+    def _unfinished(self, reason: str) -> UnfinishedError:
+        if self._limits is not None:
+            self._limits.exceeded(self.runtime.title, reason)
+        return UnfinishedError(reason)
+
     def _kill_late(self) -> None:
         self._is_late = True
         self._process.kill()
@@ -216,15 +225,15 @@ class Process:
             code = self._process.wait()
             self.end()
             if self._is_late or code == _OUT_OF_PROCESSOR_TIME:
-                raise UnfinishedError(out_of_time(self._seconds)) from None
+                raise self._unfinished(out_of_time(self._seconds)) from None
             if code == child_process.OUT_OF_MEMORY:
-                raise UnfinishedError(OUT_OF_MEMORY) from None
+                raise self._unfinished(OUT_OF_MEMORY) from None
             raise UnansweredError(f"its process ended with {code}") from None
         except (TimeoutError, MemoryError) as error:
             child_process.kill(self._process)
             self.end()
             is_late = isinstance(error, TimeoutError)
-            raise UnfinishedError(out_of_time(self._seconds) if is_late else OUT_OF_MEMORY) from None
+            raise self._unfinished(out_of_time(self._seconds) if is_late else OUT_OF_MEMORY) from None
         if "refused" in plain:
             raise (LackingError if plain["is_lacking"] else UnansweredError)(plain["refused"])
         return plain, values

@@ -10,6 +10,7 @@ import numpy as np
 from graphport import backends
 from graphport.backends import is_installed, memory, onnxruntime, reference
 from graphport.backends.inputs import open_axes
+from graphport.backends.run_limits import current
 from graphport.comparison.stream import is_array
 from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import DiagnosticError
@@ -47,6 +48,9 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True, as_run: bo
     17 s to get ready for 20,000 nodes in half precision.
     """
     graph = without_idle(graph)
+    limits = current()
+    if limits is not None:
+        limits.check_size(graph, "the model")
     if not is_installed("onnxruntime") or _is_long(graph):
         return reference.prepare(graph)
     # What it loads with optimizations may be more or less than without: not every kernel takes every type.

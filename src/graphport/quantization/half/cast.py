@@ -209,8 +209,9 @@ def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]
         return list(taken.runs(1)), taken.count, []
     problem = "no inputs can be made up for it"
     try:
+        made = session(graph)  # refuses a model that is too large, before its inputs are made
         drawn, _ = random_samples(graph, _DRAWS)
-        session(graph).run(drawn[0])
+        made.run(drawn[0])
     except DiagnosticError as error:
         problem = error.diagnostics[0].message
     else:

@@ -32,6 +32,8 @@ class Range:
 def ranges(graph: Graph, runs: Iterable[Mapping[str, Any]], *, threads: int = 0) -> dict[Value, Range]:
     """What is seen of every real value of `graph` that a node computes, and of its inputs."""
     inputs = list(runs)
+    if not inputs:
+        return {}
     found: dict[Value, list[tuple[float, float, int]]] = {}
     for given in inputs:
         for value in graph.inputs:
