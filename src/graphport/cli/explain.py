@@ -7,7 +7,6 @@ import tomllib
 from dataclasses import MISSING, fields
 from functools import cache
 from importlib.resources import files
-from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -17,6 +16,7 @@ from graphport.cli.options import (
     answered,
     print_json,
 )
+from graphport.core.docstrings import docstring
 from graphport.core.names import near
 
 if TYPE_CHECKING:
@@ -127,13 +127,13 @@ def _pass(each: Pass, verbs: list[str]) -> dict[str, Any]:
         "name": each.name,
         "verbs": verbs,
         "exactness": each.exactness,
-        "text": cleandoc(each.work.__doc__ or ""),
+        "text": docstring(each.work),
         **_examples("passes")[each.name],
     }
 
 
 def _target(target: Target) -> dict[str, Any]:
-    meant = dict(_meanings(cleandoc(type(target).__doc__ or "")))
+    meant = dict(_meanings(docstring(type(target))))
     details: dict[str, Any] = {}
     for field in fields(target):
         value = getattr(target, field.name)
@@ -147,7 +147,7 @@ def _module_text(target: Target) -> str:
     from importlib import import_module
 
     module = "encodings" if target.encodings else target.name
-    return cleandoc(import_module(f"graphport.quantization.targets.{module}").__doc__ or "")
+    return docstring(import_module(f"graphport.quantization.targets.{module}"))
 
 
 def _meanings(text: str) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ import click
 from graphport.cli.progress import log_file, telling
 from graphport.cli.quiet import is_quiet, quiet, silenced
 from graphport.cli.render import json_text
+from graphport.core.docstrings import docstring
 from graphport.core.names import did_you_mean, near
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Verb(click.Command):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.help = self.help or docstring(self.callback)
         self.params += [quiet(), log_file()]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -76,6 +78,10 @@ class Verb(click.Command):
 
 class Verbs(click.Group):
     """A group that says what a mistyped verb may have meant, and wrong usage as JSON where that is asked for."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.help = self.help or docstring(self.callback)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

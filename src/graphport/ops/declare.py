@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
+from graphport.core.docstrings import docstring
 from graphport.ops.types import Types
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class Page:
     @property
     def manual(self) -> str:
         """The docstring."""
-        return inspect.getdoc(self.function) or ""
+        return docstring(self.function)
 
     @property
     def quantizes(self) -> bool:

@@ -13,6 +13,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphport.core.docstrings import docstring
 from graphport.ops import registry
 from graphport.ops.declare import LOWERINGS, Page, Refusal
 from graphport.ops.rows.rule import Alias, Lowering
@@ -55,7 +56,7 @@ def by_family() -> dict[str, list[Page]]:
 
 def family_title(name: str) -> str:
     """What a family is about, in a line."""
-    return (import_module(registry.PAGES_ROOT + name).__doc__ or name).strip().splitlines()[0]
+    return (docstring(import_module(registry.PAGES_ROOT + name)) or name).strip().splitlines()[0]
 
 
 def signature(page: Page, width: int | None = None) -> str:

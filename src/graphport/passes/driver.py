@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphport.core.docstrings import docstring
 from graphport.core.facts import TensorFact
 from graphport.core.faults import as_finding
 from graphport.core.names import did_you_mean
@@ -52,7 +53,7 @@ class Pass:
     @property
     def summary(self) -> str:
         """Return the summary sentence of the pass."""
-        return (self.work.__doc__ or "").strip().partition("\n")[0].rstrip(".;")
+        return docstring(self.work).partition("\n")[0].rstrip(".;")
 
 
 @dataclass(frozen=True, slots=True)
