@@ -13,6 +13,8 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.proof.runtimes import tract as witness
 from graphport.proof.runtimes.serve import Port
+from tests.models import model as onnx_model
+from tests.models import node
 
 DIGITS = Path(tract.__file__).parents[1] / "examples" / "digits"
 X = np.random.default_rng(3).normal(size=(2, 4, 6, 8)).astype(np.float32)
@@ -127,3 +129,50 @@ def test_a_text_is_loaded_where_links_may_not_be_made(tmp_path, monkeypatch):
     text.write_text("version 1.0;\ngraph net(x) -> (y)\n{\n x = external(shape = [2]);\n y = relu(x);\n}\n")
     monkeypatch.setattr(Path, "symlink_to", refuse)
     assert witness._Runnable(str(text), 1).inputs == [Port("x")]
+
+
+def safe_softmax(mask):
+    """A softmax that is 0 in rows which a mask (`input`, `constant` or added by a `tensor`) removes, as PyTorch exports it."""
+    low = np.array(-np.inf, np.float32)
+    constants = {"low": low, "zero": np.float32(0), "last": np.array([-1])}
+    inputs = [("s", [3, 4])]
+    nodes = []
+    if mask == "tensor":
+        inputs.append(("m", [3, 4]))
+        nodes.append(node("Add", ["s", "m"], ["a"]))
+    else:
+        rows = np.array([[True] * 4, [False] * 4, [True, False, True, False]])
+        constants |= {"rows": rows} if mask == "constant" else {"half": np.float32(0.5)}
+        inputs += [] if mask == "constant" else [("m", [3, 4])]
+        nodes += [] if mask == "constant" else [node("Greater", ["m", "half"], ["rows"])]
+        nodes += [node("Where", ["rows", "zero", "low"], ["w"]), node("Add", ["s", "w"], ["a"])]
+    nodes += [
+        node("ReduceMax", ["a", "last"], ["t"], keepdims=1),
+        node("Equal", ["t", "low"], ["e"]),
+        node("Softmax", ["a"], ["p"], axis=-1),
+        node("Where", ["e", "zero", "p"], ["y"]),
+    ]
+    return gp.from_onnx(onnx_model(nodes, inputs, [("y", [3, 4])], constants, opset=18))
+
+
+@pytest.mark.parametrize("mask", ["input", "constant", "tensor"])
+def test_rows_that_a_mask_removes_are_zero(mask):
+    model = safe_softmax(mask)
+    s = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    rows = np.array([[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 1, 0]], np.float32)
+    arrays = {"s": s} | ({} if mask == "constant" else {"m": rows})
+    if mask == "tensor":
+        with np.errstate(divide="ignore"):
+            arrays["m"] = np.log(rows)
+    powers = np.exp(s) * rows
+    expected = powers / np.maximum(powers.sum(-1, keepdims=True), 1e-30)
+    np.testing.assert_allclose(gp.run(model, arrays, backend="tract")["y"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("word", "infinity"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
+def test_an_extreme_of_infinities_alone_is_infinite(word, infinity):
+    constants = {"low": np.array([[1, infinity], [infinity, infinity]], np.float32), "axes": np.array([1])}
+    nodes = [node("Add", ["x", "low"], ["a"]), node(word, ["a", "axes"], ["y"], keepdims=0)]
+    model = gp.from_onnx(onnx_model(nodes, [("x", [2, 2])], [("y", [2])], constants, opset=18))
+    found = gp.run(model, {"x": np.ones((2, 2), np.float32)}, backend="tract")["y"]
+    assert found.tolist() == [2, infinity]

@@ -9,9 +9,12 @@ import numpy as np
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node
 from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.dialects.infinities import infinities
 from graphport.ops.dialects.nnef.formula import ROWS, term
 from graphport.ops.dialects.operands import dtype_of, integers, sizes, vector
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reduction import (
@@ -81,6 +84,8 @@ def _emitted(
     kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
     attributes = {"normalize": False} if word == "sum_reduce" else {}
     (y,) = b.word(logical, x, facts=[kept], axes=chosen, **attributes)
+    if logical in _INFINITIES:
+        y = _with_infinities(b, y, x, chosen, _INFINITIES[logical])
     if after is not None:
         (y,) = b.word(after, y, facts=[kept])
     return y if keepdims or not chosen else b.word("squeeze", y, axes=chosen)[0]
@@ -88,6 +93,44 @@ def _emitted(
 
 _LOGICAL = {"max_reduce": "any_reduce", "min_reduce": "all_reduce"}
 """What extremes of logical tensors are called."""
+_INFINITIES = {"max_reduce": -np.inf, "min_reduce": np.inf}
+"""The extreme of no finite elements; tract 0.23 returns the finite number next to it."""
+_KEEPS = frozenset(
+    (
+        *("select", "add", "reshape", "squeeze", "unsqueeze", "transpose", "tile", "concat", "slice", "pad", "split"),
+        *("max", "min", "copy", "unstack", "stack", "tract_core_cast", "tract_core_broadcast", "tract_core_gather"),
+        *("tract_core_scatter_nd", "tract_core_gather_nd", "tract_core_trilu"),
+    )
+)
+"""Operators whose results contain elements of their operands."""
+
+
+def _is_compared(b: Builder) -> bool:
+    """Whether a consumer tests the extreme for infinity: the safe softmax of an attention with a mask does."""
+    node = b.before
+    users = [] if node is None else [use.user for result in node.results for use in result.uses]
+    return any(isinstance(user, Node) and _is_test(user) for user in users)
+
+
+def _is_test(node: Node) -> bool:
+    numbers = [folded(operand) for operand in node.operands]
+    infinite = any(each is not None and each.count == 1 and np.isinf(each.numpy()).all() for each in numbers)
+    return node.word == "IsInf" or (node.word == "Equal" and infinite)
+
+
+def _with_infinities(b: Builder, y: Value, data: Value, axes: tuple[int, ...], infinity: float) -> Value:
+    """`y`, an extreme of `data`, with `infinity` where a mask may have left no other element."""
+    fact = data.fact
+    b.looks_around = True
+    is_needed = dtype_of(data).is_floating and (_is_compared(b) or infinity in infinities(data, _KEEPS))
+    if not axes or not is_needed:
+        return y
+    truths = TensorFact(DType.BOOL, fact.shape if isinstance(fact, TensorFact) else None)
+    differs = term(b, "ne", data, infinity, fact=truths)
+    kept = TensorFact(DType.BOOL, y.fact.shape if isinstance(y.fact, TensorFact) else None)
+    is_finite = term(b, "any_reduce", differs, fact=kept, axes=axes)
+    return b.word("select", is_finite, y, b.like(y, infinity), facts=[y.fact])[0]
+
 
 ROWS.having(reduced=_emitted).lift("""
 ReduceMean -> reduced("mean_reduce", data, axes, keepdims, noop_with_empty_axes)
