@@ -1,4 +1,4 @@
-"""Who judged each conversion between all formats that are written, as a table for docs/proof.md.
+"""The native runtimes of each conversion between all formats that are written, as a table for docs/proof.md.
 
     .venv/bin/python tools/judges.py [--check]
 
@@ -32,7 +32,7 @@ FILES = {
 }
 WITHOUT_RUNTIME = frozenset({"pnnx"})
 _NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "litert": "LiteRT"}
-HEAD = "| from | to | judges of the source | judges of what is written | largest difference |\n|---|---|---|---|---|"
+HEAD = "| from | to | runtime of the source | runtime of the written file | largest difference |\n|---|---|---|---|---|"
 
 
 def main() -> int:
@@ -54,7 +54,7 @@ def main() -> int:
                     f"| {source} | {target} | {_judges(proof, 'a')} | {_judges(proof, 'b')} | {_largest(proof)} |"
                 )
                 poor += [
-                    f"{source} to {target}: nobody else judged {kind}"
+                    f"{source} to {target}: no native runtime ran {kind}"
                     for kind, side in ((source, "a"), (target, "b"))
                     if kind not in WITHOUT_RUNTIME
                     and not any(w.is_own and w.ran for w in proof.witnesses if w.side == side)
@@ -90,9 +90,10 @@ def _sources(folder: Path) -> dict[str, Path]:
 
 
 def _judges(proof: Proof, side: str) -> str:
-    """Those who computed a side: its own runtime first."""
+    """The runtimes that computed a side, the native one first."""
     asked = [witness for witness in proof.witnesses if witness.side == side and witness.ran]
-    return ", ".join(_NAMES.get(str(w.runtime), str(w.runtime)) for w in sorted(asked, key=lambda w: not w.is_own))
+    names = [_NAMES.get(str(w.runtime), str(w.runtime)) for w in sorted(asked, key=lambda w: not w.is_own)]
+    return ", ".join(dict.fromkeys(names))
 
 
 def _largest(proof: Proof) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from graphport.proof.coverage.record import Coverage
 from graphport.proof.run import Configuration, Failure, Run
 from graphport.proof.verdict import Matrix, Verdict, decide
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "proof.md"
 LABELS = {"a": "net.onnx", "b": "net.xml"}
 TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "reference": "the reference"}
 
@@ -74,6 +76,41 @@ def expected(case: Case) -> Verdict:
     if case.source != "runs" or case.written != "runs" or not case.is_default:
         return Verdict.CONSISTENT
     return Verdict.VERIFIED if case.is_covered else Verdict.WHERE_COVERED
+
+
+def table() -> str:
+    """The verdicts of the enumeration, as docs/proof.md shows them."""
+    usual = Case(
+        "runs", "runs", is_known_reader=False, agrees=True, is_default=True, is_covered=True, has_interface=False
+    )
+    lines = [f"| source file \\ written file | {' | '.join(NATIVE)} |", f"|---|{'---|' * len(NATIVE)}"]
+    for source in NATIVE:
+        row = [decide(replace(usual, source=source, written=written).matrix()).verdict for written in NATIVE]
+        lines.append(f"| **{source}** | {' | '.join(row)} |")
+    others = {
+        "both run, the outputs agree, everything is covered": {},
+        "a part of the model is never reached": {"is_covered": False},
+        "only strict configurations run": {"is_default": False},
+        "the written file lacks a runtime": {"written": "not installed"},
+        "the written file is for this runtime alone, which lacks an operator": {
+            "written": "lacks an operator",
+            "is_known_reader": True,
+        },
+        "the outputs differ": {"agrees": False},
+        "the interface differs": {"has_interface": True},
+    }
+    matrices = {phrase: replace(usual, **changes).matrix() for phrase, changes in others.items()}
+    matrices["nothing was compared"] = Matrix(obstacle="no valid inputs")
+    lines += ["", "| what happens | verdict | exit code | with `--verify` | with `--strict` |", "|---|---|---|---|---|"]
+    for phrase, matrix in matrices.items():
+        found = [decide(matrix), decide(matrix, is_demanded=True), decide(matrix, is_strict=True)]
+        lines.append(f"| {phrase} | {found[0].verdict} | {' | '.join(str(each.exit_code) for each in found)} |")
+    return "\n".join(lines)
+
+
+def test_the_documentation_has_the_table():
+    """`python -m tests.proof.test_verdict` writes it."""
+    assert table() in DOCUMENT.read_text("utf-8")
 
 
 def test_every_matrix_has_the_verdict_of_the_table():
@@ -140,3 +177,42 @@ def test_coverage_of_two_sets_of_runs_is_what_either_reached():
     assert not first.merged(second).complete
     none = Coverage(iterations={"body of Loop 'l'": frozenset({0})})
     assert first.merged(none).never == first.never
+
+
+STATES = ("runs", "deadline", "differs")
+
+
+def test_no_sentence_names_a_runtime_that_did_not_compute_every_compared_test_input():
+    """Two test inputs, and all that can happen to each runtime and to the reference on each of them."""
+    count = 0
+    for states in product(STATES, repeat=4):
+        reference, written = states[:2], states[2:]
+        runs = [Run("a", "onnxruntime", "1", Configuration.DEFAULT, label, **RAN) for label in ("one", "two")]
+        for label, state in zip(("one", "two"), written, strict=True):
+            runs.append(_run("b", "openvino", Configuration.DEFAULT, label, state))
+        for label, state in zip(("one", "two"), reference, strict=True):
+            runs.append(_run("a", "reference", Configuration.READING, label, state))
+        outcome = decide(Matrix(tuple(runs), LABELS, TITLES))
+        compared = {run.input for run in runs if run.side == "b" and run.agrees}
+        is_whole = compared <= {run.input for run in runs if run.runtime == "reference" and run.agrees}
+        if "agree on" in outcome.detail:
+            agreeing = outcome.detail.partition(" agree on")[0]
+            assert ("reference" in agreeing) is (is_whole and "differs" not in reference)
+            assert "differs" not in written
+            count += 1
+        assert decide(Matrix(tuple(runs), LABELS, TITLES)) == outcome
+    assert count > 20
+
+
+def _run(side, runtime, configuration, label, state):
+    if state == "deadline":
+        return Run(side, runtime, "1", configuration, label, loaded=True, failure=Failure.LIMIT, reason="too slow")
+    reason = "y differs by 0.5" if state == "differs" else None
+    return Run(side, runtime, "1", configuration, label, agrees=state == "runs", reason=reason, **RAN)
+
+
+if __name__ == "__main__":
+    text = DOCUMENT.read_text("utf-8")
+    begin, end = "<!-- verdicts: written by tests/proof/test_verdict.py -->", "<!-- end of verdicts -->"
+    before, _, rest = text.partition(begin)
+    DOCUMENT.write_text(f"{before}{begin}\n\n{table()}\n\n{end}{rest.partition(end)[2]}", "utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING
 
 from graphport.proof.coverage.record import Coverage
@@ -184,8 +185,7 @@ def _uncarried(matrix: Matrix, compared: set[str]) -> list[str]:
 def _agreement(matrix: Matrix, compared: set[str]) -> str:
     agreeing = [run for run in matrix.runs if run.ran and _agrees(run, matrix, compared)]
     names = [text for _, text in dict.fromkeys((run.side, name(run, matrix)) for run in agreeing)]
-    largest = max((run.max_abs or 0.0 for run in matrix.runs if run.side == "b" and run.agrees), default=0.0)
-    difference = f"largest difference {largest:.2g}" if largest else "the outputs are equal"
+    difference = _difference(matrix)
     sizes = len(matrix.coverage.sizes)
     of_sizes = f" of {sizes} sizes" if sizes > 1 else ""
     if matrix.relations:
@@ -193,6 +193,18 @@ def _agreement(matrix: Matrix, compared: set[str]) -> str:
         more = f" and {len(others)} more (--json lists all)" if others else ""
         of_sizes += f" ({first}{more}, taken from what runs)"
     return f"{_listed(names)} agree on {_count(len(compared), 'test input')}{of_sizes}, {difference}"
+
+
+def _difference(matrix: Matrix) -> str:
+    """The largest difference of the tight comparison, and the precision of default configurations that needed it."""
+    compared = [run for run in matrix.runs if run.side == "b" and run.agrees and _represents(run, matrix.runs)]
+    strict = {run.input for run in compared if run.configuration is Configuration.STRICT}
+    strict |= {run.input for run in matrix.runs if run.side == "a" and run.configuration is Configuration.STRICT}
+    tight = [run for run in compared if run.configuration is not Configuration.DEFAULT or run.input not in strict]
+    loose = [run.snr_db for run in compared if run not in tight and run.snr_db is not None and run.snr_db < inf]
+    largest = max((run.max_abs or 0.0 for run in tight or compared), default=0.0)
+    text = f"largest difference {largest:.2g}" if largest else "the outputs are equal"
+    return f"{text} ({min(loose):.0f} dB with default settings)" if loose else text
 
 
 def _agrees(run: Run, matrix: Matrix, compared: set[str]) -> bool:

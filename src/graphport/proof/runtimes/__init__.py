@@ -96,7 +96,7 @@ RUNTIMES: dict[str, Runtime] = {
         has_exact_types=False,
         keeps_states=True,
         sums_otherwise=True,
-        default_snr=30.0,  # bfloat16 where the processor has it, 8-bit activations for compressed weights
+        default_snr=20.0,  # bfloat16 where the processor has it, 8-bit activations for compressed weights
         switched_off=(
             "bfloat16 in place of float32",
             "dynamic quantization of activations",
