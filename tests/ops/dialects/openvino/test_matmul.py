@@ -1,9 +1,13 @@
 """Products of matrices in OpenVINO."""
 
 import numpy as np
+import pytest
 
+import graphport as gp
 from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
 from tests.at_once import at_once
+from tests.models import model as onnx_model
+from tests.models import node
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(11)
@@ -90,3 +94,38 @@ def test_groups_of_one_size_are_a_batch():
     random = np.random.default_rng(9)
     x, weights = random.normal(size=(2, 5, 3)).astype(np.float32), random.normal(size=(2, 4, 3)).astype(np.float32)
     check_word("opset17.GroupedMatMul", [x, weights], expected=[x @ weights.transpose(0, 2, 1)])
+
+
+TIED = {
+    "transpose after": [("MatMul", "x", "w", {}), ("T", "w"), ("MatMul", "h0", "t", {})],
+    "transpose before": [("T", "w"), ("MatMul", "x", "t", {}), ("MatMul", "h0", "w", {})],
+    "gemm": [("Gemm", "x", "w", {}), ("Gemm", "h0", "w", {"transB": 1})],
+    "gemm and product": [("Gemm", "x", "w", {"transB": 1}), ("Relu", "h0"), ("MatMul", "h1", "w", {})],
+    "three": [("MatMul", "x", "w", {}), ("T", "w"), ("MatMul", "h0", "t", {}), ("MatMul", "h1", "w", {})],
+}
+
+
+@pytest.mark.parametrize("steps", TIED.values(), ids=TIED)
+def test_a_square_matrix_in_both_orientations_is_stored_in_both(tmp_path, steps):
+    w = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
+    nodes, made = [], 0
+    for word, *operands in steps:
+        if word == "T":
+            nodes.append(node("Transpose", operands, ["t"], perm=[1, 0]))
+            continue
+        attributes = operands.pop() if isinstance(operands[-1], dict) else {}
+        nodes.append(node(word, operands, [f"h{made}"], **attributes))
+        made += 1
+    model = gp.from_onnx(onnx_model(nodes, [("x", [2, 8])], [(f"h{made - 1}", [2, 8])], {"w": w}))
+    x = np.random.default_rng(1).normal(size=(2, 8)).astype(np.float32)
+    (expected,) = gp.run(model, {"x": x}, backend="reference").values()
+    (found,) = gp.run(model, {"x": x}, backend="openvino").values()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_a_matrix_that_steps_share_is_stored_once(tmp_path):
+    w = np.eye(16, dtype=np.float32)
+    nodes = [node("Gemm", [f"h{step}", "w"], [f"h{step + 1}"], transB=1) for step in range(4)]
+    model = gp.from_onnx(onnx_model(nodes, [("h0", [2, 16])], [("h4", [2, 16])], {"w": w}))
+    gp.save(model, tmp_path / "net.xml")
+    assert (tmp_path / "net.bin").stat().st_size < 2 * w.nbytes

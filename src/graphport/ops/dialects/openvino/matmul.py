@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.inverse import determinant, inverted
 from graphport.ops.dialects.openvino.binding import ROWS
 from graphport.ops.dialects.openvino.emitting import emitted_cast, emitted_reshape
-from graphport.ops.dialects.operands import as_int64, cast, dtype_of, index, sizes, transposed, vector
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, index, integers, sizes, transposed, vector
+from graphport.ops.folded import Computed
 from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.matmul import Det, MatMul, MatMulInteger
@@ -50,10 +52,66 @@ def _transposed(b: Builder, x: Value) -> Value:
     return transposed(b, x, [*range(rank - 2), rank - 1, rank - 2]) if rank > 1 else x
 
 
-ROWS.lift("""
-MatMul -> opset1.MatMul(a, b)
+def _own_copy(b: Builder, x: Value, transposes: object = 0) -> Value:
+    """`x`, or a copy if it is a square constant with other consumers that is transposed for this product.
+
+    OpenVINO 2026.4 keeps weights that it has packed by their address and shape, and takes those packed for the product
+    in the other orientation. A copy has an address of its own, because its elements are in another order.
+    """
+    b.looks_around = True
+    source = _source_of_transpose(x)
+    if source is None and transposes:
+        source = x
+    storage = None if source is None or not _is_read_untransposed(source) else source.storage
+    if storage is None or len(storage.shape) < 2 or storage.shape[-1] != storage.shape[-2]:
+        return x
+    turned = b.constant(Computed(_swap_last_axes, (storage,), storage.dtype, storage.shape))
+    if source is not x:
+        return turned
+    rank = len(storage.shape)
+    return emit(b, "opset1.Transpose", turned, vector(b, [*range(rank - 2), rank - 1, rank - 2]))
+
+
+def _is_read_untransposed(source: Value) -> bool:
+    """Whether a product reads `source` in the orientation that it is stored in."""
+    for user, place in source.uses:
+        if not isinstance(user, Node):
+            continue
+        names = _ORIENTATIONS.get(user.word)
+        if names is not None and place < len(names) and not user.attributes.get(names[place], 0):
+            return True
+    return False
+
+
+_ORIENTATIONS = {
+    "MatMul": ("", ""),
+    "Gemm": ("transA", "transB"),
+    "opset1.MatMul": ("transpose_a", "transpose_b"),
+}
+"""Products, and the attributes that transpose their operands."""
+
+
+def _swap_last_axes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.swapaxes(array, -1, -2)
+
+
+def _source_of_transpose(x: Value) -> Value | None:
+    """The constant of which `x` is the transpose in its last two axes."""
+    node = x.producer
+    if node is None or node.word not in _TRANSPOSES or not node.operands[0].is_constant:
+        return None
+    rank = len(node.operands[0].storage.shape) if node.operands[0].storage is not None else 0
+    perm = integers(node.operands[1]) if len(node.operands) > 1 else node.attributes.get("perm")
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    return node.operands[0] if rank > 1 and isinstance(perm, tuple | list) and tuple(perm) == swapped else None
+
+
+_TRANSPOSES = ("Transpose", "opset1.Transpose")
+
+ROWS.having(own=_own_copy).lift("""
+MatMul -> opset1.MatMul(own(a), own(b))
 Gemm
-    -> product = opset1.MatMul(a, b, transpose_a=transA != 0, transpose_b=transB != 0);
+    -> product = opset1.MatMul(own(a, transA), own(b, transB), transpose_a=transA != 0, transpose_b=transB != 0);
        scaled = product if alpha == 1 else opset1.Multiply(product, alpha); c is None or beta == 0: scaled
     -> opset1.Add(scaled, c if beta == 1 else opset1.Multiply(c, beta))
 """)
