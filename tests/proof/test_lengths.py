@@ -62,9 +62,10 @@ def test_a_mask_is_as_long_as_cache_and_tokens_where_no_node_says_so(tmp_path):
     proof = gp.convert(path, tmp_path / "net.xml").proof
     assert proof.passed
     assert proof.relations == ("M = P+T",)
-    assert [sizes["M"] - sizes["P"] - sizes["T"] for sizes in proof.sizes] == [0, 0]
-    assert len({sizes["T"] for sizes in proof.sizes}) == len({sizes["P"] for sizes in proof.sizes}) == 2
-    assert "6 test inputs of 2 sizes (M = P+T, taken from what runs)" in proof.sentence
+    assert all(sizes["M"] == sizes["P"] + sizes["T"] for sizes in proof.sizes)
+    assert len({sizes["T"] for sizes in proof.sizes}) >= 2
+    assert len({sizes["P"] for sizes in proof.sizes}) >= 2
+    assert "sizes (M = P+T, taken from what runs)" in proof.sentence
     assert proof.as_json()["relations"] == ["M = P+T"]
 
 
@@ -73,7 +74,7 @@ def test_what_needs_no_relation_gets_none(tmp_path):
     inputs = [info("ids", ["B", "T"], I64), info("past", ["B", "P", 4])]
     path = write_onnx(tmp_path / "net.onnx", model(nodes, inputs, [info("y", None)], {"embedding": some(9, 4)}))
     proof = gp.verify(path, path)
-    assert len(proof.sizes) == 2
+    assert len(proof.sizes) >= 2
     assert proof.relations == ()
 
 
@@ -103,7 +104,7 @@ def test_two_relations_are_found_together(tmp_path):
     path = write_onnx(tmp_path / "net.onnx", proto)
     proof = gp.verify(path, path)
     assert proof.relations == ("M = P+T", "N = S")
-    assert len(proof.sizes) == 2
+    assert len(proof.sizes) >= 2
     assert "(M = P+T and 1 more (--json lists all), taken from what runs)" in proof.sentence
 
 
@@ -169,5 +170,5 @@ def test_no_window_is_larger_than_the_image_of_a_proof(tmp_path):
         proof = gp.convert(write_onnx(tmp_path / f"{op}.onnx", proto), tmp_path / f"{op}.xml").proof
         assert proof is not None
         assert proof.passed, proof
-        assert len(proof.sizes) == 2
+        assert len(proof.sizes) >= 2
         assert all(sizes["H"] > 1 and sizes["W"] > 1 for sizes in proof.sizes)

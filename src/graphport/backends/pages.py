@@ -57,14 +57,20 @@ class PagesSession:
         every_value: bool = False,
         deadline: float = math.inf,
         observe: Callable[[Graph, Sequence[Any]], None] | None = None,
+        watch: Callable[[Node, Sequence[Any], Sequence[Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """As every session does it, but at `deadline` (of `time.monotonic`) it gives up before the next node.
+        """Compute the outputs as every session does, with a deadline and with callbacks.
 
-        `observe` is told each body that is run and what it is given, before it is run.
+        Args:
+            inputs: arrays by the names of the graph's inputs.
+            every_value: also return each value that the graph itself computes.
+            deadline: time of `time.monotonic` after which no further node is computed.
+            observe: called with each body and its inputs before the body runs.
+            watch: called with each node, its operands and its results after the node is computed, in bodies too.
 
         Raises:
-            TimeoutError: it has given up.
-            RunLimitError: it has reached a limit of `run_limits.current`.
+            TimeoutError: the deadline has passed.
+            RunLimitError: a limit of `run_limits.current` is reached.
         """
         given = {value: inputs[value.name] for value in self._graph.inputs}
         values = self._constants | given
@@ -74,7 +80,8 @@ class PagesSession:
             limits.check_nodes(self._graph, _TITLE)
         began, left = time.monotonic(), math.inf if limits is None else limits.left
         allowed = 0 if limits is None else limits.nbytes
-        work = _Work(self._pages, min(deadline, began + left), observe, allowed and resident_bytes() + allowed)
+        nbytes = allowed and resident_bytes() + allowed
+        work = _Work(self._pages, min(deadline, began + left), observe, watch, nbytes)
         try:
             with np.errstate(all="ignore"):
                 _execute(self._graph, values, work, keep=every_value)
@@ -95,11 +102,12 @@ class PagesSession:
 
 @dataclass(slots=True)
 class _Work:
-    """The functions of the operators, the limits of the run, and the observer of bodies."""
+    """The functions of the operators, the limits of the run, and its callbacks."""
 
     pages: Mapping[str, Callable[..., Any]]
     deadline: float
     observe: Callable[[Graph, Sequence[Any]], None] | None
+    watch: Callable[[Node, Sequence[Any], Sequence[Any]], None] | None
     nbytes: int = 0
     """Bytes that this process may hold; 0 for any number."""
     _next_look: float = 0.0
@@ -128,7 +136,10 @@ def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool)
     for node in graph:
         work.check()
         operands = [None if value is None else values[value] for value in node.inputs]
-        answers = zip(node.outputs, _compute(node, operands, values, work), strict=False)
+        results = _compute(node, operands, values, work)
+        if work.watch is not None:
+            work.watch(node, operands, results)
+        answers = zip(node.outputs, results, strict=False)
         values.update({value: array for value, array in answers if value is not None and (keep or left[value])})
         if keep:
             continue

@@ -12,6 +12,7 @@ from graphport.proof.comparing import compare, default_differences, differences,
 from graphport.proof.compute import compute_outputs
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.declared import mismatch
+from graphport.proof.exploring import explore
 from graphport.proof.faults import habits
 from graphport.proof.interface import interface_differences
 from graphport.proof.loading import load, load_carriers, size_checker, strict_pair
@@ -84,6 +85,8 @@ def _run(case: Case, given: Mapping[str, Any] | None) -> str | None:
         if given is not None:
             raise
         refused = error.diagnostics[0].message
+    if given is None and case.test_inputs and case.limit is None and not case.is_refuted:
+        explore(case, lambda test_input: compare_input(case, test_input))
     if not case.test_inputs:
         return refused or next(iter(case.notes), "no inputs can be made up")
     if refused is not None:

@@ -1,0 +1,316 @@
+"""Test inputs that a search tries: values that operators ask for, sizes, and values that reach a part of a graph."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.backends import memory
+from graphport.backends.inputs import is_accepted, open_axes
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dims import Symbolic, symbols
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import walk
+from graphport.proof.coverage import values
+from graphport.proof.coverage.influence import Setting, constant_of, input_of, solve, step_of
+from graphport.proof.integer_ranges import integer_range, is_coordinate
+from graphport.proof.side import paired
+from graphport.proof.test_inputs import bytes_of_inputs, extents, make_test_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphport.ir.graph import Graph, Value
+    from graphport.proof.coverage.parts import Part
+
+    Chosen = tuple[str, values.Make, bool]
+
+MAX_BYTES = 1 << 26
+"""Bytes of inputs of a candidate."""
+MAX_HELD = 1 << 29
+"""Bytes of the arrays of a run of a candidate."""
+MAX_LENGTH = 4096
+"""Largest size of an open dim in a candidate: a loop over it takes that many iterations."""
+SEEDS = 6
+"""Further draws of N(0, 1)."""
+MAX_LIMITS = 24
+"""Limits of a graph that inputs are brought to."""
+WAYS = (("", (-1, 0, 1)), (", above", (1,)), (", below", (-1,)), (", exactly", (0,)))
+"""How elements lie around the numbers of a setting: the signs of the distances that are used in turn."""
+APART = (("", (0,)), (", above", (1,)), (", below", (-1,)))
+"""The same for numbers that are beside a limit already."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Arrays by the names of the inputs of the first graph."""
+
+    label: str
+    sizes: dict[str, int]
+    arrays: dict[str, Any]
+    is_special: bool = False
+    """Whether only differences of both readings count: values on which runtimes may legitimately differ."""
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """Inputs and open dims of another graph by the names that the first graph has for them."""
+
+    inputs: dict[str, str]
+    sizes: dict[str, str]
+
+    @classmethod
+    def between(cls, a: Graph, b: Graph) -> Names:
+        """Names of `b` to names of `a`, by the pairs that `paired` makes of the inputs."""
+        twins: dict[str, Value] = paired({value.name: value for value in a.inputs}, a, b)
+        others = {value.name: value for value in b.inputs}
+        sizes: dict[str, str] = {}
+        for name, value in twins.items():
+            if name not in others:
+                continue
+            for dim, other in zip(value.shape or (), others[name].shape or (), strict=False):
+                if isinstance(dim, Symbolic) and isinstance(other, Symbolic) and len(symbols(other)) == 1:
+                    sizes.setdefault(next(iter(symbols(other))), next(iter(symbols(dim))))
+        return cls({name: value.name for name, value in twins.items()}, sizes)
+
+    def renamed(self, setting: Setting) -> Setting:
+        """A setting of the other graph as one of the first."""
+        inputs = {self.inputs.get(name, name): numbers for name, numbers in setting.inputs.items()}
+        return Setting(inputs, {self.sizes.get(name, name): size for name, size in setting.sizes.items()})
+
+
+def differing_candidates(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
+    """Values on which two graphs that agree on ordinary numbers may differ, the most telling first."""
+    yield from _by_kind(a, b, sizes, names)
+    yield from _on_limits(a, a, sizes, Names({}, {}))
+    yield from _on_limits(a, b, sizes, names)
+    for seed in range(SEEDS):
+        found = normal(a, sizes, seed=100 + seed)
+        if found is not None:
+            yield found
+
+
+def normal(graph: Graph, sizes: dict[str, int], seed: int = 77) -> Candidate | None:
+    """Numbers of N(0, 1) at some sizes; `None` if these are too large or not accepted."""
+    try:
+        if max(sizes.values(), default=0) > MAX_LENGTH or bytes_of_inputs(graph, sizes) > MAX_BYTES:
+            return None
+        if memory.held(graph, sizes) > MAX_HELD or (sizes and not is_accepted(graph, sizes)):
+            return None
+        made = make_test_input(graph, "normal", sizes, seed)
+    except (DiagnosticError, KeyError, ValueError):
+        return None
+    return Candidate("normal", sizes, made.arrays)
+
+
+def _by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
+    """All inputs by a kind of values at once, then one input alone where there are several."""
+    base = normal(a, sizes)
+    if base is None:
+        return
+    twins = {names.inputs.get(value.name, value.name): value for value in b.inputs}
+    numbers = a.extents.numbers(sizes)
+    by_input: dict[str, list[Chosen]] = {}
+    for value in a.inputs:
+        twin = twins.get(value.name)
+        both = (value,) if twin is None else (value, twin)
+        operators = frozenset[str]().union(*map(values.operators_reached, both))
+        by_input[value.name] = list(_makes(value, operators, numbers))
+    random = np.random.default_rng(5)
+    longest = max(map(len, by_input.values()), default=0)
+    for index in range(longest):
+        changed = {name: makes[index % len(makes)] for name, makes in by_input.items() if makes}
+        yield _changed(base, changed, random)
+    if sum(1 for makes in by_input.values() if makes) > 1:
+        for name, makes in by_input.items():
+            for make in makes:
+                yield _changed(base, {name: make}, random)
+
+
+def _makes(value: Value, operators: frozenset[str], numbers: dict[str, int]) -> Iterator[Chosen]:
+    dtype = value.dtype
+    if dtype is None or value.storage is not None:
+        return
+    if values.is_real(dtype) and not is_coordinate(value):
+        for kind in values.kinds_for(operators):
+            if dtype.bits > 16 or not kind.is_special:
+                yield kind.name, kind.make, kind.is_special
+    elif dtype.kind == "b":
+        for name, make in values.MASKS:
+            yield f"mask: {name}", make, False
+    elif dtype.is_integer:
+        low, high, is_data, is_divisor = integer_range(value, numbers)
+        if values.is_count(value):
+            yield from ((f"count {n}", values.whole(n), False) for n in values.COUNTS)
+        elif not is_divisor:
+            for name, make in values.integers_of(low, high, is_data=is_data, bits=dtype.bits):
+                yield name, make, False
+        if (low, high) == (0, 2):
+            for name, make in values.MASKS:
+                yield f"mask: {name}", make, False
+
+
+def _changed(
+    base: Candidate, changed: dict[str, tuple[str, values.Make, bool]], random: np.random.Generator
+) -> Candidate:
+    arrays = dict(base.arrays)
+    for name, (_, make, _) in changed.items():
+        old = np.asarray(arrays[name])
+        with np.errstate(all="ignore"):
+            made = np.asarray(make(random, old.shape or (1,)))
+            arrays[name] = made.reshape(old.shape).astype(old.dtype)
+    stated = "; ".join(dict.fromkeys(f"{kind}" for kind, _, _ in changed.values()))
+    only = f" for {next(iter(changed))}" if len(changed) == 1 and len(base.arrays) > 1 else ""
+    is_special = any(special for _, _, special in changed.values())
+    return Candidate(f"{stated}{only}", base.sizes, arrays, is_special)
+
+
+_LIMITING = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Max", "Min", "Clip"})
+
+
+def _on_limits(a: Graph, graph: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
+    """Inputs that bring operands of comparisons to their limits exactly and beside them, and to half steps."""
+    for value, bound in islice(limits_in(graph), MAX_LIMITS):
+        for setting in solve(value, bound, sizes):
+            yield from realized(a, names.renamed(setting), sizes, f"'{value.name}' at {_short(bound)}", WAYS)
+
+
+def limits_in(graph: Graph) -> Iterator[tuple[Value, float]]:
+    """Values and the constants that they are compared with or rounded at, in bodies too."""
+    for inner in walk(graph):
+        for node in inner:
+            if node.op in {"Round", "Floor", "Ceil"} or (node.op == "Cast" and _is_to_integer(node)):
+                yield from ((node.operands[0], half) for half in (0.5, 2.5))
+            elif node.op in _LIMITING:
+                yield from _limits_of_operands(node)
+            elif node.op == "NonMaxSuppression":
+                threshold = constant_of(node.operand(4))
+                yield node.operands[1], 0.0 if threshold is None else float(np.max(threshold))
+
+
+def _is_to_integer(node: Any) -> bool:
+    fact = node.output.fact
+    x = node.operands[0].dtype
+    is_integer = isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.is_integer
+    return is_integer and x is not None and x.is_floating
+
+
+def _limits_of_operands(node: Any) -> Iterator[tuple[Value, float]]:
+    known = [(value, constant_of(value)) for value in node.operands]
+    moving = [value for value, constant in known if constant is None]
+    for _, constant in known:
+        if constant is not None and np.size(constant) and np.asarray(constant).dtype.kind in "fiu":
+            number = float(np.asarray(constant, np.float64).reshape(-1)[0])
+            if np.isfinite(number):
+                yield from ((value, number) for value in moving)
+
+
+def realized(
+    graph: Graph, setting: Setting, sizes: dict[str, int], label: str, ways: Sequence[tuple[str, tuple[int, ...]]]
+) -> Iterator[Candidate]:
+    """A setting as arrays: elements at the numbers, above or below, as `ways` says."""
+    sizes = {**sizes, **setting.sizes}
+    base = normal(graph, sizes)
+    if base is None:
+        return
+    if not setting.inputs:
+        yield Candidate(label, base.sizes, base.arrays)
+        for name, size in setting.sizes.items():
+            larger = normal(graph, {**sizes, name: size + 1})
+            if larger is not None:
+                yield Candidate(label, larger.sizes, larger.arrays)
+        return
+    inputs = {value.name: value for value in graph.inputs}
+    for way, factors in ways:
+        arrays = dict(base.arrays)
+        for name, numbers in setting.inputs.items():
+            if name not in inputs:
+                return
+            filled = _filled(inputs[name], np.asarray(arrays[name]), numbers, factors)
+            if filled is None:
+                return
+            arrays[name] = filled
+        yield Candidate(f"{label}{way}", base.sizes, arrays)
+
+
+def _filled(value: Value, old: Any, numbers: Any, factors: tuple[int, ...]) -> Any:
+    """An array of numbers and their neighbours, within what an integer input may hold; `None` where they do not fit."""
+    target = np.asarray(numbers, np.float64)
+    if target.ndim and (not old.shape or target.shape[-1] not in {1, old.shape[-1]}):
+        return None
+    if old.dtype.kind == "b":
+        return np.full(old.shape, bool(np.max(target) > 0))
+    if old.dtype.kind not in "fiu":
+        return None
+    step = step_of(value, float(np.max(np.abs(target))) if target.size else 0.0)
+    ways = _in_turn(factors, old.shape[:-1] if target.ndim else old.shape)
+    with np.errstate(all="ignore"):
+        # A direction along the last axis is kept, and its length changes.
+        found = target * (1 + 0.5 * ways[..., None]) if target.ndim else target + step * ways
+    fitted = _fitted(np.broadcast_to(found, old.shape), old.dtype)
+    return None if values.is_never_zero(value) and not np.all(fitted) else fitted
+
+
+def _in_turn(factors: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    return np.resize(np.asarray(factors, np.float64), math.prod(shape)).reshape(shape)
+
+
+def _fitted(numbers: Any, dtype: Any) -> Any:
+    """Numbers in an element type, integers within its range."""
+    if dtype.kind not in "iu":
+        return numbers.astype(dtype)
+    limits = np.iinfo(dtype)
+    rounded = cast("Any", np.round(numbers))
+    return np.minimum(np.maximum(rounded, limits.min), limits.max).astype(dtype)
+
+
+def _short(number: Any) -> str:
+    return f"{float(np.max(number)):g}"
+
+
+def candidates_for_part(a: Graph, part: Part, choices: Sequence[dict[str, int]], names: Names) -> Iterator[Candidate]:
+    """Candidates that may reach a part of `a`, or of another graph whose inputs `names` gives names of `a`."""
+    if part.wish is None:
+        return
+    value, sign, bound = part.wish
+    if isinstance(bound, np.ndarray):
+        yield from _with_every(a, value, bound, choices, names)
+        return
+    number = _number(bound)
+    is_flag = value.dtype is not None and value.dtype.kind == "b"
+    target = (1.0 if sign > 0 else 0.0) if is_flag else number + sign * step_of(value, number)
+    for sizes in choices:
+        for setting in solve(value, target, sizes):
+            yield from realized(a, names.renamed(setting), sizes, part.phrase, APART)
+
+
+def _with_every(
+    a: Graph, value: Value, numbers: Any, choices: Sequence[dict[str, int]], names: Names
+) -> Iterator[Candidate]:
+    """Candidates in which an input of indices has every one of some numbers, in a batch that is large enough."""
+    source = input_of(value)
+    name = None if source is None else names.inputs.get(source.name, source.name)
+    given = next((each for each in a.inputs if each.name == name), None)
+    batches, _ = open_axes(a)
+    if given is None:
+        return
+    for sizes in choices:
+        count = math.prod(extents(given, a.extents.numbers(sizes)))
+        more = {batch: sizes[batch] * -(-len(numbers) // max(count, 1)) for batch in batches if batch in sizes}
+        base = normal(a, {**sizes, **more})
+        if base is not None:
+            old = np.asarray(base.arrays[given.name])
+            filled = np.asarray(np.resize(numbers, old.shape), old.dtype)
+            yield Candidate("every index", base.sizes, {**base.arrays, given.name: filled})
+
+
+def _number(bound: Any) -> float:
+    """The number of a bound: a constant, or 0 for a computed value."""
+    if isinstance(bound, (int, float)):
+        return float(bound)
+    known = constant_of(bound)
+    return 0.0 if known is None or not np.size(known) else float(np.asarray(known, np.float64).reshape(-1)[0])

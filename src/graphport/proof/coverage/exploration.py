@@ -1,0 +1,187 @@
+"""Test inputs beyond the standard ones: those that reach uncovered parts, and those that show differences."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphport.backends import memory
+from graphport.backends.inputs import checked
+from graphport.backends.relations import completed
+from graphport.ir.graph import walk
+from graphport.ops import registry
+from graphport.proof.coverage.candidates import Candidate, Names, candidates_for_part, differing_candidates, normal
+from graphport.proof.coverage.parts import parts_of
+from graphport.proof.coverage.record import Coverage
+from graphport.proof.coverage.search import Finding, Search, Subject
+from graphport.proof.coverage.sizes import more_sizes, telling_sizes
+from graphport.proof.coverage.work_budget import WorkBudget
+from graphport.proof.side import paired
+from graphport.proof.test_inputs import TestInput, bound_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from graphport.backends.relations import Relations
+    from graphport.ir.graph import Graph
+
+MAX_INPUTS = 6
+"""Further test inputs that both files are run on."""
+MAX_BYTES = 1 << 28
+"""Memory of a run: a graph that needs more is not explored."""
+
+
+class Further(NamedTuple):
+    """A test input beyond the standard ones."""
+
+    test_input: TestInput
+    is_ordinary: bool
+    """Whether the outputs have to agree; if not, only a difference that the readings of both files show counts."""
+
+
+@dataclass(eq=False)
+class Exploration:
+    """A search over both graphs that knows the test inputs which both files computed."""
+
+    search: Search
+    inputs: Sequence[TestInput]
+    names: Names
+    relations: Relations
+    fixed: frozenset[str]
+    """Open dims that the other graph has sizes for."""
+    _further: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
+    _before: tuple[Any, Any] | None = None
+    """What both graphs had reached before the last further input."""
+
+    @classmethod
+    def of(
+        cls,
+        a: Graph,
+        b: Graph,
+        inputs: Sequence[TestInput],
+        *,
+        seconds: float,
+        compares: bool = True,
+        relations: Relations | None = None,
+    ) -> Exploration | None:
+        """An exploration of two graphs; `None` if the reference interpreter does not compute one of them.
+
+        Args:
+            a: the canonical graph of the source file.
+            b: that of the written file.
+            inputs: test inputs that both files computed.
+            seconds: estimated processor time.
+            compares: whether differences are looked for, or only parts that are reached.
+            relations: open dims in terms of others.
+        """
+        largest = max((memory.held(graph, inputs[-1].sizes) for graph in (a, b)), default=0) if inputs else 0
+        first = Subject.of(a) if 0 < largest <= MAX_BYTES else None
+        second = None if first is None else Subject.of(b, first.uncounted)
+        if first is None or second is None:
+            return None
+
+        def as_second(arrays: Mapping[str, Any]) -> dict[str, Any]:
+            return checked(b, paired(arrays, a, b))
+
+        is_random = any(_is_random(graph) for graph in (a, b))
+        budget = WorkBudget(seconds)
+        budget.begin()
+        search = Search(first, second, as_second, budget, compares=compares and not is_random)
+        return cls(search, inputs, Names.between(a, b), relations or {}, frozenset(fixed_sizes(a, b)))
+
+    def further_inputs(self) -> Iterator[Further]:
+        """Test inputs beyond the standard ones: other sizes, and values that reach uncovered parts."""
+        for candidate, is_ordinary in islice(self._further_candidates(), MAX_INPUTS):
+            yield Further(TestInput(candidate.label, 0, candidate.sizes, candidate.arrays), is_ordinary)
+
+    def forget(self) -> None:
+        """Forget what the last further input reached, because the runtimes of the files do not compute it."""
+        if self._before is not None:
+            self.search.a.reach.restore(self._before[0])
+            self.search.b.reach.restore(self._before[1])
+
+    def _reaches_more(self, candidate: Candidate) -> bool:
+        self._before = self.search.a.reach.copy(), self.search.b.reach.copy()
+        return self.search.reaches_more(candidate)
+
+    def _further_candidates(self) -> Iterator[tuple[Candidate, bool]]:
+        with suppress(TimeoutError):
+            for each in self.inputs:
+                self.search.reaches_more(Candidate(each.label, dict(each.sizes), dict(each.arrays)))
+        a, b = self.search.a, self.search.b
+        usual = {name: size for name, size in self.inputs[-1].sizes.items() if name not in self.fixed}
+        telling = telling_sizes(a.graph) | telling_sizes(b.graph)
+        for sizes in more_sizes(a.graph, telling, usual) if usual else ():
+            whole = {**self.inputs[-1].sizes, **sizes}
+            candidate = normal(a.graph, completed(self.relations, whole) if self.relations else whole)
+            if candidate is None:
+                continue
+            self.search.is_refused = False
+            with suppress(TimeoutError):
+                self._reaches_more(candidate)
+            if not self.search.is_refused:
+                self._further.append(candidate.sizes)
+                yield candidate, True
+        with suppress(TimeoutError):
+            yield from self._reaching()
+
+    def _reaching(self) -> Iterator[tuple[Candidate, bool]]:
+        """Candidates that reach parts which nothing has reached: those of the source file are ordinary inputs.
+
+        A part that only the written file has may be how an operator is written there; what it computes for inputs that
+        are made to reach it, an integer of -32768 for one, is not what the source file was made for.
+        """
+        choices: list[dict[str, int]] = []
+        for sizes in (*(each.sizes for each in self.inputs), *self._further):
+            if sizes not in choices:
+                choices.append(dict(sizes))
+        a, b = self.search.a, self.search.b
+        for subject, names in ((a, Names({}, {})), (b, self.names)):
+            for phrase, part in subject.reach.missing.items():
+                for candidate in candidates_for_part(a.graph, part, choices[-2:], names):
+                    if phrase not in subject.reach.missing:
+                        break
+                    if self._reaches_more(candidate):
+                        yield candidate, subject is a
+
+    def findings(self) -> Iterator[Finding]:
+        """Inputs on which the readings of both files differ by more than rounding, until the time is spent."""
+        yield from self.search.found
+        if not self.search.compares:
+            return
+        base = max(self.inputs, key=lambda each: sum(getattr(array, "size", 0) for array in each.arrays.values()))
+        a, b = self.search.a.graph, self.search.b.graph
+        with suppress(TimeoutError):
+            for candidate in differing_candidates(a, b, dict(base.sizes), self.names):
+                finding = self.search.look(candidate, records=False)
+                if finding is not None:
+                    yield finding
+
+    def coverage(self) -> Coverage:
+        """What was reached of both graphs, and the sizes that were computed."""
+        found = self.search.a.reach.coverage().merged(self.search.b.reach.coverage())
+        sizes: list[dict[str, int]] = []
+        for each in (*(test_input.sizes for test_input in self.inputs), *self._further):
+            if each and each not in sizes:
+                sizes.append(dict(each))
+        return Coverage(found.branches, found.iterations, tuple(sizes), found.pieces, found.never)
+
+
+def fixed_sizes(a: Graph, b: Graph) -> dict[str, int]:
+    """Sizes of open dims of `a` that inputs of `b` are fixed to."""
+    names = {value.name: value for value in b.inputs}
+    twins = paired({value.name: value for value in a.inputs}, a, b)
+    return bound_by(a, {value.name: names[other] for other, value in twins.items() if other in names})
+
+
+def unexplored(graph: Graph) -> Coverage:
+    """The coverage of a graph that was not explored: none of its parts."""
+    phrases = [part.phrase for parts in parts_of(graph).of.values() for part in parts]
+    return Coverage(never=tuple(dict.fromkeys(phrases)))
+
+
+def _is_random(graph: Graph) -> bool:
+    pages = registry.pages()
+    return any((page := pages.get(node.op)) is not None and page.is_random for inner in walk(graph) for node in inner)

@@ -1,0 +1,96 @@
+"""Sizes of open dims that show what sizes of 1 and 7 hide: above each limit in the graph, and sizes of real use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.backends.inputs import open_axes
+from graphport.core.dims import Symbolic
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import walk
+from graphport.proof.coverage.influence import input_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from graphport.ir.graph import Graph, Node, Value
+
+IMAGE_SIZE, SEQUENCE_LENGTH = 224, 64
+"""Sizes of real use."""
+EVEN_SIZE = 8
+BATCH = 6
+"""A batch above 4."""
+MAX_SIZE = 2048
+"""Largest size that is tried because a limit of the graph asks for it."""
+MAX_TELLING = 2
+"""Telling sizes that are tried, the largest of a graph."""
+
+_COMPARING = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Max", "Min", "Clip", "Mod"})
+
+
+def telling_sizes(graph: Graph) -> set[int]:
+    """Sizes one above each number that a size may be compared with, and the lengths of tables."""
+    found: set[int] = set()
+    for inner in walk(graph):
+        for node in inner:
+            found.update(n for n in _sizes_of(node) if 1 < n <= MAX_SIZE)
+    return found
+
+
+def _sizes_of(node: Node) -> Iterator[int]:
+    if node.op in _COMPARING:
+        yield from (n + 1 for value in node.operands for n in _whole_numbers(value))
+    elif node.op in {"Gather", "Slice"} and node.operands[0].storage is not None:
+        axis = node.attributes.get("axis", 0)
+        shape = node.operands[0].storage.shape
+        if node.op == "Slice":
+            yield from shape[:-1]
+        elif isinstance(axis, int) and shape and input_of(node.operands[1]) is None:
+            yield shape[axis]
+
+
+def _whole_numbers(value: Value) -> Iterator[int]:
+    """The elements of a scalar constant that are whole numbers."""
+    storage = value.storage
+    if storage is None or storage.count != 1 or storage.dtype.kind not in "iuf":
+        return
+    number: Any = storage.numpy().reshape(-1)[0]
+    if np.isfinite(number) and float(number).is_integer():
+        yield int(number)
+
+
+def more_sizes(graph: Graph, telling: Iterable[int], usual: dict[str, int]) -> list[dict[str, int]]:
+    """Choices of sizes beyond those of every proof, the most telling first.
+
+    Args:
+        graph: whose inputs have the open dims.
+        telling: the telling sizes of both graphs.
+        usual: sizes that are accepted, of the symbols that may change.
+    """
+    ones, other = open_axes(graph)
+    batches = [name for name in ones if name in usual]
+    dims = [name for name in other if name in usual]
+    ordered = sorted(telling, reverse=True)[:MAX_TELLING]
+    if not dims:
+        choices = [dict.fromkeys(batches, n) for n in (BATCH, *(n for n in ordered if n > BATCH))]
+        return [{**usual, **sizes} for sizes in choices if sizes]
+    of_use = _sizes_of_use(graph, dims)
+    choices = [{**of_use, **dict.fromkeys(batches, 2)}]
+    # A table shorter than the sizes of real use limits the size.
+    choices += [{**dict.fromkeys(dims, n), **dict.fromkeys(batches, 1)} for n in ordered if n > EVEN_SIZE]
+    # An even size, and a batch above 4 of small samples.
+    choices.append({**dict.fromkeys(dims, EVEN_SIZE), **dict.fromkeys(batches, BATCH)})
+    return [{**usual, **sizes} for sizes in choices]
+
+
+def _sizes_of_use(graph: Graph, dims: list[str]) -> dict[str, int]:
+    """224 for the open dims of images, 64 for those of sequences."""
+    of_images: set[str] = set()
+    for value in graph.inputs:
+        shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        spatial = [dim for dim in (shape or ())[1:] if isinstance(dim, Symbolic)]
+        if shape is not None and len(shape) >= 4 and len(spatial) >= 2:
+            of_images.update(name for dim in spatial for name in graph.extents.free(dim))
+    return {name: IMAGE_SIZE if name in of_images else SEQUENCE_LENGTH for name in dims}

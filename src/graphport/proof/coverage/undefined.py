@@ -1,0 +1,49 @@
+"""Results that a specification leaves undefined, so that runtimes may legitimately differ in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Node
+
+
+@dataclass(slots=True)
+class Undefined:
+    """Watches a run for undefined results."""
+
+    reason: str | None = None
+
+    def watch(self, node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:
+        """Look at one run of a node."""
+        if self.reason is not None:
+            return
+        match node.op:
+            case "Cast" | "CastLike":
+                self._cast(node, operands[0], results[0])
+            case "Div" | "Mod":
+                divisor = np.asarray(operands[1])
+                if divisor.dtype.kind in "iu" and not np.all(divisor):
+                    self.reason = f"{node.name} divides integers by 0"
+            case "Range":
+                if not np.all(operands[2]):
+                    self.reason = f"{node.name} has a step of 0"
+            case "BitShift":
+                if np.any(np.asarray(operands[1]) >= np.asarray(operands[0]).itemsize * 8):
+                    self.reason = f"{node.name} shifts by all bits"
+            case _:
+                pass
+
+    def _cast(self, node: Node, x: Any, y: Any) -> None:
+        x, y = np.asarray(x), np.asarray(y)
+        if x.dtype.kind != "f" or y.dtype.kind not in "iu":
+            return
+        low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
+        with np.errstate(all="ignore"):
+            if not np.all((x >= low) & (x <= high)):
+                self.reason = f"{node.name} converts floats beyond the range of {y.dtype.name}"

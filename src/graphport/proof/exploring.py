@@ -1,0 +1,109 @@
+"""The part of a proof beyond its standard test inputs: further inputs, and differences that a search finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.comparison.precision import quantized_snr
+from graphport.core.progress import stage
+from graphport.proof.comparing import differences, keep_results
+from graphport.proof.compute import compute_outputs
+from graphport.proof.coverage.exploration import Exploration, unexplored
+from graphport.proof.coverage.search import is_confirmed
+from graphport.proof.loading import strict_pair
+from graphport.proof.test_inputs import TestInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.comparison.metrics import Difference
+    from graphport.proof.case import Case
+    from graphport.proof.coverage.search import Finding
+
+MAX_CONFIRMATIONS = 8
+"""Findings that the runtimes of both files are run on."""
+
+
+def explore(case: Case, compare: Callable[[TestInput], str | None]) -> None:
+    """Compare both sides on inputs that reach more of them, and on inputs on which a search finds a difference.
+
+    Args:
+        case: the proof, with the test inputs that both sides computed.
+        compare: compares both sides on a test input; why it is none, if so.
+    """
+    a, b = case.a.graph, case.b.graph
+    # Values of half precision and quantized values are rounded at other places by runtimes than by the reference.
+    compares = case.tolerance.least_snr is None and not any(quantized_snr(graph) for graph in (a, b))
+    exploration = Exploration.of(
+        a,
+        b,
+        list(case.test_inputs),
+        seconds=case.effort.seconds,
+        compares=compares,
+        relations=case.relations,
+    )
+    if exploration is None:
+        case.coverage = case.coverage.merged(unexplored(a))
+        return
+    for test_input, is_ordinary in exploration.further_inputs():
+        if not _is_computed(case, test_input, compare, is_ordinary=is_ordinary):
+            exploration.forget()
+        if case.is_refuted or case.limit is not None:
+            break
+    else:
+        with stage("searching for inputs on which the files differ"):
+            _look_for_differences(case, exploration)
+    found = exploration.coverage()
+    limit = () if case.limit is None else (f"further test inputs ({case.limit})",)
+    case.coverage = case.coverage.merged(replace(found, sizes=(), never=(*found.never, *limit)))
+
+
+def _is_computed(
+    case: Case, test_input: TestInput, compare: Callable[[TestInput], str | None], *, is_ordinary: bool
+) -> bool:
+    """Run both sides on a further test input, and whether both computed it."""
+    if is_ordinary:
+        return compare(test_input) is None
+    runners = list(case.carriers.values())
+    outputs = compute_outputs(case, runners, test_input)
+    return all(runner in outputs for runner in runners)
+
+
+def _look_for_differences(case: Case, exploration: Exploration) -> None:
+    for count, finding in enumerate(exploration.findings()):
+        if count >= MAX_CONFIRMATIONS or case.limit is not None or _confirm(case, finding):
+            return
+
+
+def _confirm(case: Case, finding: Finding) -> bool:
+    """Record the difference if the runtimes of both files show it as the readings of the files do."""
+    candidate = finding.candidate
+    test_input = TestInput(candidate.label, 0, candidate.sizes, candidate.arrays)
+    pair = strict_pair(case)
+    outputs = compute_outputs(case, pair, test_input)
+    if any(runner not in outputs for runner in pair):
+        return False
+    first, second = (outputs[runner] for runner in pair)
+    position = is_confirmed(finding, first, second)
+    if position is None:
+        return False
+    found = differences(case, pair, test_input, (first, second))
+    found[position] = _refuted(found[position], finding, position)
+    case.test_inputs.append(test_input)
+    keep_results(case, test_input, first, found)
+    case.record(pair[0], candidate.label)
+    case.record(pair[1], candidate.label, found)
+    return True
+
+
+def _refuted(each: Difference, finding: Finding, position: int) -> Difference:
+    """A difference that is larger than the rounding of both files explains, whatever the tolerance is."""
+    flag = next(flag for flag in finding.flags if flag.position == position)
+    places: Any = np.argwhere(flag.elements)
+    reason = each.reason
+    if each.passed and np.isfinite(flag.size):
+        reason = f"differs by {flag.size:.3g}, which rounding does not explain"
+    return replace(each, passed=False, reason=reason, first=tuple(int(i) for i in places[0]))
