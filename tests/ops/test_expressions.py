@@ -159,7 +159,8 @@ def test_operators_as_expressions_mean_the_same(name):
     page = registry.pages()[name]
     graph = Graph()
     count = max(len(page.signature.operands), 2 if page.signature.variadic else 1)
-    x = [graph.add_input(f"x{i}", TensorFact(DType.FLOAT32, (5,))) for i in range(count)]
+    shapes = [(5,), (), ()] if name == "Clip" else [(5,)] * count
+    x = [graph.add_input(f"x{i}", TensorFact(DType.FLOAT32, shape)) for i, shape in enumerate(shapes)]
     attributes = {"fmod": 1} if name == "Mod" else {}
     node = Builder(Inference(), graph)(page, *x, **attributes).producer
     phrase = phrase_of(node)

@@ -49,7 +49,7 @@ def test_reshape_reads_the_shape_that_other_nodes_compute():
         ),
         pytest.param("Relu", [], {}, "operands", id="too few operands"),
         pytest.param("Relu", [TensorFact(FLOAT, ())] * 2, {}, "operands", id="too many operands"),
-        pytest.param("Reshape", [None, ints(1)], {}, "missing", id="operand absent"),
+        pytest.param("Reshape", [None, ints(1)], {}, "absent", id="operand absent"),
         pytest.param("Relu", [TensorFact(FLOAT, ())], {"slope": 1.0}, "slope", id="unknown attribute"),
         pytest.param("Concat", [TensorFact(FLOAT, (1,))], {}, "axis", id="attribute missing"),
     ],

@@ -156,13 +156,14 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     if function is None:
         message = f"{node.op} has no meaning"
         raise LookupError(message)
+    fault = _operand_fault(node, operands)
+    if fault:
+        raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {fault}", node.origin))
     try:
         answer = function(*operands, **attributes)
     except (ShapeError, ValueError, IndexError, ZeroDivisionError, MemoryError) as error:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
     except FOUND as error:
-        if isinstance(error, TypeError) and (wide := _wide(node, operands)):
-            raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {wide}", node.origin)) from error
         if registry.own(node) is not None:
             message = f"{node.op} {node.name}: its meaning raises {type(error).__name__}: {error}"
             raise DiagnosticError(Diagnostic("RUN0005", message, node.origin)) from error
@@ -172,14 +173,18 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     return tuple(_array(answer, value) for answer, value in zip(answers, node.outputs, strict=False))
 
 
-def _wide(node: Node, operands: list[Any]) -> str:
-    """Which operand has more axes than the list of axes, lengths or positions that it should be, if one has."""
-    page = registry.pages().get(node.op)
+def _operand_fault(node: Node, operands: list[Any]) -> str:
+    """The first operand that is absent or has a rank that the operator's signature excludes; empty if there is none."""
+    page = None if node.dialect else registry.pages().get(node.word)
     if page is None:
         return ""
-    stated = zip(page.signature.operands, operands, strict=False)
-    found = [(each.name, np.ndim(array)) for each, array in stated if each.name in page.index_operands]
-    return ", ".join(f"{name} has rank {rank}, at most 1 is meant" for name, rank in found if rank > 1)
+    for index, array in enumerate(operands):
+        operand = page.signature.operand(index)
+        if operand is None or (node.inputs[index] is None and not operand.is_optional):
+            return f"operand {index} is {'one too many' if operand is None else 'absent'}"
+        if operand.rank is not None and array is not None and (fault := operand.rank.fault(np.shape(array))):
+            return f"{operand.name} {fault}"
+    return ""
 
 
 def _argument(attribute: Any, values: Mapping[Value, Any], work: _Work) -> Any:

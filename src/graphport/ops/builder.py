@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, named
 from graphport.core.storage import Storage
 from graphport.ir.graph import Node, Value
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,10 +133,22 @@ class Builder:
             return None
         return self.constant(value.storage.reshaped(shape), name=value.name)
 
-    def dims(self, value: Value) -> tuple[Dim, ...]:
-        """The shape of `value`; raises `Unknown` where its rank is not known."""
+    def dims(self, value: Value | None, rank: int | None = None, *, at_least: int = 0) -> tuple[Dim, ...]:
+        """The shape of `value`, which has `rank` dims, or `at_least` so many.
+
+        Raises:
+            Unknown: its rank is not known.
+            ShapeError: it has another one, or the operand is absent.
+        """
+        if value is None:
+            message = "an operand is absent that must be there"
+            raise ShapeError(message)
         fact = value.fact
-        return fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
+        dims = fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
+        if rank not in (None, len(dims)) or len(dims) < at_least:
+            message = f"{value.name} has rank {len(dims)}, expected {f'at least {at_least}' if rank is None else rank}"
+            raise ShapeError(message)
+        return dims
 
     def _value(self, fact: Fact) -> Value:
         self.made += 1

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from graphport.core.docstrings import docstring
-from graphport.ops.types import Types
+from graphport.ops.types import Rank, Types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +34,9 @@ HoldsRule: TypeAlias = "Callable[..., tuple[Dim, Dim | tuple[Dim, ...]]]"
 
 MacRule: TypeAlias = "Callable[..., Dim]"
 """Multiply-accumulates of one run: fact of the first result, then a page's signature over facts."""
+
+RankStatement: TypeAlias = "int | tuple[int, int | None] | Rank"
+"""The rank of an operand: a number, the least and largest one (`None`: no limit), or `SCALAR`."""
 
 Lowering: TypeAlias = Callable[..., Any]
 """`(builder, *operands, **attributes)` of a dialect's word to canonical value or values."""
@@ -105,6 +108,7 @@ class Operand:
     types: Types | None
     is_optional: bool = False
     is_variadic: bool = False
+    rank: Rank | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +142,9 @@ class Signature:
 
     @cached_property
     def least(self) -> int:
-        """Number of leading operands up to the last that must be there."""
-        return max((i + 1 for i, o in enumerate(self.operands) if not o.is_optional and not o.is_variadic), default=0)
+        """Number of leading operands up to the last that must be there; of a variadic operand alone, one."""
+        required = [i + 1 for i, o in enumerate(self.operands) if not o.is_optional and not o.is_variadic]
+        return max(required, default=int(self.variadic is not None and len(self.operands) == 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +163,7 @@ class Page:
     exactness: Exactness = "rounding"
     role: Role = "none"
     index_operands: tuple[str, ...] = ()
+    ranks: Mapping[str, RankStatement] = field(default_factory=dict[str, "RankStatement"])
     holds: Mapping[str, HoldsRule] = field(default_factory=dict[str, HoldsRule])
     macs: MacRule | None = None
     is_random: bool = False
@@ -177,7 +183,7 @@ class Page:
     @cached_property
     def signature(self) -> Signature:
         """Operands, attributes and results."""
-        return _signature(self.function)
+        return _signature(self.function, self.ranks)
 
     @property
     def manual(self) -> str:
@@ -219,6 +225,8 @@ class Dialect:
     """The dialect whose formulas it takes for operators that it has no word for."""
     checks_operands: bool = False
     """Whether its rules find out how many operands a node has, and of what kind: its files alone say so."""
+    has_literals: bool = False
+    """Whether operands may be literals, `None` among them: each rule has to find out what it is given."""
     infers_anew: bool = False
     """Whether its own runtime ignores the element types that a file declares."""
     has_complex: bool = False
@@ -280,6 +288,7 @@ def op(
     exactness: Exactness = "rounding",
     role: Role = "none",
     index_operands: Sequence[str] = (),
+    ranks: Mapping[str, RankStatement] | None = None,
     holds: Mapping[str, HoldsRule] | None = None,
     macs: MacRule | None = None,
     is_random: bool = False,
@@ -310,6 +319,7 @@ def op(
         exactness: what a right implementation may differ by.
         role: how a quantizer treats it.
         index_operands: operands that are shapes, axes, positions or counts.
+        ranks: the rank of operands that cannot have every rank: a number, the least and largest one, or `SCALAR`.
         holds: for operands of integers that are places or lengths, which integers these can be.
         macs: how many multiply-accumulates it takes, where that is what it takes time for.
         turns: how else than by their order it tells axes of its first operands apart.
@@ -341,6 +351,7 @@ def op(
             exactness=exactness,
             role=role,
             index_operands=tuple(index_operands),
+            ranks=dict(ranks or {}),
             holds=dict(holds or {}),
             macs=macs,
             is_random=is_random,
@@ -435,7 +446,7 @@ def _register(
     return register
 
 
-def _signature(function: Callable[..., Any]) -> Signature:
+def _signature(function: Callable[..., Any], ranks: Mapping[str, RankStatement]) -> Signature:
     hints = get_type_hints(function, include_extras=True)
     operands: list[Operand] = []
     keywords: dict[str, Keyword] = {}
@@ -447,7 +458,8 @@ def _signature(function: Callable[..., Any]) -> Signature:
             keywords[parameter.name] = Keyword(parameter.name, hint, default, is_required)
         else:
             variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-            operands.append(Operand(parameter.name, _types(hint), not is_required and not variadic, variadic))
+            rank = Rank.of(ranks[parameter.name]) if parameter.name in ranks else None
+            operands.append(Operand(parameter.name, _types(hint), not is_required and not variadic, variadic, rank))
     returned = hints.get("return")
     results = get_args(returned) if get_origin(returned) is tuple else (returned,)
     return Signature(tuple(operands), keywords, tuple(_types(result) for result in results if result is not Ellipsis))

@@ -16,6 +16,7 @@ from graphport.core.facts import UNKNOWN, OptionalFact, SequenceFact, TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.ir.attributes import as_key
 from graphport.ir.graph import Graph
+from graphport.ops.attribute_types import is_of_type, type_name
 from graphport.ops.declare import ShapeError
 from graphport.ops.propagation import with_elements
 from graphport.ops.renaming import Answer, Likeness, Renaming
@@ -132,8 +133,16 @@ class OperatorFacts(ABC):
         self._words = Wording(extents, graph)
 
     def constant(self, data: object, dtype: DType | None) -> tuple[Storage, TensorFact]:
-        """A storage of `data` (a number, a nested list, an array) and its fact; of short ones, the same again."""
-        array = np.asarray(data, None if dtype is None else dtype.numpy)
+        """A storage of `data` (a number, a nested list, an array) and its fact; of short ones, the same again.
+
+        Raises:
+            ShapeError: the element type does not hold the numbers: NaN is no integer.
+        """
+        try:
+            array = np.asarray(data, None if dtype is None else dtype.numpy)
+        except (ValueError, OverflowError, TypeError) as error:
+            message = f"{data!r:.60} cannot be {dtype}"
+            raise ShapeError(message) from error
         if array.size > _MOST_ALIKE or array.dtype.hasobject:
             storage = ArrayStorage(array, dtype)
             return storage, TensorFact.of(storage)
@@ -241,11 +250,17 @@ class OperatorFacts(ABC):
             ShapeError: operands or attributes break a rule of the operator.
         """
         bound = bind(page, operands)
+        if count > len(page.outputs) and not page.is_variadic_output:
+            message = f"{count} results, at most {len(page.outputs)} are known"
+            raise ShapeError(message)
         known = page.signature.keywords
-        for name in attributes:
+        for name, attribute in attributes.items():
             if name not in known:
                 message = f"there is no attribute {name}"
                 raise ShapeError(message, f"attributes: {', '.join(known) or 'none'}")
+            if not is_of_type(attribute, known[name].annotation):
+                message = f"the attribute {name} is {attribute!r:.60}, expected {type_name(known[name].annotation)}"
+                raise ShapeError(message)
         for keyword in known.values():
             if keyword.is_required and keyword.name not in attributes:
                 message = f"the attribute {keyword.name} is missing"

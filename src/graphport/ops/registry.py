@@ -9,13 +9,14 @@ from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
+from graphport.ops.attribute_types import is_of_type, type_name
 from graphport.ops.declare import (
     EXACT,
     FALLBACKS,
@@ -49,6 +50,8 @@ _STUMBLES = (ValueError, LookupError, ArithmeticError, AttributeError)
 _BROADCAST = "auto_broadcast"
 _BROADCAST_AXIS = "auto_broadcast_axis"
 _CHOICE = 3
+_ABSENT = "None"
+"""What the annotation of an operand says where it may be absent."""
 
 
 @cache
@@ -401,12 +404,14 @@ def lowered(
     """What a rule makes of a node.
 
     Raises:
-        ShapeError: the node has more or fewer operands, or other attributes, than the rule takes; in a dialect that is
-            read without a signature also: the rule stumbles over what they are, the node has more results.
+        ShapeError: the node has more or fewer operands or results, or other attributes, than the rule takes, an operand
+            is absent that the rule needs, or an attribute is of another type; in a dialect that is read without a
+            signature also: the rule fails over what they are.
     """
     checks = record(builder.dialect).checks_operands
     if checks and _BROADCAST in attributes:
         operands, attributes = _broadcast(builder, operands, attributes)
+    _check_against(_stated(rule, has_literals=record(builder.dialect).has_literals), operands, attributes)
     try:
         answer = results(rule(builder, *operands, **attributes))
     except TypeError as error:
@@ -420,10 +425,75 @@ def lowered(
             raise
         message = f"its operands and attributes do not go together: {error}"
         raise ShapeError(message) from error
-    if len(answer) < builder.count and checks:
-        message = f"it is said to have {builder.count} results, and has {len(answer)}"
+    if len(answer) < builder.count:
+        message = f"it has {builder.count} results, at most {len(answer)} are known"
         raise ShapeError(message)
     return answer
+
+
+class _Stated(NamedTuple):
+    """What the signature of a rule says of operands and attributes."""
+
+    required: Mapping[int, str]
+    """The operands that must be there, by index."""
+    rest: str
+    """The name of a variadic operand none of which may be absent."""
+    first: int
+    """Where it begins."""
+    types: Mapping[str, Any]
+    """The types of attributes."""
+
+
+_UNSTATED = _Stated({}, "", 0, {})
+
+
+def _stated(rule: Lower, *, has_literals: bool) -> _Stated:
+    """What the signature of a rule says; nothing where it is no function of its own."""
+    return _UNSTATED if isinstance(rule, partial) else _stated_by(row(rule), has_literals)
+
+
+@cache
+def _stated_by(rule: Callable[..., Any], has_literals: bool) -> _Stated:
+    forms = {"Value", "Value | None"} if has_literals else {"Value", "Value | None", "_empty"}
+    parameters = list(inspect.signature(rule).parameters.values())[1:]
+    types = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    operands = [each for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    required: dict[int, str] = {}
+    rest, first = "", len(operands)
+    if operands and not has_literals and _is_record(type_name(operands[0].annotation)):
+        operands = operands[1:]
+    for index, parameter in enumerate(operands):
+        stated = type_name(parameter.annotation)
+        if stated not in forms:
+            # Operands may be literals.
+            return _Stated({}, "", 0, types)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest, first = ("" if _ABSENT in stated else parameter.name), index
+        elif parameter.default is parameter.empty and _ABSENT not in stated:
+            required[index] = parameter.name
+    return _Stated(required, rest, first, types)
+
+
+def _is_record(stated: str) -> bool:
+    """Whether the first parameter of a rule is a record of options, which its registration makes of the attributes."""
+    return stated.isidentifier() and stated not in {"Any", "Value", "_empty"} and not stated.islower()
+
+
+def _check_against(stated: _Stated, operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> None:
+    """Hold a node against the signature of its rule.
+
+    Raises:
+        ShapeError: an operand is absent that must be there, or an attribute is of another type.
+    """
+    for index, operand in enumerate(operands) if None in operands else ():
+        name = stated.required.get(index, stated.rest if stated.rest and index >= stated.first else "")
+        if operand is None and name:
+            message = f"operand {index}, {name}, is absent"
+            raise ShapeError(message, "only optional operands can be")
+    for name, attribute in attributes.items():
+        if name in stated.types and not is_of_type(attribute, stated.types[name]):
+            message = f"the attribute {name} is {attribute!r:.60}, expected {type_name(stated.types[name])}"
+            raise ShapeError(message)
 
 
 def _mismatch(rule: Lower, *arguments: Any, **named: Any) -> TypeError | None:

@@ -22,7 +22,8 @@ def bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
     """The element types of a page's type variables, by their names.
 
     Raises:
-        ShapeError: there are too few or too many operands, or two of one variable have other element types.
+        ShapeError: there are too few or too many operands, one is absent that must be there, one has a rank that the
+            signature excludes, or two of one variable have other element types.
         ElementTypeError: an operand has an element type that its variable does not admit.
     """
     signature = page.signature
@@ -36,10 +37,13 @@ def bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
             message = f"{len(operands)} operands, at most {len(signature.operands)} are known"
             raise ShapeError(message)
         if fact is None:
-            if not operand.is_optional and not operand.is_variadic:
-                message = f"the operand {operand.name} is missing"
-                raise ShapeError(message)
+            if not operand.is_optional:
+                message = f"operand {index}, {operand.name}, is absent"
+                raise ShapeError(message, "only optional operands can be")
             continue
+        if operand.rank is not None and isinstance(fact, TensorFact) and (fault := operand.rank.fault(fact.shape)):
+            message = f"{operand.name} {fault}"
+            raise ShapeError(message)
         if operand.types is not None:
             _bind_type(operand.name, operand.types, fact, bound)
     return bound

@@ -6,6 +6,7 @@ that carry one variable have one element type; its name and its set are those of
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -45,6 +46,44 @@ class Types:
     dtypes: frozenset[DType]
     form: Literal["tensor", "sequence", "any"] = "tensor"
 
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The ranks that an operand may have: from `least` to `most` (`None`: no limit), or one element (`is_scalar`).
+
+    ONNX Runtime and exporters also take a scalar as a tensor of shape [1].
+    """
+
+    least: int = 0
+    most: int | None = None
+    is_scalar: bool = False
+
+    @classmethod
+    def of(cls, stated: int | tuple[int, int | None] | Rank) -> Rank:
+        """The rank that `@op(ranks=…)` declares: one number, or the least and the largest."""
+        if isinstance(stated, Rank):
+            return stated
+        return cls(stated, stated) if isinstance(stated, int) else cls(*stated)
+
+    def fault(self, shape: Sequence_[Any] | None) -> str:
+        """What is wrong with an operand of `shape` (`None`: not known); empty if nothing is."""
+        if shape is None:
+            return ""
+        if self.is_scalar and len(shape) <= 1:
+            has_more = shape and isinstance(shape[0], int) and shape[0] != 1
+            return f"has {shape[0]} elements, expected 1" if has_more else ""
+        if self.least <= len(shape) and (self.most is None or len(shape) <= self.most):
+            return ""
+        return f"has rank {len(shape)}, expected {self}"
+
+    def __str__(self) -> str:
+        if self.most is None:
+            return f"at least {self.least}"
+        return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+
+
+SCALAR = Rank(0, 0, is_scalar=True)
+"""One element."""
 
 HALF = frozenset({DType.FLOAT16, DType.BFLOAT16})
 IEEE = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64})

@@ -55,9 +55,10 @@ def part_spectra(graph: Graph) -> None:
 
 def _is_parted(node: Node) -> bool:
     """Whether parts alone are read of complex numbers that a node moves."""
-    if len(node.results) != 1 or node.output.is_output or not node.output.uses or node.inputs[0] is None:
+    source = node.operand(0)
+    if len(node.results) != 1 or node.output.is_output or not node.output.uses or source is None:
         return False
-    fact = node.inputs[0].fact
+    fact = source.fact
     is_complex = isinstance(fact, TensorFact) and fact.dtype in (DType.COMPLEX64, DType.COMPLEX128)
     return is_complex and all(
         user.dialect == _DIALECT and user.word in _PARTS and len(user.results) == 1 for user in node.output.users

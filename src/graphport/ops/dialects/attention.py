@@ -80,7 +80,7 @@ def _kept(dims: Sequence[Dim]) -> tuple[int, ...]:
 
 def _repeated(b: Builder, x: Value, count: int) -> Value:
     """Each head as often as heads of queries share it."""
-    batch, _, length, _ = b.dims(x)
+    batch, _, length, _ = b.dims(x, 4)
     heads, size = sizes(b.dims(x)[1::2], "the heads of keys and values")
     if heads == count:
         return x

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.sequences import is_sequence
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.rows.mirror import mirrored
 from graphport.ops.rows.terms import Reader, number, real
 from graphport.ops.rows.text import RowError, parameters
@@ -164,7 +164,7 @@ class Lowering(_Rule):
 
         Raises:
             UnsupportedError: none of the guards holds.
-            TypeError: operands or attributes are not those of the row.
+            ShapeError: operands or attributes are not those of the row.
         """
         meaning, names = self._meaning, self._bound(b, operands, attributes)
         for name, form in self._numbers:
@@ -187,8 +187,11 @@ class Lowering(_Rule):
         elif rest:
             is_known = False
         if not is_known or any(value is _ABSENT for value in names.values()):
-            # Python's own words for what is wrong.
-            self.__signature__.bind(b, *operands, **attributes)
+            try:
+                self.__signature__.bind(b, *operands, **attributes)
+            except TypeError as error:
+                message = f"its {len(operands)} operands are not what it takes: {error}"
+                raise ShapeError(message) from error
         return names
 
 

@@ -60,6 +60,19 @@ def number(value: Any) -> Any:
     return found[0]
 
 
+def _arithmetic(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """The result of an arithmetic operator.
+
+    Raises:
+        ShapeError: the attributes that the numbers come from have none: a division by zero, a number that is too large.
+    """
+    try:
+        return function(x, y)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        message = f"no number is computed of {x!r:.40} and {y!r:.40}: {error}"
+        raise ShapeError(message) from error
+
+
 def real(value: Any) -> Any:
     """As `number`, and a float where it is one; `None` stays."""
     found = number(value)
@@ -312,7 +325,7 @@ class Reader:
                 return lambda b, names: not number(term(b, names))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 function, x, y = _BINARY[type(op)], self._term(left), self._term(right)
-                return lambda b, names: function(number(x(b, names)), number(y(b, names)))
+                return lambda b, names: _arithmetic(function, number(x(b, names)), number(y(b, names)))
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARED:
                 return self._compared(type(op), self._term(left), self._term(right))
             case ast.BoolOp(op=op, values=values):

@@ -137,7 +137,7 @@ Q, K, V = f32(2, 4, 3, 8), f32(2, 2, 5, 8), f32(2, 2, 5, 6)
         ([Q, K, V], {"q_num_heads": 3}, "heads of Q: 3 and 4 differ"),
         ([f32(2, 3, 32), f32(2, 5, 16), f32(2, 5, 12)], {}, "q_num_heads is None"),
         ([f32(2, 3, 32), f32(2, 5, 16), f32(2, 5, 12)], {"q_num_heads": 5, "kv_num_heads": 2}, "are not 5 heads"),
-        ([f32(2, 3), K, V], {}, "Q has rank 2"),
+        ([f32(2, 3), K, V], {}, "q has rank 2"),
         ([Q, K, V, f32(4, 5)], {}, "4 and 3 do not broadcast"),
         ([f32(2, 4, 1, 8), K, V, f32(3, 5)], {}, "attn_mask does not broadcast to the scores"),
         ([Q, K, V, f32(3, 6)], {}, "attn_mask has 6 columns for 5 keys"),
@@ -193,7 +193,7 @@ def test_rotary_positions_know_every_type(dtype):
         ([f32(2, 3, 4, 8), f32(2, 4, 4), f32(2, 4, 3)], {}, "pairs in sin_cache: 3 and 4 differ"),
         ([f32(2, 4, 24), f32(2, 4, 4), f32(2, 4, 4)], {}, "the 24 columns of X are not None heads"),
         ([f32(2, 4, 24), f32(2, 4, 4), f32(2, 4, 4)], {"num_heads": 5}, "the 24 columns of X are not 5 heads"),
-        ([f32(2, 4), f32(2, 4, 4), f32(2, 4, 4)], {}, "X has rank 2"),
+        ([f32(2, 4), f32(2, 4, 4), f32(2, 4, 4)], {}, "x has rank 2"),
     ],
 )
 def test_rotary_positions_refuse_what_does_not_fit(facts, attributes, match):

@@ -502,7 +502,7 @@ def test_what_a_body_maps_to_depends_on_the_element():
 @pytest.mark.parametrize(
     ("page", "facts", "match"),
     [
-        (SequenceConstruct, [], "there is no operand"),
+        (SequenceConstruct, [], "0 operands, at least 1"),
         (SequenceConstruct, [f32(2), i64(2)], "is int64, another operand float32"),
         (SequenceInsert, [SequenceFact(f32(2)), i64(2)], "a tensor of int64 does not go into a sequence of float32"),
         (SequenceInsert, [SequenceFact(f32(2)), f32(2), i64(1, 1)], "position has rank 2"),

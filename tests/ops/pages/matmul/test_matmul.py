@@ -146,13 +146,13 @@ BYTE = DType.UINT8
     ("page", "operands", "attributes", "message"),
     [
         pytest.param(MatMul, [fact(3, 4), fact(3, 5)], {}, "4 columns, b has 3 rows", id="inner dims"),
-        pytest.param(MatMul, [fact(), fact(3)], {}, "a is a scalar", id="scalar"),
+        pytest.param(MatMul, [fact(), fact(3)], {}, "a has rank 0", id="scalar"),
         pytest.param(MatMul, [fact(2, 3, 4), fact(3, 4, 5)], {}, "do not broadcast", id="batch"),
         pytest.param(Gemm, [fact(1, 3, 4), fact(4, 5)], {}, "a has rank 3", id="no matrix"),
         pytest.param(Gemm, [fact(3, 4), fact(4, 5)], {"transB": 1}, "4 columns", id="transposed"),
         pytest.param(Gemm, [fact(3, 4), fact(4, 5), fact(4)], {}, "c has the shape", id="summand"),
         pytest.param(Gemm, [fact(1, 4), fact(4, 5), fact(3, 5)], {}, "c has the shape", id="summand grows"),
-        pytest.param(Gemm, [fact(3, 4), fact(4, 5), fact(1, 3, 5)], {}, "c has the shape", id="summand's rank"),
+        pytest.param(Gemm, [fact(3, 4), fact(4, 5), fact(1, 3, 5)], {}, "c has rank 3", id="summand's rank"),
         pytest.param(
             MatMulInteger,
             [fact(3, 4, dtype=BYTE), fact(4, 5, dtype=BYTE), fact(4, dtype=BYTE)],

@@ -174,7 +174,7 @@ def fact(*shape, dtype=DType.FLOAT32):
     [
         pytest.param(BatchNormalization, [fact(2, 3), *[fact(3)] * 3, fact(4)], {}, "input_var", id="length"),
         pytest.param(
-            BatchNormalization, [fact(2, 3), *[fact(3)] * 3, fact(1, 3)], {}, "input_var has the shape", id="no vector"
+            BatchNormalization, [fact(2, 3), *[fact(3)] * 3, fact(1, 3)], {}, "input_var has rank 2", id="no vector"
         ),
         pytest.param(InstanceNormalization, [fact(2, 3), fact(3), fact(3)], {}, "rank 2", id="no spatial axis"),
         pytest.param(InstanceNormalization, [fact(2, 3, 4), fact(3), fact(4)], {}, "channels and b", id="bias"),

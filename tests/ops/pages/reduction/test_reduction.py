@@ -189,7 +189,7 @@ def test_largest_are_those_of_onnx_runtime(data):
 def test_more_than_there_are_is_refused():
     refuse(TopK, [f32(2, 3), ints(4)], "k is 4, axis 1 has 3 entries")
     refuse(TopK, [f32(2, 3), ints(-1)], "k is -1")
-    refuse(TopK, [f32(2, 3), ints(1, 1)], "k has 2 entries")
+    refuse(TopK, [f32(2, 3), ints(1, 1)], "k has 2 elements")
     with pytest.raises(IndexError):
         TopK(np.zeros(3, np.float32), np.array([4]))
 
@@ -228,7 +228,7 @@ def test_running_product_is_that_of_the_standard(exclusive, reverse, dtype):
 
 def test_running_sum_refuses_an_axis_outside():
     refuse(CumSum, [f32(2, 3), TensorFact(DType.INT64, (), (2,))], "axis 2 is outside")
-    refuse(CumSum, [f32(2, 3), ints(0, 1)], "axis has 2 entries")
+    refuse(CumSum, [f32(2, 3), ints(0, 1)], "axis has 2 elements")
 
 
 # Older forms

@@ -113,7 +113,7 @@ def test_shapes_of_transforms_are_formulas():
 @pytest.mark.parametrize(
     ("page", "operands", "attributes", "message"),
     [
-        pytest.param(DFT, [fact(4)], {}, "last axis", id="parts"),
+        pytest.param(DFT, [fact(4)], {}, "rank 1", id="parts"),
         pytest.param(DFT, [fact(4, 3)], {}, "last axis", id="three parts"),
         pytest.param(DFT, [fact(4, 2)], {"onesided": 1}, "half of the spectrum of complex", id="half of complex"),
         pytest.param(DFT, [fact(4, 1), None, scalar(1)], {}, "axis 1 of a tensor of rank 2", id="axis"),

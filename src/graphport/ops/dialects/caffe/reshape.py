@@ -233,7 +233,7 @@ def lift_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tuple
 @DepthToSpace.lift("caffe")
 def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> tuple[Value, ...]:
     """Three moves: forks have no Reorg, or one that knows no `reverse`."""
-    n, c, h, w = b.dims(input)
+    n, c, h, w = b.dims(input, 4)
     blocks, maps = (blocksize, blocksize), c // blocksize**2
     split = (n, *blocks, maps, h, w) if mode == "DCR" else (n, maps, *blocks, h, w)
     perm = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
@@ -242,7 +242,7 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
 
 @SpaceToDepth.lift("caffe")
 def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Value, ...]:
-    n, c, h, w = b.dims(input)
+    n, c, h, w = b.dims(input, 4)
     split = (n, c, h // blocksize, blocksize, w // blocksize, blocksize)
     return _moved(b, input, split, (0, 3, 5, 1, 2, 4))
 

@@ -318,7 +318,7 @@ def _no_padding(b: Builder, input: Value) -> Sliding:
 
 
 def _check_separable(b: Builder, plane_filter: Value, point_filter: Value) -> None:
-    planes, points = b.dims(plane_filter), b.dims(point_filter)
+    planes, points = (b.dims(each, at_least=2) for each in (plane_filter, point_filter))
     if len(planes) != len(points):
         message = f"plane_filter has rank {len(planes)}, point_filter {len(points)}"
         raise ShapeError(message, "they must have the same rank")

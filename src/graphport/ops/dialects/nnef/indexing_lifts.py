@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.budget import bounded, reserve
 from graphport.core.dtypes import DType
-from graphport.ops.declare import lift
+from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.operands import dtype_of, integers, sizes
 from graphport.ops.pattern import constant_numbers
@@ -65,9 +65,11 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
         return None
     positions = storage.numpy().reshape(-1, count).astype(np.int64)
     lengths = np.array(extents[:count])
-    flat = np.ravel_multi_index(
-        tuple(np.where(positions < 0, positions + lengths, positions).T), tuple(extents[:count])
-    )
+    positions = np.where(positions < 0, positions + lengths, positions)
+    if np.any((positions < 0) | (positions >= lengths)):
+        message = f"indices beyond the axes of {list(lengths)}"
+        raise UnsupportedError(message)
+    flat = np.ravel_multi_index(tuple(positions.T), tuple(extents[:count]))
     emit, rest = OpBuilder(b), extents[count:]
     joined = emit("Reshape", data, b.constant(np.array([int(lengths.prod()), *rest], np.int64)))
     wanted = np.asarray(flat).reshape(storage.shape[:-1]).astype(np.int64)

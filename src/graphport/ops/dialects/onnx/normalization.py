@@ -198,7 +198,7 @@ def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Valu
 
 def _by_channel(b: Builder, value: Value, rank: int) -> Value:
     """A number for each channel, so that it broadcasts with samples of `rank`."""
-    (channels,) = b.dims(value)
+    (channels,) = b.dims(value, 1)
     known = b.reshaped(value, (channels, *(1,) * (rank - 2))) if isinstance(channels, int) else None
     if rank == 2 or known is not None:
         return known or value

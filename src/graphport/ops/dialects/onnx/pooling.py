@@ -43,7 +43,7 @@ def whole_exponent(p: float) -> int:
     Raises:
         UnsupportedError: it is no whole number.
     """
-    if p != int(p):
+    if p % 1 != 0:  # also of NaN and infinity
         message = f"the exponent {p} is no whole number"
         raise UnsupportedError(message)
     return int(p)

@@ -36,7 +36,7 @@ def causal_conv_with_state(
     if activation not in _ACTIVATIONS:
         message = f"activation is {activation!r}"
         raise ShapeError(message, f"known: {', '.join(_ACTIVATIONS)}")
-    channels, _, length = sizes(b.dims(w), "the filters")
+    channels, _, length = sizes(b.dims(w, 3), "the filters")
     kept = length - 1
     padding = vector(b, [0, 0, kept, 0, 0, 0])
     whole = b(Pad, x, padding) if past_state is None else b(Concat, past_state, x, axis=2)

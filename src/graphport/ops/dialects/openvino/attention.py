@@ -175,7 +175,7 @@ def attended(b: Builder, heads: tuple[Value, Value, Value], factor: Value, *, ca
 
 
 def _with_heads(b: Builder, x: Value, heads: int) -> Value:
-    batch, length, width = b.dims(x)
+    batch, length, width = b.dims(x, 3)
     (columns,) = sizes([width], "the columns of all heads")
     shape = _copied(b, x, [batch, length, heads, columns // heads])
     return emitted_transpose(b, shape, [0, 2, 1, 3])

@@ -2,4 +2,4 @@
 
 from graphport.ops.declare import Dialect
 
-RECORD = Dialect(decomposes=True, has_complex=True)
+RECORD = Dialect(decomposes=True, has_complex=True, has_literals=True)

@@ -54,7 +54,7 @@ def _lifted(
     ways = len(DIRECTIONS[op.direction])
     hidden = r.shape[2] if op.hidden_size is None else op.hidden_size
     x = _in_module_order(b, op, op.x)
-    time, batch, _ = b.dims(x)
+    time, batch, _ = b.dims(x, 3)
     lengths = computed_list(b, (time, batch, ways, hidden), x)
     if lengths is None:
         return in_steps(b, op, "its lengths are no expressions of those of inputs")

@@ -146,7 +146,7 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
     """Where the place in a block comes before the channel, three steps of moving."""
     if mode == "CRD":
         return called(b, "F.pixel_shuffle", input=input, upscale_factor=blocksize)
-    n, c, h, w = b.dims(input)
+    n, c, h, w = b.dims(input, 4)
     if not isinstance(c, int) or not isinstance(h, int) or not isinstance(w, int):
         return None
     k = blocksize
@@ -156,7 +156,7 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
 
 @SpaceToDepth.lift(DIALECT)
 def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value | None:
-    n, c, h, w = b.dims(input)
+    n, c, h, w = b.dims(input, 4)
     if not isinstance(c, int) or not isinstance(h, int) or not isinstance(w, int):
         return None
     k = blocksize

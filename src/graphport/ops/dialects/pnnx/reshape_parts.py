@@ -85,7 +85,7 @@ def chunk(b: Builder, input: Value, chunks: Any, dim: Any = 0) -> tuple[Value, .
 
 
 def pieces(extent: int, size: int) -> list[int]:
-    full, rest = divmod(extent, size)
+    full, rest = divmod(extent, size) if size else (0, extent)
     return [size] * full + ([rest] if rest or not full else [])
 
 

@@ -62,7 +62,7 @@ def as_image(b: Builder, x: Value) -> tuple[Value, int]:
     """
     rank = len(b.dims(x))
     if rank == _IMAGE - 1:
-        batch, channels, length = b.dims(x)
+        batch, channels, length = b.dims(x, 3)
         return shaped(b, x, (batch, channels, 1, length)), 1
     if rank != _IMAGE:
         message = f"a window over {rank - 2} axes"
@@ -73,7 +73,7 @@ def as_image(b: Builder, x: Value) -> tuple[Value, int]:
 def as_before(b: Builder, y: Value, count: int) -> Value:
     if count == 2:
         return y
-    batch, channels, _, length = b.dims(y)
+    batch, channels, _, length = b.dims(y, 4)
     return shaped(b, y, (batch, channels, length))
 
 
@@ -135,7 +135,7 @@ def lift_conv(b: Builder, op: ConvView) -> Lifted:
     else:
         x, count, stated = as_image_window(b, op.x, stated)
     if count == 1:
-        maps, own, length = b.dims(w)
+        maps, own, length = b.dims(w, 3)
         w = shaped(b, w, (maps, own, 1, length))
     maps, own, *kernel = sizes(b.dims(w), "the filters")
     if not maps:

@@ -91,7 +91,7 @@ ROWS.having(whole=_whole).lift("GatherElements -> GATHER_ND(data, whole(data, in
 
 @gathering.GatherND.lift("tflite")
 def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Lifted:
-    *dims, depth = b.dims(indices)
+    *dims, depth = b.dims(indices, at_least=1)
     if batch_dims and depth == 1:
         flat = emit(b, "SQUEEZE", indices, squeeze_dims=(len(dims),))
         picked = wrapped(b, flat, extent(b, data, batch_dims))

@@ -382,7 +382,7 @@ def space_to_batch_nd(op: Operator) -> Value:
         behind = [0] * (rank_ - count - 1)
         around = vector(b, [0, *pads[::2], *behind, 0, *pads[1::2], *behind])
         x = cast(b, b(Pad, cast(b, x, wide), around, zero), dtype_of(x))
-    batch, *extents = b.dims(x)
+    batch, *extents = b.dims(x, at_least=1)
     space = sizes(extents[:count], "the image")
     rest = sizes(extents[count:], "the channels")
     if any(n % block for n, block in zip(space, blocks, strict=True)):
@@ -403,7 +403,7 @@ def batch_to_space_nd(op: Operator) -> Value:
     b, x = op.b, op[0]
     blocks, crops = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the crops")
     count = len(blocks)
-    batch, *extents = b.dims(x)
+    batch, *extents = b.dims(x, at_least=1)
     space = sizes(extents[:count], "the image")
     rest = sizes(extents[count:], "the channels")
     whole = prod(blocks)

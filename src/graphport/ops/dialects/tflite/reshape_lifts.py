@@ -61,7 +61,9 @@ def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes:
 
 def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
     """x with axes of length 1 at places of the result that are given later: from the first one on."""
-    (count,) = sizes(b.dims(axes), "how many axes it is told of")
+    if not b.dims(axes):
+        axes = shaped(b, axes, (1,))
+    (count,) = sizes(b.dims(axes, 1), "the number of axes")
     positions = wrapped(b, axes, len(b.dims(x)) + count)
     falling, _ = emits(b, "TOPK_V2", 2, positions, ints(b, count), types=(DType.INT32, DType.INT32))
     for place in reversed(range(count)):
@@ -85,7 +87,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 
 def _without_zeros(b: Builder, data: Value, shape: Value) -> Value:
     """A shape in which zeros, which kernels take as they are, have become the extents of x that they stand for."""
-    (count,) = sizes(b.dims(shape), "how many axes there are to be")
+    (count,) = sizes(b.dims(shape, 1), "the number of axes")
     lengths = lengths_of(b, data)
     rank = len(b.dims(data))
     if rank > count:

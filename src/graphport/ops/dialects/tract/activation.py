@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import ROWS, word
+from graphport.ops.dialects.tract.binding import ROWS, axis_of, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -45,7 +45,7 @@ def log_softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
 def _over(b: Builder, page: str, x: Value, axes: tuple[int, ...]) -> Value:
     """One axis at once; several are made one first."""
     emit, rank = OpBuilder(b), len(b.dims(x))
-    chosen = [axis % rank for axis in axes]
+    chosen = [axis_of(axis, rank) for axis in axes]
     if len(chosen) == 1:
         return emit(page, x, axis=chosen[0])
     order = (*(axis for axis in range(rank) if axis not in chosen), *chosen)

@@ -65,7 +65,7 @@ def _causal(b: Builder, scores: Value) -> Value:
 
 def _repeated(b: Builder, x: Value, q: Value) -> Value:
     """Heads that several queries share, once for each of them."""
-    own, wanted = b.dims(x), b.dims(q)
+    own, wanted = b.dims(x), b.dims(q, at_least=2)
     if len(own) != 4 or decide_equal(own[1], wanted[1]) is not False:
         return x
     times = wanted[1] // own[1]

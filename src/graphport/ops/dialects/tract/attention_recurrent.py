@@ -32,8 +32,8 @@ def gated_delta(
     [batch, heads, w, w].  With unit rows k and q of key and query:
         s = exp(log_decay) s;  s = s + k (v - k s) beta;  y = q s / sqrt(w)
     """
-    heads, width = b.dims(query)[2:]
-    if b.dims(value)[2] != heads or not isinstance(width, int):
+    heads, width = b.dims(query, 4)[2:]
+    if b.dims(value, 4)[2] != heads or not isinstance(width, int):
         message = f"{b.dims(value)[2]} heads of values for {heads} of queries"
         raise UnsupportedError(message)
     emit = OpBuilder(b)

@@ -170,6 +170,9 @@ def unified(b: Builder, *operands: Value) -> list[Value]:
     known = [dtype for dtype in types if dtype is not None]
     if len(known) < len(types) or len(set(known)) < 2:
         return list(operands)
+    if DType.STRING in known:
+        message = f"operands are {', '.join(map(str, dict.fromkeys(known)))}"
+        raise ShapeError(message, "strings go with strings only")
     firm = [dtype for value, dtype in zip(operands, known, strict=True) if not _is_one_number(value)] or known
     wide = _widest(firm)
     cast = registry.pages()["Cast"]

@@ -126,7 +126,7 @@ def trilu(b: Builder, input: Value, k: Value | None = None, *, upper: bool = Tru
 def direct_lookup(b: Builder, input: Value, values: Value, fallback: Value) -> Value:
     """What stands in a table at each place; the fallback outside of it."""
     emit = OpBuilder(b)
-    extent = b.dims(values)[0]
+    extent = b.dims(values, at_least=1)[0]
     size = b.constant(np.array(number(extent) if isinstance(extent, int) else 0, np.int64))
     place = emit("Cast", input, to=DType.INT64)
     inside = emit("And", emit("GreaterOrEqual", place, 0), emit("Less", place, size))

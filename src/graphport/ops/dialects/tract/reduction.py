@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import ShapeError, UnsupportedError, lift
 from graphport.ops.dialects.nnef.reduction import reduced
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, axis_of, word
@@ -43,6 +43,9 @@ def argmin_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 def _last(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
+    if len(axes) != 1:
+        message = f"{len(axes)} axes"
+        raise ShapeError(message, "one axis is reduced")
     axis = axis_of(axes[0], len(b.dims(input)))
     return OpBuilder(b)(page, input, axis=axis, keepdims=1, select_last_index=1)
 

@@ -13,7 +13,7 @@ from graphport.ops.pages.activation.dropout import Dropout
 from graphport.ops.shapes import axis_index, broadcast, decided_equal_shapes, elementwise
 from graphport.ops.special import erf, logistic, shares, widened
 from graphport.ops.symbolic import larger, smaller
-from graphport.ops.types import FLOATS, IEEE, INTEGERS, NUMBERS_4, SIGNED, Tensor, Types
+from graphport.ops.types import FLOATS, IEEE, INTEGERS, NUMBERS_4, SCALAR, SIGNED, Tensor, Types
 
 __all__ = ["Dropout"]
 
@@ -332,6 +332,7 @@ def _clip_shape(input: TensorFact, min: TensorFact | None = None, max: TensorFac
     symbolic=True,
     exactness="exact",
     role="pointwise",
+    ranks={"min": SCALAR, "max": SCALAR},
 )
 def Clip(input: Number, min: Number | None = None, max: Number | None = None) -> Number:
     """Clamp `input` to [`min`, `max`]; if `min` > `max` the result is `max`.  NaN propagates.

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.types import BOOL, FLOAT8, FLOATS, Tensor, Types
+from graphport.ops.types import BOOL, FLOAT8, FLOATS, SCALAR, Tensor, Types
 
 T = Annotated[Tensor, Types("T", FLOATS | FLOAT8)]
 T1 = Annotated[Tensor, Types("T1", FLOATS | FLOAT8)]
@@ -41,6 +41,7 @@ def _dropout_shape(
     exactness="exact",
     role="passive",
     index_operands=("ratio", "training_mode"),
+    ranks={"ratio": SCALAR, "training_mode": SCALAR},
 )
 def Dropout(
     data: T, ratio: T1 | None = None, training_mode: T2 | None = None, *, seed: int | None = None

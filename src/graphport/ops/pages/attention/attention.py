@@ -141,6 +141,7 @@ def _attention_macs(
     index_operands=("nonpad_kv_seqlen",),
     holds={"nonpad_kv_seqlen": keys_of_sample},
     macs=_attention_macs,
+    ranks={"q": (3, 4), "k": (3, 4), "v": (3, 4), "past_key": 4, "past_value": 4, "nonpad_kv_seqlen": 1},
 )
 def Attention(
     q: T1,

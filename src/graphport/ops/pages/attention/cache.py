@@ -53,6 +53,7 @@ def _scatter_shape(op: TensorScatterView[TensorFact]) -> TensorFact:
     role="passive",
     index_operands=("write_indices",),
     holds={"write_indices": index_of_update},
+    ranks={"write_indices": 1},
 )
 def TensorScatter(
     past_cache: T, update: T, write_indices: Indices | None = None, *, axis: int = -2, mode: str = "linear"

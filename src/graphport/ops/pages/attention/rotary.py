@@ -61,6 +61,7 @@ def _head_size(x: TensorFact, heads: int | None) -> Dim:
     role="pointwise",
     index_operands=("position_ids",),
     holds={"position_ids": row_of_table},
+    ranks={"x": (3, 4), "cos_cache": (2, 3), "sin_cache": (2, 3), "position_ids": 2},
 )
 def RotaryEmbedding(
     x: T,

@@ -14,7 +14,7 @@ from graphport.core.facts import OPEN, UNKNOWN, Fact, SequenceFact, TensorFact, 
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.control.joins import join
 from graphport.ops.shapes import axis_index, same_dim
-from graphport.ops.types import ALL_13, BOOL, INT64, Body, Tensor, Types
+from graphport.ops.types import ALL_13, BOOL, INT64, SCALAR, Body, Tensor, Types
 
 B = Annotated[Tensor, Types("B", BOOL)]
 I = Annotated[Tensor, Types("I", INT64)]  # noqa: E741  the letter of the specification
@@ -93,7 +93,13 @@ def _loop_shape(
     return [*map(open_dims, carried), *(stack_facts(fact, rounds) for fact in returned[1 + len(carried) :])]
 
 
-@op(shape=_loop_shape, since=1, outputs=("*v_final_and_scan_outputs",), exactness="exact")
+@op(
+    shape=_loop_shape,
+    since=1,
+    outputs=("*v_final_and_scan_outputs",),
+    exactness="exact",
+    ranks={"m": SCALAR, "cond": SCALAR},
+)
 def Loop(m: I | None = None, cond: B | None = None, *v_initial: V, body: Body) -> tuple[V, ...]:
     """Run `body(iteration, condition, *carried)` until the condition is false or `m` iterations are done.
 

@@ -12,7 +12,7 @@ from graphport.core.facts import OPEN, Fact, SequenceFact, TensorFact, Unknown, 
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.control.joins import join
 from graphport.ops.shapes import axis_index
-from graphport.ops.types import ALL_4, CLASSIC, INDICES, INT64, Body, Sequence, Tensor, Types
+from graphport.ops.types import ALL_4, CLASSIC, INDICES, INT64, SCALAR, Body, Sequence, Tensor, Types
 
 T = Annotated[Tensor, Types("T", CLASSIC)]
 S = Annotated[Sequence, Types("S", CLASSIC, "sequence")]
@@ -84,6 +84,7 @@ def _insert_shape(input_sequence: Fact, tensor: TensorFact, position: TensorFact
     moves_data=True,
     exactness="exact",
     index_operands=("position",),
+    ranks={"position": SCALAR},
 )
 def SequenceInsert(input_sequence: S, tensor: T, position: I | None = None) -> S:
     """Insert `tensor` before `position`, or at the end without a position; negative positions count from the end.
@@ -123,6 +124,7 @@ def _erase_shape(input_sequence: Fact, position: TensorFact | None = None) -> Fa
     moves_data=True,
     exactness="exact",
     index_operands=("position",),
+    ranks={"position": SCALAR},
 )
 def SequenceErase(input_sequence: S, position: I | None = None) -> S:
     """Remove the element at `position`, or the last one without a position; negative positions count from the end.
@@ -151,6 +153,7 @@ def _at_shape(input_sequence: Fact, position: TensorFact) -> TensorFact:
     moves_data=True,
     exactness="exact",
     index_operands=("position",),
+    ranks={"position": SCALAR},
 )
 def SequenceAt(input_sequence: S, position: I) -> T:
     """Return the element at `position`; negative positions count from the end.  Shapes: any, position [].
@@ -207,6 +210,7 @@ def _part(length: Dim, split: TensorFact) -> Dim:
     moves_data=True,
     exactness="exact",
     index_operands=("split",),
+    ranks={"split": (0, 1)},
 )
 def SplitToSequence(input: Wide, split: I | None = None, *, axis: int = 0, keepdims: int = 1) -> WideS:
     """`input` cut along `axis`: into entries, into parts of `split` (the last shorter), or of the lengths `split`.

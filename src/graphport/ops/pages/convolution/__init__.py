@@ -47,6 +47,7 @@ def _conv_shape(op: ConvView[TensorFact]) -> TensorFact:
     exactness="accumulation",
     role="weighted",
     macs=correlation_macs,
+    ranks={"x": (3, None), "w": (3, None), "b": 1},
 )
 def Conv(
     x: T,
@@ -117,6 +118,7 @@ def _conv_transpose_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands
     exactness="accumulation",
     role="weighted",
     macs=_conv_transpose_macs,
+    ranks={"x": (3, None), "w": (3, None), "b": 1},
 )
 def ConvTranspose(
     x: T,

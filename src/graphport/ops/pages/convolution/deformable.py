@@ -51,6 +51,7 @@ def _deform_shape(op: DeformConvView[TensorFact]) -> TensorFact:
     role="weighted",
     index_operands=("offset",),
     macs=correlation_macs,
+    ranks={"x": (3, None), "w": (3, None), "offset": (3, None), "b": 1, "mask": (3, None)},
 )
 def DeformConv(
     x: T,

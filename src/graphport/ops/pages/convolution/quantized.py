@@ -13,7 +13,7 @@ from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.convolution.channels import check_channels, correlate, correlation_macs
 from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.shapes import same_dim
-from graphport.ops.types import BYTES, FLOAT32, INT32, Tensor, Types
+from graphport.ops.types import BYTES, FLOAT32, INT32, SCALAR, Tensor, Types
 from graphport.ops.view import viewed
 
 if TYPE_CHECKING:
@@ -51,7 +51,14 @@ def _conv_integer_shape(op: ConvIntegerView[TensorFact]) -> TensorFact:
     return TensorFact(DType.INT32, (batch, maps, *slid.lengths))
 
 
-@op(shape=_conv_integer_shape, since=10, exactness="exact", role="passive", macs=correlation_macs)
+@op(
+    shape=_conv_integer_shape,
+    since=10,
+    exactness="exact",
+    role="passive",
+    macs=correlation_macs,
+    ranks={"x": (3, None), "w": (3, None), "x_zero_point": SCALAR, "w_zero_point": (0, 1)},
+)
 def ConvInteger(
     x: T1,
     w: T2,
@@ -115,7 +122,24 @@ def _qlinear_conv_macs(
     return correlation_macs(y, x, w)
 
 
-@op(shape=_qlinear_conv_shape, since=10, exactness="rounding", role="passive", macs=_qlinear_conv_macs)
+@op(
+    shape=_qlinear_conv_shape,
+    since=10,
+    exactness="rounding",
+    role="passive",
+    macs=_qlinear_conv_macs,
+    ranks={
+        "x": (3, None),
+        "x_scale": SCALAR,
+        "x_zero_point": SCALAR,
+        "w": (3, None),
+        "w_scale": (0, 1),
+        "w_zero_point": (0, 1),
+        "y_scale": SCALAR,
+        "y_zero_point": SCALAR,
+        "b": 1,
+    },
+)
 def QLinearConv(
     x: T1,
     x_scale: Float,

@@ -43,7 +43,14 @@ def _roi_align_shape(op: RoiAlignView[TensorFact]) -> TensorFact:
     return op.x.with_shape((count, channels, op.output_height, op.output_width))
 
 
-@op(shape=_roi_align_shape, since=16, exactness="accumulation", role="pointwise", index_operands=("batch_indices",))
+@op(
+    shape=_roi_align_shape,
+    since=16,
+    exactness="accumulation",
+    role="pointwise",
+    index_operands=("batch_indices",),
+    ranks={"x": 4, "rois": 2, "batch_indices": 1},
+)
 def RoiAlign(
     x: T1,
     rois: T1,

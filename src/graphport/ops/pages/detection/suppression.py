@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
-from graphport.ops.types import FLOAT32, INT64, Tensor, Types
+from graphport.ops.types import FLOAT32, INT64, SCALAR, Tensor, Types
 from graphport.ops.view import viewed
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ def _suppression_shape(op: NonMaxSuppressionView[TensorFact]) -> TensorFact:
     exactness="exact",
     role="index",
     index_operands=("max_output_boxes_per_class", "iou_threshold", "score_threshold"),
+    ranks={
+        "boxes": 3,
+        "scores": 3,
+        "max_output_boxes_per_class": SCALAR,
+        "iou_threshold": SCALAR,
+        "score_threshold": SCALAR,
+    },
 )
 def NonMaxSuppression(
     boxes: Boxes,

@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import MOST_ELEMENTS, OPEN, TensorFact, number
 from graphport.core.storage import Storage, storage_of
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.types import ALL_13, BOOL, FLOATS, INT64, INTEGERS, Tensor, Types
+from graphport.ops.types import ALL_13, BOOL, FLOATS, INT64, INTEGERS, SCALAR, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_13)]
 T1 = Annotated[Tensor, Types("T1", INT64)]
@@ -107,6 +107,7 @@ def _constant_of_shape(input: TensorFact, *, value: Storage | None = None) -> Te
     outputs=("output",),
     exactness="exact",
     index_operands=("input",),
+    ranks={"input": 1},
 )
 def ConstantOfShape(input: T1, *, value: Tensor | None = None) -> T2:
     """A tensor of shape `input` filled with `value`, 0.0 by default.  Shapes: input [r], value [1] → rank r.
@@ -158,6 +159,7 @@ def _steps(first: float, last: float, step: float) -> int:
     exactness="rounding",
     role="index",
     index_operands=("start", "limit", "delta"),
+    ranks={"start": SCALAR, "limit": SCALAR, "delta": SCALAR},
 )
 def Range(start: R, limit: R, delta: R) -> R:
     """`start`, `start + delta`, … before `limit`.  Shapes: three [] → [max(ceil((limit - start) / delta), 0)].
@@ -184,7 +186,13 @@ def _eye_shape(input: TensorFact, *, dtype: DType | None = None, k: int = 0) -> 
     return TensorFact(dtype or input.dtype, input.shape)
 
 
-@op(shape=_eye_shape, since=9, outputs=("output",), exactness="exact")
+@op(
+    shape=_eye_shape,
+    since=9,
+    outputs=("output",),
+    exactness="exact",
+    ranks={"input": 2},
+)
 def EyeLike(input: Eye1, *, dtype: DType | None = None, k: int = 0) -> Eye2:
     """Ones on diagonal `k`, zeros elsewhere, in the shape of `input` and the type `dtype` (else its own).
 

@@ -44,6 +44,7 @@ def _check_indices(indices: TensorFact, length: Dim, axis: int) -> None:
     role="passive",
     index_operands=("indices",),
     holds={"indices": index_along_axis},
+    ranks={"data": (1, None)},
 )
 def Gather(data: T, indices: Tind, *, axis: int = 0) -> T:
     """Select slices of `data` along `axis` by `indices`; negative indices count from the end.
@@ -125,6 +126,7 @@ def _gather_nd_shape(data: TensorFact, indices: TensorFact, *, batch_dims: int =
     role="passive",
     index_operands=("indices",),
     holds={"indices": index_in_axes},
+    ranks={"data": (1, None), "indices": (1, None)},
 )
 def GatherND(data: T, indices: Indices, *, batch_dims: int = 0) -> T:
     """Slices of `data`, each named by a vector along the last axis of `indices`, within equal `batch_dims` first axes.
@@ -154,7 +156,15 @@ def _compress_shape(input: TensorFact, condition: TensorFact, *, axis: int | Non
     return input.with_shape([*input.dims[:place], count, *input.dims[place + 1 :]])
 
 
-@op(picks=True, shape=_compress_shape, since=9, outputs=("output",), exactness="exact", role="passive")
+@op(
+    picks=True,
+    shape=_compress_shape,
+    since=9,
+    outputs=("output",),
+    exactness="exact",
+    role="passive",
+    ranks={"condition": 1},
+)
 def Compress(input: Old, condition: Condition, *, axis: int | None = None) -> Old:
     """Select slices along `axis` (of the flattened tensor without an axis) for which `condition` is true.
 

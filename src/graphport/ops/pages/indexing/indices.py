@@ -12,7 +12,7 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.holds import index_in_depth
 from graphport.ops.shapes import axis_index, same_dim
-from graphport.ops.types import ALL_4, CLASSIC, IEEE, INT64, INTEGERS, Tensor, Types
+from graphport.ops.types import ALL_4, CLASSIC, IEEE, INT64, INTEGERS, SCALAR, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_4)]
 Old = Annotated[Tensor, Types("T", CLASSIC)]
@@ -45,6 +45,7 @@ def _depth(fact: TensorFact) -> Dim:
     exactness="exact",
     index_operands=("indices", "depth"),
     holds={"indices": index_in_depth},
+    ranks={"depth": SCALAR, "values": 1},
 )
 def OneHot(indices: Numbers1, depth: Numbers2, values: Filler, *, axis: int = -1) -> Filler:
     """One-hot encoding: `values[1]` at each index along a new axis of length `depth`, `values[0]` elsewhere.

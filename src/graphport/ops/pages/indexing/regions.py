@@ -10,7 +10,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.holds import steps_along_time
 from graphport.ops.shapes import check_rank, same_dim
-from graphport.ops.types import ALL_4, CLASSIC, INT64, Tensor, Types
+from graphport.ops.types import ALL_4, CLASSIC, INT64, SCALAR, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_4)]
 Old = Annotated[Tensor, Types("T", CLASSIC)]
@@ -41,6 +41,7 @@ def _reverse_shape(
     role="passive",
     index_operands=("sequence_lens",),
     holds={"sequence_lens": steps_along_time},
+    ranks={"input": (2, None), "sequence_lens": 1},
 )
 def ReverseSequence(input: Old, sequence_lens: Indices, *, batch_axis: int = 1, time_axis: int = 0) -> Old:
     """Reverse the first `sequence_lens[i]` steps of each sample.
@@ -70,7 +71,15 @@ def _trilu_shape(input: TensorFact, k: TensorFact | None = None, *, upper: int =
     return TensorFact(input.dtype, input.shape)
 
 
-@op(shape=_trilu_shape, since=14, outputs=("output",), exactness="exact", role="passive", index_operands=("k",))
+@op(
+    shape=_trilu_shape,
+    since=14,
+    outputs=("output",),
+    exactness="exact",
+    role="passive",
+    index_operands=("k",),
+    ranks={"input": (2, None), "k": SCALAR},
+)
 def Trilu(input: T, k: Indices | None = None, *, upper: int = 1) -> T:
     """The upper (or lower) triangle of each matrix, from diagonal `k` on; 0 elsewhere.
 

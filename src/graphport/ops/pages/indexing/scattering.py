@@ -116,6 +116,7 @@ def _scatter_nd_shape(
     role="passive",
     index_operands=("indices",),
     holds={"indices": index_in_axes},
+    ranks={"data": (1, None), "indices": (1, None)},
 )
 def ScatterND(data: T, indices: Indices, updates: T, *, reduction: str = "none") -> T:
     """Copy `data` and write `updates` to the slices addressed by the index vectors along the last axis of `indices`.

@@ -89,6 +89,7 @@ def _from_front(position: Dim, n: Dim) -> Dim | None:
     exactness="exact",
     role="passive",
     index_operands=("starts", "ends", "axes", "steps"),
+    ranks={"data": (1, None), "starts": 1, "ends": 1, "axes": 1, "steps": 1},
 )
 def Slice(data: T, starts: Tind, ends: Tind, axes: Tind | None = None, steps: Tind | None = None) -> T:
     """Select elements from `starts` to `ends` (exclusive) with `steps` along each of `axes`.

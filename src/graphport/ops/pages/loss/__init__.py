@@ -44,7 +44,14 @@ def _loss_shape(op: NegativeLogLikelihoodLossView[TensorFact]) -> TensorFact:
     return op.input.with_shape((op.input.dims[0], *op.input.dims[2:]))
 
 
-@op(shape=_loss_shape, since=12, outputs=("loss",), exactness="accumulation", holds={"target": class_of_score})
+@op(
+    shape=_loss_shape,
+    since=12,
+    outputs=("loss",),
+    exactness="accumulation",
+    holds={"target": class_of_score},
+    ranks={"input": (2, None), "target": (1, None), "weight": 1},
+)
 def NegativeLogLikelihoodLoss(
     input: T, target: Tind, weight: T | None = None, *, ignore_index: int | None = None, reduction: str = "mean"
 ) -> T:
@@ -97,6 +104,7 @@ def _entropy_shape(op: SoftmaxCrossEntropyLossView[TensorFact]) -> tuple[TensorF
     # The logarithms of probabilities are a result of their own operator.
     decomposes="(NegativeLogLikelihoodLoss(logarithms := LogSoftmax(scores, axis=1), labels, weights, "
     "ignore_index=ignore_index, reduction=reduction), logarithms)",
+    ranks={"scores": (2, None), "labels": (1, None), "weights": 1},
 )
 def SoftmaxCrossEntropyLoss(
     scores: T, labels: Tind, weights: T | None = None, *, ignore_index: int | None = None, reduction: str = "mean"

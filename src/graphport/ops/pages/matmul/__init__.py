@@ -29,7 +29,14 @@ def _matmul_shape(a: TensorFact, b: TensorFact) -> TensorFact:
     return a.with_shape(multiplied(a.dims, b.dims))
 
 
-@op(shape=_matmul_shape, since=1, exactness="accumulation", role="weighted", macs=product_macs)
+@op(
+    shape=_matmul_shape,
+    since=1,
+    exactness="accumulation",
+    role="weighted",
+    macs=product_macs,
+    ranks={"a": (1, None), "b": (1, None)},
+)
 def MatMul(a: T, b: T) -> T:
     """Matrix product of the last two axes; leading axes broadcast, a vector is treated as a row or a column.
 
@@ -74,7 +81,15 @@ def _gemm_macs(y: TensorFact, a: TensorFact, *_operands: object, transA: int = 0
     return product([*y.dims, a.dims[0 if transA else 1]])
 
 
-@op(bias="c", shape=_gemm_shape, since=7, exactness="accumulation", role="weighted", macs=_gemm_macs)
+@op(
+    bias="c",
+    shape=_gemm_shape,
+    since=7,
+    exactness="accumulation",
+    role="weighted",
+    macs=_gemm_macs,
+    ranks={"a": 2, "b": 2, "c": (0, 2)},
+)
 def Gemm(
     a: T, b: T, c: T | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
 ) -> T:

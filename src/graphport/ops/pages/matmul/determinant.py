@@ -23,7 +23,12 @@ def _det_shape(x: TensorFact) -> TensorFact:
     return x.with_shape(x.dims[:-2])
 
 
-@op(shape=_det_shape, since=11, exactness="accumulation")
+@op(
+    shape=_det_shape,
+    since=11,
+    exactness="accumulation",
+    ranks={"x": (2, None)},
+)
 def Det(x: T) -> T:
     """The determinant of each matrix in the last two axes.  Shapes: x [*s, n, n] → [*s].
 

@@ -48,7 +48,14 @@ def _matmul_integer_shape(
     return TensorFact(DType.INT32, multiplied(a.shape, b.shape))
 
 
-@op(shape=_matmul_integer_shape, since=10, exactness="exact", role="passive", macs=product_macs)
+@op(
+    shape=_matmul_integer_shape,
+    since=10,
+    exactness="exact",
+    role="passive",
+    macs=product_macs,
+    ranks={"a": (1, None), "b": (1, None)},
+)
 def MatMulInteger(a: T1, b: T2, a_zero_point: T1 | None = None, b_zero_point: T2 | None = None) -> Int32:
     """Matrix product of `a - a_zero_point` and `b - b_zero_point` in 32-bit integers.
 
@@ -85,7 +92,14 @@ def _qlinear_matmul_shape(op: QLinearMatMulView[TensorFact]) -> TensorFact:
     return TensorFact(op.y_zero_point.dtype, multiplied(op.a.shape, op.b.shape))
 
 
-@op(shape=_qlinear_matmul_shape, since=10, exactness="rounding", role="passive", macs=product_macs)
+@op(
+    shape=_qlinear_matmul_shape,
+    since=10,
+    exactness="rounding",
+    role="passive",
+    macs=product_macs,
+    ranks={"a": (1, None), "b": (1, None)},
+)
 def QLinearMatMul(
     a: Q1, a_scale: TS, a_zero_point: Q1, b: Q2, b_scale: TS, b_zero_point: Q2, y_scale: TS, y_zero_point: Q3
 ) -> Q3:

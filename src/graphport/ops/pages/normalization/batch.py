@@ -55,6 +55,7 @@ def check_vectors(channels: Dim | None, **vectors: TensorFact) -> Dim | None:
     outputs=("y", "running_mean", "running_var"),
     exactness="rounding",
     role="pointwise",
+    ranks={"scale": 1, "b": 1, "input_mean": 1, "input_var": 1},
 )
 def BatchNormalization(
     x: T,

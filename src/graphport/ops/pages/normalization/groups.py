@@ -39,7 +39,14 @@ def _instance_shape(input: TensorFact, scale: TensorFact, b: TensorFact, *, epsi
     return input.with_shape(input.shape)
 
 
-@op(shape=_instance_shape, since=6, outputs=("output",), exactness="accumulation", role="pointwise")
+@op(
+    shape=_instance_shape,
+    since=6,
+    outputs=("output",),
+    exactness="accumulation",
+    role="pointwise",
+    ranks={"input": (3, None), "scale": 1, "b": 1},
+)
 def InstanceNormalization(input: T, scale: T, b: T, *, epsilon: float = 1e-5) -> T:
     """Each feature map with mean 0 and variance 1, times `scale`, plus `b` of its channel.
 
@@ -84,7 +91,13 @@ def check_stash(stash_type: int) -> None:
         raise ShapeError(message, "1 float32, 10 float16, 11 float64 or 16 bfloat16")
 
 
-@op(shape=_group_shape, since=21, exactness="accumulation", role="pointwise")
+@op(
+    shape=_group_shape,
+    since=21,
+    exactness="accumulation",
+    role="pointwise",
+    ranks={"x": (2, None), "scale": 1, "bias": 1},
+)
 def GroupNormalization(x: T, scale: T, bias: T, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1) -> T:
     """Groups of channels with mean 0 and variance 1, times `scale`, plus `bias` of each channel.
 

@@ -23,7 +23,13 @@ def _lrn_shape(x: TensorFact, *, alpha: float = 0.0001, beta: float = 0.75, bias
     return x.with_shape(x.shape)
 
 
-@op(shape=_lrn_shape, since=1, exactness="accumulation", role="pointwise")
+@op(
+    shape=_lrn_shape,
+    since=1,
+    exactness="accumulation",
+    role="pointwise",
+    ranks={"x": (2, None)},
+)
 def LRN(x: T, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int) -> T:
     """Local response normalization: `x / (bias + alpha / size * sum) ** beta`, `sum` of squares over `size` channels.
 

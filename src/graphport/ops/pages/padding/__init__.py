@@ -11,7 +11,7 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.padding.center import CenterCropPad
 from graphport.ops.shapes import axis_indices, pairs
-from graphport.ops.types import ALL_13, INDICES, INT64, Tensor, Types
+from graphport.ops.types import ALL_13, INDICES, INT64, SCALAR, Tensor, Types
 from graphport.ops.view import viewed
 
 if TYPE_CHECKING:
@@ -42,18 +42,26 @@ def _pad_shape(op: PadView[TensorFact]) -> TensorFact:
         raise ShapeError(message, f"{2 * len(chosen)} are needed: all begins, then all ends")
     dims = list(op.data.dims)
     for axis, (begin, end) in zip(chosen, pairs(op.pads.elements), strict=True):
-        dims[axis] = _padded_length(axis, op.data.dims[axis], begin, end)
+        dims[axis] = _padded_length(axis, op.data.dims[axis], begin, end, op.mode)
         if op.mode == "reflect":
             _check_mirrored(axis, op.data.dims[axis], begin, end)
     return op.data.with_shape(dims)
 
 
-def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim) -> Dim:
-    length = n + begin + end
-    if decide_less(length, 0) is True:
+def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim, mode: str) -> Dim:
+    """The length of an axis after padding.
+
+    Raises:
+        ShapeError: more elements are cropped than there are, or none is left to repeat.
+    """
+    kept = n + sum(pad for pad in (begin, end) if isinstance(pad, int) and pad < 0)
+    if decide_less(kept, 0) is True:
         message = f"padding ({begin}, {end}) cuts more than the {n} entries of axis {axis}"
         raise ShapeError(message)
-    return length
+    if mode != "constant" and decide_less(kept, 1) is True and any(decide_less(0, pad) is True for pad in (begin, end)):
+        message = f"padding ({begin}, {end}) leaves no entry of the {n} of axis {axis} to repeat"
+        raise ShapeError(message, 'mode "constant" adds a constant')
+    return n + begin + end
 
 
 def _check_mirrored(axis: int, n: Dim, begin: Dim, end: Dim) -> None:
@@ -78,6 +86,7 @@ def _check_mirrored(axis: int, n: Dim, begin: Dim, end: Dim) -> None:
     exactness="exact",
     role="passive",
     index_operands=("pads", "axes"),
+    ranks={"pads": 1, "constant_value": SCALAR, "axes": 1},
 )
 def Pad(
     data: T,

@@ -42,6 +42,7 @@ def _center_shape(input_data: TensorFact, shape: TensorFact, *, axes: tuple[int,
     exactness="exact",
     role="passive",
     index_operands=("shape",),
+    ranks={"shape": 1},
 )
 def CenterCropPad(input_data: T, shape: Tind, *, axes: tuple[int, ...] | None = None) -> T:
     """Crop or zero-pad `input_data` to the lengths `shape` along `axes`, centred.

@@ -73,6 +73,7 @@ def _max_pool_shape(op: MaxPoolView[TensorFact]) -> list[TensorFact]:
     moves_data=True,
     exactness="exact",
     role="passive",
+    ranks={"x": (3, None)},
 )
 def MaxPool(
     x: TorByte,
@@ -145,7 +146,14 @@ def _average_pool_shape(op: AveragePoolView[TensorFact]) -> TensorFact:
     return _pooled(op)
 
 
-@op(homogeneous=True, shape=_average_pool_shape, since=1, exactness="accumulation", role="pointwise")
+@op(
+    homogeneous=True,
+    shape=_average_pool_shape,
+    since=1,
+    exactness="accumulation",
+    role="pointwise",
+    ranks={"x": (3, None)},
+)
 def AveragePool(
     x: T,
     *,
@@ -221,7 +229,13 @@ def check_exponent(p: float) -> None:
         raise ShapeError(message, "the exponent of a norm is positive")
 
 
-@op(shape=_lp_pool_shape, since=2, exactness="accumulation", role="pointwise")
+@op(
+    shape=_lp_pool_shape,
+    since=2,
+    exactness="accumulation",
+    role="pointwise",
+    ranks={"x": (3, None)},
+)
 def LpPool(
     x: T,
     *,
@@ -270,19 +284,40 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
 
 
-@op(homogeneous=True, shape=_global_shape, since=1, exactness="accumulation", role="pointwise")
+@op(
+    homogeneous=True,
+    shape=_global_shape,
+    since=1,
+    exactness="accumulation",
+    role="pointwise",
+    ranks={"x": (2, None)},
+)
 def GlobalAveragePool(x: T) -> T:
     """The mean of each feature map.  Shapes: x [N, C, *d] → [N, C, *1].  Source: ONNX GlobalAveragePool-22."""
     return np.mean(x, axis=_spatial(x), keepdims=True, dtype=np.result_type(x.dtype, np.float32)).astype(x.dtype)
 
 
-@op(homogeneous=True, shape=_global_shape, since=1, moves_data=True, exactness="exact", role="passive")
+@op(
+    homogeneous=True,
+    shape=_global_shape,
+    since=1,
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+    ranks={"x": (2, None)},
+)
 def GlobalMaxPool(x: T) -> T:
     """The largest entry of each feature map.  Shapes: x [N, C, *d] → [N, C, *1].  Source: ONNX GlobalMaxPool-22."""
     return np.max(x, axis=_spatial(x), keepdims=True)
 
 
-@op(shape=_global_lp_shape, since=2, exactness="accumulation", role="pointwise")
+@op(
+    shape=_global_lp_shape,
+    since=2,
+    exactness="accumulation",
+    role="pointwise",
+    ranks={"x": (2, None)},
+)
 def GlobalLpPool(x: T, *, p: int = 2) -> T:
     """The p-norm of each feature map: `sum(abs(x) ** p) ** (1 / p)`.  Shapes: x [N, C, *d] → [N, C, *1].
 

@@ -75,6 +75,7 @@ def _max_unpool_shape(op: MaxUnpoolView[TensorFact]) -> TensorFact:
     exactness="exact",
     role="passive",
     index_operands=("i", "output_shape"),
+    ranks={"x": (3, None), "i": (3, None), "output_shape": 1},
 )
 def MaxUnpool(
     x: T1,
@@ -139,6 +140,7 @@ def _max_roi_pool_shape(
     exactness="exact",
     role="passive",
     index_operands=("rois",),
+    ranks={"x": 4, "rois": 2},
 )
 def MaxRoiPool(x: T, rois: T, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0) -> T:
     """The largest entry of each cell of a grid over each region; 0 for a cell without entries.

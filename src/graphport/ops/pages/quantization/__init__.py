@@ -61,10 +61,10 @@ def check_granularity(
         _check_alike(scale, zero_point)
     if scale.shape is None or x.shape is None or scale.shape in ((), (1,)):
         return
-    if len(scale.shape) == 1 and not block_size:
-        if len(x.shape) > 1 or axis_fits(axis, x.rank):
-            place = axis_index(axis, x.rank)
-            same_dim(x.shape[place], scale.shape[0], f"entries of axis {place} and scales")
+    if len(scale.shape) == 1 and not block_size and x.shape:
+        # A vector has one axis, whatever `axis` is: its default is 1.
+        place = axis_index(axis, x.rank) if len(x.shape) > 1 or axis_fits(axis, x.rank) else 0
+        same_dim(x.shape[place], scale.shape[0], f"entries of axis {place} and scales")
         return
     if not block_size or len(scale.shape) != len(x.shape):
         message = f"scales of the shape {list(scale.shape)} for {x}"

@@ -195,7 +195,13 @@ def _multinomial_shape(
     return TensorFact(dtype, (input.dims[0], sample_size))
 
 
-@op(shape=_multinomial_shape, since=7, outputs=("output",), is_random=True)
+@op(
+    shape=_multinomial_shape,
+    since=7,
+    outputs=("output",),
+    is_random=True,
+    ranks={"input": 2},
+)
 def Multinomial(
     input: Float1, *, dtype: DType = DType.INT32, sample_size: int = 1, seed: float | None = None
 ) -> Index2:

@@ -63,6 +63,7 @@ def _lstm_shape(op: LSTMView[TensorFact]) -> list[TensorFact]:
     index_operands=("sequence_lens",),
     holds={"sequence_lens": steps_of_sequence},
     macs=recurrent_macs,
+    ranks={"x": 3, "w": 3, "r": 3, "b": 2, "sequence_lens": 1, "initial_h": 3, "initial_c": 3, "p": 2},
 )
 def LSTM(
     x: T,
@@ -187,6 +188,7 @@ def _gru_shape(op: GRUView[TensorFact]) -> list[TensorFact]:
     index_operands=("sequence_lens",),
     holds={"sequence_lens": steps_of_sequence},
     macs=recurrent_macs,
+    ranks={"x": 3, "w": 3, "r": 3, "b": 2, "sequence_lens": 1, "initial_h": 3},
 )
 def GRU(
     x: T,
@@ -287,6 +289,7 @@ def _rnn_shape(op: RNNView[TensorFact]) -> list[TensorFact]:
     index_operands=("sequence_lens",),
     holds={"sequence_lens": steps_of_sequence},
     macs=recurrent_macs,
+    ranks={"x": 3, "w": 3, "r": 3, "b": 2, "sequence_lens": 1, "initial_h": 3},
 )
 def RNN(
     x: T,

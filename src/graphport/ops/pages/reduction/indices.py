@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import axis_index
-from graphport.ops.types import INT64, NUMBERS_4, Tensor, Types
+from graphport.ops.types import INT64, NUMBERS_4, SCALAR, Tensor, Types
 
 Number = Annotated[Tensor, Types("T", NUMBERS_4)]
 Index = Annotated[Tensor, Types("tensor(int64)", INT64)]
@@ -88,6 +88,7 @@ def _topk_shape(
     exactness="exact",
     role="passive",
     index_operands=("k",),
+    ranks={"x": (1, None), "k": SCALAR},
 )
 def TopK(x: Number, k: Index, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Number, Indices]:
     """The `k` largest (or smallest) elements along `axis` in order, and their indices; ties by lower index.

@@ -12,7 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import axis_index
 from graphport.ops.special import widened
-from graphport.ops.types import FLOATS, INDICES, Tensor, Types
+from graphport.ops.types import FLOATS, INDICES, SCALAR, Tensor, Types
 
 T = Annotated[Tensor, Types("T", FLOATS | INDICES | {DType.UINT32, DType.UINT64})]
 Axis = Annotated[Tensor, Types("T2", INDICES)]
@@ -40,7 +40,14 @@ def _running(
     return np.asarray(np.flip(result, place) if reverse else result).astype(x.dtype)
 
 
-@op(shape=_running_shape, since=11, exactness="accumulation", role="pointwise", index_operands=("axis",))
+@op(
+    shape=_running_shape,
+    since=11,
+    exactness="accumulation",
+    role="pointwise",
+    index_operands=("axis",),
+    ranks={"x": (1, None), "axis": SCALAR},
+)
 def CumSum(x: T, axis: Axis, *, exclusive: int = 0, reverse: int = 0) -> T:
     """Running sums along `axis`, without the current element if `exclusive`, from the end if `reverse`.
 
@@ -54,7 +61,14 @@ def CumSum(x: T, axis: Axis, *, exclusive: int = 0, reverse: int = 0) -> T:
     return _running(np.cumsum, 0, x, axis, exclusive, reverse)
 
 
-@op(shape=_running_shape, since=26, exactness="accumulation", role="pointwise", index_operands=("axis",))
+@op(
+    shape=_running_shape,
+    since=26,
+    exactness="accumulation",
+    role="pointwise",
+    index_operands=("axis",),
+    ranks={"x": (1, None), "axis": SCALAR},
+)
 def CumProd(x: T, axis: Axis, *, exclusive: int = 0, reverse: int = 0) -> T:
     """Running products along `axis`, without the current element if `exclusive`, from the end if `reverse`.
 

@@ -185,6 +185,7 @@ def _remaining(source: tuple[Dim, ...], rest: list[Dim], target: tuple[Dim, ...]
     exactness="exact",
     role="passive",
     index_operands=("shape",),
+    ranks={"shape": 1},
 )
 def Reshape(data: T, shape: Int64, *, allowzero: int = 0) -> T:
     """Change the shape; elements keep their row-major order.
@@ -261,6 +262,7 @@ def _fewer(data: TensorFact, count: int) -> TensorFact:
     exactness="exact",
     role="passive",
     index_operands=("axes",),
+    ranks={"axes": (0, 1)},
 )
 def Squeeze(data: T, axes: Int64 | None = None) -> T:
     """Remove `axes` of length 1; without `axes`, all axes of length 1.
@@ -295,6 +297,7 @@ def _unsqueeze_shape(data: TensorFact, axes: TensorFact) -> TensorFact:
     exactness="exact",
     role="passive",
     index_operands=("axes",),
+    ranks={"axes": (0, 1)},
 )
 def Unsqueeze(data: T, axes: Int64) -> T:
     """Insert axes of length 1; `axes` are indices in the result.

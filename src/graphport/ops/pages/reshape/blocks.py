@@ -41,6 +41,7 @@ def _depth_to_space_shape(input: TensorFact, *, blocksize: int, mode: str = "DCR
     outputs=("output",),
     exactness="exact",
     role="passive",
+    ranks={"input": 4},
 )
 def DepthToSpace(input: T, *, blocksize: int, mode: str = "DCR") -> T:
     """Move channels into spatial blocks; the block index is the first (`DCR`) or last (`CRD`) part of the channel.
@@ -76,6 +77,7 @@ def _space_to_depth_shape(input: TensorFact, *, blocksize: int) -> TensorFact:
     outputs=("output",),
     exactness="exact",
     role="passive",
+    ranks={"input": 4},
 )
 def SpaceToDepth(input: T, *, blocksize: int) -> T:
     """Blocks of the image gathered into channels.

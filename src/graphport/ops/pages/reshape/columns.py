@@ -84,6 +84,7 @@ def _counts(
     exactness="accumulation",
     role="pointwise",
     index_operands=("image_shape", "block_shape"),
+    ranks={"input": (2, 3), "image_shape": 1, "block_shape": 1},
 )
 def Col2Im(
     input: T,

@@ -112,6 +112,7 @@ def _equal(dim: Dim, count: int | None) -> list[Dim]:
     exactness="exact",
     role="passive",
     index_operands=("split",),
+    ranks={"input": (1, None), "split": 1},
 )
 def Split(input: T, split: Int64 | None = None, *, axis: int = 0, num_outputs: int | None = None) -> tuple[T, ...]:
     """`input` cut along `axis`: into parts of the lengths `split`, or into `num_outputs` equal parts, the last shorter.
@@ -156,6 +157,7 @@ def _expand_shape(input: TensorFact, shape: TensorFact) -> TensorFact:
     exactness="exact",
     role="passive",
     index_operands=("shape",),
+    ranks={"shape": 1},
 )
 def Expand(input: T, shape: Int64) -> T:
     """`input` repeated along axes of 1 so that it broadcasts with `shape`; an entry 1 keeps a larger dim.
@@ -192,6 +194,7 @@ def _tile_shape(input: TensorFact, repeats: TensorFact) -> TensorFact:
     exactness="exact",
     role="passive",
     index_operands=("repeats",),
+    ranks={"repeats": 1},
 )
 def Tile(input: T, repeats: T1) -> T:
     """Repeat `input` along each axis i `repeats[i]` times.

@@ -133,6 +133,7 @@ def _kept_ratio(pairs: list[tuple[int, int]], policy: str) -> float:
     exactness="accumulation",
     role="passive",
     index_operands=("roi", "scales", "sizes"),
+    ranks={"roi": 1, "scales": 1, "sizes": 1},
 )
 def Resize(
     x: T1,

@@ -48,6 +48,7 @@ def _grid_sample_shape(
     exactness="accumulation",
     role="passive",
     index_operands=("grid",),
+    ranks={"x": (3, None), "grid": (3, None)},
 )
 def GridSample(x: T1, grid: T2, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros") -> T1:
     """Sample `x` at the coordinates in `grid`, which range from -1 to 1 over each axis, last axis first.
@@ -157,6 +158,7 @@ def _affine_grid_shape(theta: TensorFact, size: TensorFact, *, align_corners: in
     exactness="accumulation",
     role="passive",
     index_operands=("size",),
+    ranks={"theta": 3, "size": 1},
 )
 def AffineGrid(theta: Theta, size: Int64, *, align_corners: int = 0) -> Theta:
     """Return the coordinates, in the convention of `GridSample`, of an image transformed by the affine maps `theta`.

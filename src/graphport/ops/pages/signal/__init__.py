@@ -12,7 +12,7 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
 from graphport.ops.special import widened
-from graphport.ops.types import FLOATS, INDICES, INT64, NUMBERS_4, Tensor, Types
+from graphport.ops.types import FLOATS, INDICES, INT64, NUMBERS_4, SCALAR, Tensor, Types
 from graphport.ops.view import viewed
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def _dft_shape(op: DFTView[TensorFact]) -> TensorFact:
     outputs=("output",),
     exactness="accumulation",
     index_operands=("dft_length", "axis"),
+    ranks={"input": (2, None), "dft_length": SCALAR, "axis": SCALAR},
 )
 def DFT(
     input: T1, dft_length: T2 | None = None, axis: Axis | None = None, *, inverse: int = 0, onesided: int = 0
@@ -131,6 +132,7 @@ def _stft_shape(op: STFTView[TensorFact]) -> TensorFact:
     outputs=("output",),
     exactness="accumulation",
     index_operands=("frame_step", "frame_length"),
+    ranks={"signal": (2, 3), "frame_step": SCALAR, "window": 1, "frame_length": SCALAR},
 )
 def STFT(
     signal: T1, frame_step: T2, window: T1 | None = None, frame_length: T2 | None = None, *, onesided: int = 1
@@ -174,7 +176,13 @@ def _angles(size: Tensor, periodic: int) -> Tensor:
     return 2 * np.pi * np.arange(length) / max(length if periodic else length - 1, 1)
 
 
-@op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
+@op(
+    shape=_window_shape,
+    since=17,
+    outputs=("output",),
+    index_operands=("size",),
+    ranks={"size": SCALAR},
+)
 def HannWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
     """`(1 - cos(2 π n / N)) / 2`, N = size if `periodic`, else size - 1.  Shapes: size [] → [size].
 
@@ -186,7 +194,13 @@ def HannWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: 
     return (0.5 - 0.5 * np.cos(_angles(size, periodic))).astype(output_datatype.numpy)
 
 
-@op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
+@op(
+    shape=_window_shape,
+    since=17,
+    outputs=("output",),
+    index_operands=("size",),
+    ranks={"size": SCALAR},
+)
 def HammingWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
     """`(25 - 21 cos(2 π n / N)) / 46`, N = size if `periodic`, else size - 1.  Shapes: size [] → [size].
 
@@ -198,7 +212,13 @@ def HammingWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodi
     return ((25 - 21 * np.cos(_angles(size, periodic))) / 46).astype(output_datatype.numpy)
 
 
-@op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
+@op(
+    shape=_window_shape,
+    since=17,
+    outputs=("output",),
+    index_operands=("size",),
+    ranks={"size": SCALAR},
+)
 def BlackmanWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
     """`0.42 - cos(a) / 2 + 0.08 cos(2 a)` with `a = 2 π n / N`, N = size if `periodic`, else size - 1.
 
@@ -227,6 +247,13 @@ def _mel_shape(op: MelWeightMatrixView[TensorFact]) -> TensorFact:
     since=17,
     outputs=("output",),
     index_operands=("num_mel_bins", "dft_length", "sample_rate"),
+    ranks={
+        "num_mel_bins": SCALAR,
+        "dft_length": SCALAR,
+        "sample_rate": SCALAR,
+        "lower_edge_hertz": SCALAR,
+        "upper_edge_hertz": SCALAR,
+    },
 )
 def MelWeightMatrix(
     num_mel_bins: Size,

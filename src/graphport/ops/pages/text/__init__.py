@@ -82,7 +82,12 @@ def _normalized_shape(op: StringNormalizerView[TensorFact]) -> TensorFact:
     return op.x.with_shape(op.x.dims if op.x.rank == 1 else (1, op.x.dims[1]))
 
 
-@op(shape=_normalized_shape, since=10, exactness="exact")
+@op(
+    shape=_normalized_shape,
+    since=10,
+    exactness="exact",
+    ranks={"x": (1, 2)},
+)
 def StringNormalizer(
     x: Text,
     *,
@@ -175,7 +180,12 @@ def _pool(starts: Sequence[int], items: Sequence[object]) -> Iterator[tuple[obje
             yield tuple(items[place : place + length])
 
 
-@op(shape=_vector_shape, since=9, exactness="rounding")
+@op(
+    shape=_vector_shape,
+    since=9,
+    exactness="rounding",
+    ranks={"x": (1, 2)},
+)
 def TfIdfVectorizer(
     x: Tokens,
     *,
