@@ -16,7 +16,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: dist demo test laws fuzz structures faults conformance check lint types layers known-codes format bench bench-peers docs codes views emitted constraints clean
+.PHONY: dist demo test laws fuzz signatures structures faults conformance check lint types layers known-codes format bench bench-peers docs codes views emitted constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -32,6 +32,9 @@ laws: .venv/test  ## the random laws with ten times the examples that CI tries
 
 fuzz: .venv/test  ## files of every format damaged at random; SECONDS=3600 does it for an hour
 	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --cases $(CASES) --jobs $(JOBS)
+
+signatures: .venv/test  ## models generated from operator signatures; CASES=20000 of each format
+	$(BIN)/python tools/fuzz.py --signatures --seconds 36000 --cases $(CASES) --jobs $(JOBS)
 
 structures: .venv/test  ## what is made to be hard to take, of every format
 	$(BIN)/python tools/fuzz.py --structures --seconds 36000

@@ -7,6 +7,7 @@ python tools/fuzz.py --only onnx              one format, or statistics, samples
 python tools/fuzz.py --seconds 36000 --cases 7000 --resume FILE   goes on where it was ended, with what it had found
 python tools/fuzz.py --peers --cases 1500     the same files in nnef, onnx, ONNX Runtime and OpenVINO
 python tools/fuzz.py --structures             extents, nesting, cycles, doublings, chains and bombs of every format
+python tools/fuzz.py --signatures             models generated from the signatures of operators
 python tools/fuzz.py --replay FOLDER          a finding again, with its traceback
 
 Seeds are the files that the tests have, and what is written of them in every other format. What is found is kept below
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuzzing.damages import damage_of
 from fuzzing.peers import PEERS, peers
+from fuzzing.signatures import KINDS, known_bases, signature_case
 from fuzzing.structures import structures
 from fuzzing.subjects import COMPANIONS, Seed, seeds, verbs
 
@@ -145,6 +147,9 @@ def _warm(name: str, known: list[Seed]) -> None:
     """Take some whole seeds through reading and writing, so that no child has to import and build tables anew."""
     if known[0].label or name in PEERS:
         return
+    if name in KINDS:
+        known_bases(KINDS[name][0])
+        known = [case(known, number) for number in range(8)]
     with tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-") as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for turn, seed in enumerate(known[:: max(1, len(known) // 8)]):
@@ -205,8 +210,13 @@ def _keep(name: str, known: list[Seed], number: int, what: str) -> None:
 
 def case(known: list[Seed], number: int) -> Seed:
     """Case `number` of a format: always the same for the same seeds."""
-    if known[number % len(known)].label:
-        return known[number % len(known)]
+    first = known[number % len(known)]
+    if first.name in KINDS:
+        files = signature_case(first.name, number)
+        name = KINDS[first.name][1]
+        return Seed(name, {name: b""} if files is None else files)
+    if first.label:
+        return first
     chance = random.Random(number)  # noqa: S311  damages are to be the same every time
     seed = chance.choice(known)
     twin = Seed(seed.name, dict(seed.files))
@@ -316,6 +326,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], metavar="KIND")
     parser.add_argument("--structures", action="store_true", help="what is made to be hard, each once")
+    parser.add_argument("--signatures", action="store_true", help="models generated from operator signatures")
     parser.add_argument("--part", default="1/1", metavar="K/N", help="every N-th kind or structure, from the K-th on")
     parser.add_argument("--jobs", type=int, default=1, help="processes, each of which takes a part")
     parser.add_argument("--peers", action="store_true", help="the same files in other readers")
@@ -332,8 +343,11 @@ def main() -> int:
     if chosen.replay:
         replay(chosen.replay)
         return 0
-    with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as folder:
-        known = seeds(Path(folder))
+    if chosen.signatures:
+        known = {kind: [Seed(kind, {})] for kind in KINDS}
+    else:
+        with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as folder:
+            known = seeds(Path(folder))
     first, every = map(int, chosen.part.split("/"))
     if chosen.structures:
         known = {name: found[first - 1 :: every] for name, found in structures(known).items()}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fuzzing.asked import EDITOR, OPTIONS, TEXTS, values, verbs_of_editor, verbs_of_options
 from fuzzing.damages import GZIP
 from fuzzing.peers import PEERS, verbs_of_peer
+from fuzzing.signatures import KINDS
 
 if TYPE_CHECKING:
     import graphport as gp
@@ -104,6 +105,8 @@ def verbs(kind: str, path: Path, out: Path, turn: int | None = None) -> Iterator
             yield from verbs_of_options(path, out, DIGITS)
         case peer if peer in PEERS:
             yield from verbs_of_peer(peer, path)
+        case signatures if signatures in KINDS:
+            yield from _verbs_of_signature(path, out)
         case _:
             yield from _verbs_of_model(path, out, turn)
 
@@ -208,6 +211,28 @@ def _verbs_of_model(path: Path, out: Path, turn: int | None) -> Iterator[Verb]:
             yield from _long_verbs(model[0])
     if is_due(2, 3):
         yield from _raw_verbs(path, out)
+
+
+def _verbs_of_signature(path: Path, out: Path) -> Iterator[Verb]:
+    """Those that a model of one operator is taken through, all of them: no other case has this operator."""
+    import graphport as gp
+    from graphport import formats
+    from graphport.api.run import first_run
+
+    model: list[gp.Model] = []
+    yield "check", lambda: gp.check(path)
+    yield "load", lambda: model.append(gp.load(path))
+    if not model:
+        return
+    yield "shapes", lambda: list(map(str, model[0].shapes().values()))
+    for name, kind in formats.FORMATS.items():
+        if kind.writes:
+            yield f"save {name}", lambda kind=kind: gp.save(model[0], out / f"m{kind.endings[0]}")
+    yield "save tract", lambda: gp.save(model[0], out / "tract.nnef.tgz", flavour=TRACT)
+    yield "simplify", lambda: gp.simplify(model[0], verify=False)
+    elements = _elements(model[0])
+    if elements is not None and elements <= MOST_RUN:
+        yield "run", lambda: first_run(model[0], "reference")
 
 
 def _raw_verbs(path: Path, out: Path) -> Iterator[Verb]:
