@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.conversion.dialects import after_lifting, before_lifting, older
+from graphport.conversion.empty_operands import drop_empty_operands
 from graphport.conversion.repetition import Repetition
 from graphport.core import budget
 from graphport.core.collection import paused_collection
@@ -236,6 +237,8 @@ def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]:
     with paused_collection(), as_finding(f"writing as {dialect or 'onnx'}"):
         result = rewrite.copy(graph)
         rewrite.remove_dead(result)
+        if dialect:
+            drop_empty_operands(result)
         before_lifting(result, dialect)
         tried = _try(result, dialect)
         # Shape arithmetic that ended up in attributes has no reader any more.
