@@ -1,0 +1,212 @@
+"""Compares two models segment by segment, each by itself."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.comparison.precision import quantized_snr
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.proof.pieces import judging
+from graphport.proof.pieces.bodies import body_segments
+from graphport.proof.pieces.computations import Computations
+from graphport.proof.pieces.extraction import RawModel
+from graphport.proof.pieces.matching import Match, match_values
+from graphport.proof.pieces.segments import Segmentation, name_of
+from graphport.proof.pieces.tables import table_difference
+from graphport.proof.pieces.values import elements_of_kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Graph, Value
+    from graphport.proof.pieces.judging import Finding
+    from graphport.proof.pieces.segments import Segment
+    from graphport.proof.side import Side
+    from graphport.proof.test_inputs import TestInput
+
+    Files = tuple[RawModel, RawModel]
+
+MAX_SEGMENTS = 64
+"""Segments that are run."""
+_SATURATING = frozenset({"Softmax", "LogSoftmax", "Sigmoid", "Tanh", "Softplus", "Gelu", "Exp", "Clip", "HardSwish"})
+_NARROW = (DType.FLOAT16, DType.BFLOAT16)
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentDifference:
+    """A segment that both files compute differently."""
+
+    segment: str
+    """The name of the node of the first file that computes the value."""
+    value: str
+    other: str
+    """Names of the value in both files."""
+    kind: str
+    """The kind of test input that shows it."""
+    max_abs: float
+    first: tuple[int, ...]
+    reason: str | None
+    is_native: bool
+    """Whether the runtimes of both files computed it; otherwise the reference did, on both as graphport reads them."""
+    inputs: dict[str, Any]
+    """Test input, by names of values of the first file."""
+
+    @property
+    def sentence(self) -> str:
+        """What differs, for people."""
+        what = self.reason or f"differs by {self.max_abs:.3g}"
+        where = f" at {list(self.first)}" if self.first else ""
+        given = ", ".join(self.inputs)
+        return f"{self.other} computed from {given} by itself {what}{where} ({self.kind} values)"
+
+    def save(self, path: str | Path) -> None:
+        """Write the test input that shows it as an `.npz` file, by names of values of the first file."""
+        np.savez(path, **self.inputs)
+
+
+@dataclass(eq=False)
+class Pieces:
+    """What comparing segments came to. Segments are called as the nodes of the first file."""
+
+    equal: list[str] = field(default_factory=list[str])
+    """Computed in the same way, as graphport reads both files."""
+    compared: list[str] = field(default_factory=list[str])
+    """Run by themselves without a difference."""
+    unknown: list[str] = field(default_factory=list[str])
+    """Neither: no common inputs, no runtime, or no time."""
+    differences: list[SegmentDifference] = field(default_factory=list[SegmentDifference])
+    matches: list[Match] = field(default_factory=list[Match])
+
+
+def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float) -> Pieces:
+    """Compare the segments of two files between values that correspond.
+
+    Args:
+        a: the source.
+        b: what should compute the same.
+        test_input: one that both compute; it shows which values correspond.
+        seconds: what running segments may take.
+    """
+    until = time.monotonic() + seconds
+    matches = match_values(a.graph, b.graph, test_input)
+    found = Pieces(matches=matches)
+    segmentation = Segmentation(matches)
+    computed = [each for each in matches if each.a.producer is not None]
+    found.equal = [name_of(each) for each in computed if each.is_equal]
+    is_comparable = _is_exact(a.graph) and _is_exact(b.graph)
+    with tempfile.TemporaryDirectory(prefix="graphport-segments-") as folder:
+        files = RawModel(a, Path(folder)), RawModel(b, Path(folder))
+        try:
+            for output in _in_order_of_suspicion(a, b, computed):
+                name = name_of(output)
+                if not is_comparable or found.differences or time.monotonic() > until:
+                    found.unknown.append(name)
+                    continue
+                _compare_output(output, segmentation, files, found)
+        finally:
+            for file in files:
+                file.close()
+    return found
+
+
+def _in_order_of_suspicion(a: Side, b: Side, computed: list[Match]) -> list[Match]:
+    """The matches that are computed differently as graphport reads both files; of two formats, then the others.
+
+    Equal operators of one format are equal however they are run.
+    """
+    different = [each for each in computed if not each.is_equal]
+    if a.runtime == b.runtime:
+        return different[:MAX_SEGMENTS]
+    equal = [each for each in computed if each.is_equal and _has_parameters(each.a)]
+    return [*different[:MAX_SEGMENTS], *equal[: MAX_SEGMENTS - len(different)]]
+
+
+def _has_parameters(value: Value) -> bool:
+    """Whether it is computed by an operator with attributes, or that large or small elements saturate."""
+    node = value.producer
+    return node is not None and (node.op in _SATURATING or any(isinstance(x, float) for x in node.stated.values()))
+
+
+def _compare_output(output: Match, segmentation: Segmentation, files: Files, found: Pieces) -> None:
+    """Compare the segments that end at a match; bodies of its operator are compared by themselves as well."""
+    name = name_of(output)
+    for segment in (*body_segments(output, segmentation), segmentation.segment(output)):
+        difference = None if segment is None else _compare_segment(segment, files)
+        if segment is not None and isinstance(difference, SegmentDifference):
+            difference = _confirm(segment, segmentation, files, difference)
+        if isinstance(difference, SegmentDifference):
+            found.differences.append(difference)
+            return
+        is_compared = segment is not None and difference is None
+        (found.compared if is_compared else found.unknown).append(name if segment is None else segment.name)
+
+
+def _confirm(
+    segment: Segment, segmentation: Segmentation, files: Files, difference: SegmentDifference
+) -> SegmentDifference | str | None:
+    """The difference of a segment that has no inputs which are computed from other inputs of it.
+
+    Elements that do not belong together may make files differ that compute the same.
+    """
+    grown = segmentation.grown(segment)
+    if grown is None:
+        return "its inputs depend on each other"
+    return difference if grown is segment else _compare_segment(grown, files)
+
+
+def _compare_segment(segment: Segment, files: Files) -> SegmentDifference | str | None:
+    """How the files compute a segment differently; why that is unknown as text, `None` if they do not."""
+    table = table_difference(segment)
+    if table is not None:
+        row, finding = table
+        return _stated(segment, "looked up", finding, [row] * len(segment.inputs), is_native=True)
+    try:
+        both = Computations.of(segment, files)
+    except (DiagnosticError, ValueError, KeyError) as error:
+        return str(error)
+    if both.is_random:
+        return "its elements are random"
+    answered = 0
+    for kind, elements in elements_of_kinds(both.cut_a.graph, both.free):
+        x, y = both.run(elements)
+        if x is None or y is None:
+            continue
+        answered += 1
+        if judging.suspicious(x, y) is None:
+            continue
+        finding = both.judge(x, y, elements)
+        if finding is not None:
+            return _stated(segment, kind, finding, elements, is_native=both.is_native)
+    return None if answered else "neither runtime computes it by itself"
+
+
+def _stated(
+    segment: Segment, kind: str, finding: Finding, elements: Sequence[Any], *, is_native: bool
+) -> SegmentDifference:
+    names = [each.a.name for each in segment.inputs]
+    output = segment.output
+    return SegmentDifference(
+        segment.name,
+        output.a.name,
+        output.b.name,
+        kind,
+        finding.max_abs,
+        finding.first,
+        finding.reason,
+        is_native,
+        dict(zip(names, elements, strict=True)),
+    )
+
+
+def _is_exact(graph: Graph) -> bool:
+    """Whether values are floats in single precision or wider: others are rounded to steps that hide what differs."""
+    if quantized_snr(graph) is not None:
+        return False
+    return not any(value.dtype in _NARROW for value in graph.values())

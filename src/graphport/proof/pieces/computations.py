@@ -1,0 +1,155 @@
+"""Both sides of a segment, ready to be computed: in the runtimes of the files, or by the reference interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.ir.graph import walk
+from graphport.ops import registry
+from graphport.proof.pieces import extraction, judging
+from graphport.proof.pieces.judging import Exact, Finding
+from graphport.proof.pieces.values import FreeInput, free_input
+from graphport.proof.process import UnansweredError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from graphport.ir.graph import Graph, Value
+    from graphport.proof.pieces.extraction import Cut, RawModel
+    from graphport.proof.pieces.segments import Segment
+
+ITERATIONS = (0.0, 100.0)
+"""The iteration numbers that the body of a Loop is given."""
+
+
+@dataclass(eq=False)
+class _Computed:
+    """One side of a segment."""
+
+    cut: Cut
+    names: list[str]
+    output: Value
+    inputs: list[Value]
+    model: RawModel
+    path: Path | None
+
+    def run(self, elements: Sequence[Any]) -> Any:
+        """The result, by the runtime if it takes the file, else by the reference; `None` if neither computes it."""
+        if self.path is not None:
+            try:
+                return self.model.run(self.path, self.names, elements)
+            except UnansweredError:
+                self.path = None
+        try:
+            return extraction.evaluate(self.cut, elements)
+        except DiagnosticError:
+            return None
+
+
+@dataclass(eq=False)
+class Computations:
+    """A segment of both files."""
+
+    segment: Segment
+    a: _Computed
+    b: _Computed
+    free: list[FreeInput]
+
+    @classmethod
+    def of(cls, segment: Segment, files: tuple[RawModel, RawModel]) -> Computations:
+        """A segment cut from both files.
+
+        Raises:
+            DiagnosticError: it cannot be cut out.
+        """
+        a = _computed(segment.output.a, [each.a for each in segment.inputs], files[0])
+        b = _computed(segment.output.b, [each.b for each in segment.inputs], files[1])
+        pairs = zip(a.cut.inputs, segment.inputs, strict=True)
+        free = [free_input(value, (match.a, match.b), match.x) for value, match in pairs]
+        free = [
+            each._replace(low=ITERATIONS[0], high=ITERATIONS[1]) if _is_iteration(match.a) else each
+            for each, match in zip(free, segment.inputs, strict=True)
+        ]
+        return cls(segment, a, b, free)
+
+    @property
+    def cut_a(self) -> Cut:
+        """The segment of the first file, as graphport reads it."""
+        return self.a.cut
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the runtimes of both files compute it."""
+        return self.a.path is not None and self.b.path is not None
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two runs differ."""
+        return any(map(_is_random, (self.a.cut.graph, self.b.cut.graph)))
+
+    def run(self, elements: Sequence[Any]) -> tuple[Any, Any]:
+        """The results of both sides in the layout of the first; `None` for one that is not computed."""
+        x, y = self.a.run(elements), self.b.run(self._of_b(elements))
+        if x is None or y is None:
+            return None, None
+        return _aligned(np.asarray(x), np.asarray(self.segment.output.layout_of_a(y)))
+
+    def judge(self, x: Any, y: Any, elements: Sequence[Any]) -> Finding | None:
+        """The difference of two results that rounding does not explain; `None` also if the reference cannot tell."""
+        of_b = self._of_b(elements)
+        try:
+            narrow = extraction.evaluate(self.a.cut, elements), extraction.evaluate(self.b.cut, of_b)
+            wide = [
+                extraction.evaluate(extraction.widened(side.output, side.inputs), given, is_wide=True)
+                for side, given in ((self.a, elements), (self.b, of_b))
+            ]
+        except DiagnosticError:
+            return None
+        output = self.segment.output
+        exact = [
+            _like(each, x) for each in (narrow[0], output.layout_of_a(narrow[1]), wide[0], output.layout_of_a(wide[1]))
+        ]
+        if any(each is None for each in exact):
+            return None
+        return judging.difference(x, y, Exact(*exact))
+
+    def _of_b(self, elements: Sequence[Any]) -> list[Any]:
+        return [
+            np.asarray(match.layout_of_b(each)).astype(np.asarray(match.y).dtype)
+            for match, each in zip(self.segment.inputs, elements, strict=True)
+        ]
+
+
+def _computed(output: Value, inputs: list[Value], model: RawModel) -> _Computed:
+    cut = extraction.cut(output, inputs)
+    return _Computed(cut, [value.name for value in inputs], output, inputs, model, model.write(output, inputs))
+
+
+def _is_iteration(value: Value) -> bool:
+    body = value.graph
+    node = None if body is None else body.parent
+    return node is not None and body is not None and node.op == "Loop" and body.inputs[0] is value
+
+
+def _is_random(graph: Graph) -> bool:
+    pages = registry.pages()
+    return any(node.op in pages and pages[node.op].is_random for inner in walk(graph) for node in inner)
+
+
+def _aligned(x: Any, y: Any) -> tuple[Any, Any]:
+    """Both in one shape and of one kind of elements, where a runtime does not keep them."""
+    if x.shape != y.shape and x.size == y.size:
+        y = y.reshape(x.shape)
+    if x.dtype != y.dtype and x.dtype.kind in "fiub" and y.dtype.kind in "fiub":
+        y = y.astype(x.dtype)
+    return x, y
+
+
+def _like(found: Any, x: Any) -> Any:
+    array = np.asarray(found)
+    return array.reshape(x.shape) if array.size == x.size else None

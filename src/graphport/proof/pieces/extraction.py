@@ -1,0 +1,188 @@
+"""Segments as files: the nodes of a model, as its file has them, between some of its values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphport import formats
+from graphport.backends import prepare
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.ir import part
+from graphport.ir.graph import walk
+from graphport.ops.infer import Inference
+from graphport.proof.process import UnansweredError, pool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from graphport.ir.graph import Graph, Value
+    from graphport.proof.process import Process
+    from graphport.proof.runtimes import Runtime
+    from graphport.proof.side import Side
+
+MAX_WRITTEN = 64 << 20
+"""Bytes of constants that a segment is written to a file with; a larger one is computed by the reference alone."""
+_WIDENED = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+_KEY = "segments of "
+
+
+class Cut(NamedTuple):
+    """A segment as a graph: its inputs in the order that was asked for, and its output."""
+
+    graph: Graph
+    inputs: list[Value]
+
+
+def cut(output: Value, inputs: Sequence[Value]) -> Cut:
+    """The part of a graph that computes `output` from `inputs`; constants are shared."""
+    found = part.cut([output], inputs)
+    return Cut(found.graph, [found.values[value] for value in inputs])
+
+
+def size_of_constants(graph: Graph) -> int:
+    """Bytes of the constants of a graph and its bodies."""
+    return sum(value.storage.nbytes for inner in walk(graph) for value in inner.constants if value.storage is not None)
+
+
+def widened(output: Value, inputs: Sequence[Value]) -> Cut:
+    """The same part computed in double precision: its constants, inputs and casts."""
+    found = cut(output, inputs)
+    for inner in walk(found.graph):
+        for value in (*inner.constants, *inner.inputs):
+            if value.storage is not None and value.storage.dtype in _WIDENED:
+                value.storage = ArrayStorage(value.storage.numpy().astype(np.float64))
+            if isinstance(value.fact, TensorFact) and value.fact.dtype in _WIDENED:
+                value.fact = value.fact.with_dtype(DType.FLOAT64)
+        for node in inner:
+            for name, attribute in list(node.attributes.items()):
+                if attribute in _WIDENED:
+                    node.set_attribute(name, DType.FLOAT64)
+    return found
+
+
+def evaluate(found: Cut, elements: Sequence[Any], *, is_wide: bool = False) -> Any:
+    """The result of a segment by the reference interpreter.
+
+    Raises:
+        DiagnosticError: it does not compute it.
+    """
+    given = {
+        value.name: _wide(array) if is_wide else array for value, array in zip(found.inputs, elements, strict=True)
+    }
+    (output,) = found.graph.outputs
+    return prepare(found.graph, "reference").run(given)[output.name]
+
+
+def _wide(array: Any) -> Any:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+class RawModel:
+    """A file in the words of its format, from which segments are cut as they stand."""
+
+    def __init__(self, side: Side, folder: Path) -> None:
+        self._side = side
+        self._folder = folder
+        self._values: dict[str, Value] | None = None
+        self._count = 0
+        self._process: Process | None = None
+
+    def close(self) -> None:
+        """Give the process of the runtime back."""
+        if self._process is not None:
+            pool().give_back(self._process, _KEY + self._side.letter)
+            self._process = None
+
+    def write(self, output: Value, inputs: Sequence[Value]) -> Path | None:
+        """Write the nodes between some values of the canonical graph to a file; `None` if it cannot be written.
+
+        Names are those of the file, so the values are looked up by name.
+        """
+        values = self._named_values()
+        if not all(value.name in values for value in (output, *inputs)):
+            return None
+        self._count += 1
+        kind = formats.recognize(self._side.path or "")
+        path = self._folder / f"{self._side.letter}{self._count}{kind.endings[0]}"
+        options = {"flavour": "tract"} if any(value.dialect == "tract" for value in self._nodes) else {}
+        try:
+            found = cut(values[output.name], [values[value.name] for value in inputs]).graph
+            if size_of_constants(found) > MAX_WRITTEN:
+                return None
+            kind.write(found, path, **options)
+        except (DiagnosticError, ValueError):
+            return None
+        return path
+
+    def run(self, path: Path, names: Sequence[str], elements: Sequence[Any]) -> Any:
+        """The first output of a file that `write` wrote, in the runtime of its format.
+
+        Raises:
+            UnansweredError: the runtime refuses it.
+        """
+        process = self._loaded(path)
+        ports = [port.name for port in self._inputs]
+        by_name = dict(zip(names, elements, strict=True))
+        if set(ports) <= set(by_name):
+            given = [by_name[name] for name in ports]
+        elif len(ports) == len(elements):
+            given = list(elements)
+        else:
+            raise UnansweredError("takes other inputs than the segment has")
+        process.ask_to_run([_declared(array, port.dtype) for array, port in zip(given, self._inputs, strict=True)], {})
+        return process.answer().outputs[0]
+
+    def _loaded(self, path: Path) -> Process:
+        runtime = self.runtime
+        if self._process is None or not self._process.is_alive:
+            self._process = pool().take(runtime, _KEY + self._side.letter)
+            self._path = None
+        if self._path != path:
+            self._process.ask_to_load(str(path), 0)
+            self._inputs = self._process.opened().inputs
+            self._path = path
+        return self._process
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime of the format, if it is installed.
+
+        Raises:
+            UnansweredError: there is none.
+        """
+        runtime = self._side.runtime
+        if runtime is None or self._side.path is None or not runtime.is_installed:
+            raise UnansweredError("there is no runtime")
+        return runtime
+
+    def _named_values(self) -> Mapping[str, Value]:
+        if self._values is None:
+            self._values, self._nodes = self._read()
+        return self._values
+
+    def _read(self) -> tuple[dict[str, Value], list[Any]]:
+        path = self._side.path
+        if path is None:
+            return {}, []
+        try:
+            kind = formats.recognize(path)
+            graph, _ = kind.read(path, shapes=None, tolerant=True)
+            if not kind.has_facts(graph):
+                Inference().graph(graph)
+        except DiagnosticError:
+            return {}, []
+        self._graph = graph
+        values = {value.name: value for inner in walk(graph) for value in inner.values()}
+        return values, [node for inner in walk(graph) for node in inner]
+
+
+def _declared(array: Any, dtype: str | None) -> Any:
+    if dtype is None or array.dtype.name == dtype:
+        return array
+    return array.astype(np.dtype(dtype))

@@ -1,0 +1,109 @@
+"""Whether two results of a segment differ by more than rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+SCREEN = 1e-5
+"""Difference, relative to an element and to a tenth of the largest of its row, up to which results are equal."""
+TIMES = 64.0
+"""How many times the rounding error of both formulas in single precision two runtimes may differ by."""
+RELATIVE = 1e-5
+"""Difference, relative to the largest element of a row, that runtimes may have beyond that."""
+SHARE = 0.2
+"""The part of a difference that both formulas have in double precision, too, if it is no rounding error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The largest difference of an element, and where it is."""
+
+    max_abs: float
+    first: tuple[int, ...]
+    reason: str | None = None
+    """What differs if no number says it: NaN, infinity, integers, shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What the formulas of both files give in single and in double precision."""
+
+    a: Any
+    b: Any
+    wide_a: Any
+    wide_b: Any
+
+
+def suspicious(x: Any, y: Any) -> Any:
+    """The elements that differ by more than runtimes usually do, as a mask; `None` if there are none."""
+    if x.shape != y.shape:
+        return np.ones(x.shape, np.bool_)
+    if x.dtype.kind in "iub" or y.dtype.kind in "iub":
+        found = x != y
+    else:
+        one, two = x.astype(np.float64), y.astype(np.float64)
+        with np.errstate(all="ignore"):
+            found = np.abs(one - two) > SCREEN * (np.abs(one) + 0.1 * _largest_of_row(one)) + 1e-30
+        found |= unlike(one, two)
+    return found if found.any() else None
+
+
+def unlike(x: Any, y: Any) -> Any:
+    """The elements where one is NaN or infinite and the other is not the same."""
+    is_plain = np.isfinite(x) & np.isfinite(y)
+    return ~is_plain & ~((x == y) | (np.isnan(x) & np.isnan(y)))
+
+
+def difference(x: Any, y: Any, exact: Exact) -> Finding | None:
+    """How results of two runtimes differ, if rounding does not explain it.
+
+    A difference counts where the formulas of both files differ in double precision as well, and where one result is
+    finite as the exact one is and the other one is not.
+    """
+    if x.shape != y.shape:
+        return Finding(float("inf"), (), f"shape {list(x.shape)} against {list(y.shape)}")
+    if x.dtype.kind in "iub" or y.dtype.kind in "iub":
+        wrong = (x != y) & (exact.a != exact.b) & (exact.wide_a != exact.wide_b)
+        return _finding(np.abs(x.astype(np.float64) - y.astype(np.float64)), wrong, "integers differ")
+    one, two, wide_a, wide_b = (np.asarray(each, np.float64) for each in (x, y, exact.wide_a, exact.wide_b))
+    with np.errstate(all="ignore"):
+        gap, true_gap = np.abs(one - two), np.abs(wide_a - wide_b)
+        noise = _error(exact.a, wide_a) + _error(exact.b, wide_b)
+        bound = TIMES * noise + RELATIVE * _largest_of_row(wide_a) + 1e-30
+        is_beyond = (gap > bound) & (true_gap > np.maximum(SHARE * gap, bound))
+    overflow = _one_sided(one, two, wide_a, wide_b)
+    if overflow.any():
+        return _finding(np.where(np.isfinite(gap), gap, 0), overflow, "NaN or infinity in different places")
+    return _finding(gap, np.isfinite(gap) & is_beyond)
+
+
+def _one_sided(x: Any, y: Any, wide_a: Any, wide_b: Any) -> Any:
+    """The elements that only one runtime computes, or that both formulas define differently."""
+    limit = float(np.finfo(np.float32).max)
+    is_representable = np.isfinite(wide_a) & (np.abs(wide_a) < limit / 1e3)
+    lost = np.isfinite(x) & ~np.isfinite(y) & is_representable
+    gained = np.isfinite(y) & ~np.isfinite(x) & np.isnan(x) & np.isnan(wide_a) & np.isfinite(wide_b)
+    return lost | gained
+
+
+def _error(narrow: Any, wide: Any) -> Any:
+    """The rounding error of a formula in single precision, the largest of the row of each element."""
+    gap = np.abs(np.asarray(narrow, np.float64) - wide)
+    return _largest_of_row(np.where(np.isfinite(gap), gap, 0.0))
+
+
+def _largest_of_row(x: Any) -> Any:
+    """The largest finite magnitude of the row (last axis) of each element."""
+    magnitude = np.where(np.isfinite(x), np.abs(x), 0.0)
+    return magnitude if x.ndim == 0 else np.max(magnitude, axis=-1, keepdims=True, initial=0.0)
+
+
+def _finding(gap: Any, wrong: Any, reason: str | None = None) -> Finding | None:
+    if not wrong.any():
+        return None
+    masked = np.where(wrong, gap, -1.0)
+    first = tuple(int(index) for index in np.unravel_index(int(np.argmax(masked)), wrong.shape))
+    return Finding(float(masked[first]), first, reason)

@@ -1,0 +1,122 @@
+"""Value numbering over two graphs: values that are computed in the same way from matched values have one number."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.storage import Storage
+from graphport.ir.graph import Graph
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from graphport.ir.graph import Node, Value
+
+MAX_DIGESTED = 1 << 30
+"""Bytes of constants that are digested; constants beyond are equal only if their storage is the same object."""
+
+
+class Numbering:
+    """Numbers for values of several graphs, by operator, attributes, bytes of constants and numbers of operands."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[Value, int] = {}
+        self._left = MAX_DIGESTED
+        self.structure: dict[Value, int] = {}
+        """The number of a value by how it is computed, also where `assign` gave it another one."""
+
+    def assign(self, values: Iterable[Value], key: Hashable) -> None:
+        """Give values the number of `key`, however they are computed."""
+        number = self._number(key)
+        self._known.update((value, number) for value in values)
+
+    def add(self, graph: Graph, depth: int = 0) -> None:
+        """Number the values of a graph whose inputs are numbered; bodies belong to the key of their node."""
+        for node in graph:
+            key = self._key(node, depth)
+            for index, value in enumerate(node.outputs):
+                if value is not None:
+                    self.structure[value] = number = self._number((key, index))
+                    self._known.setdefault(value, number)
+
+    def of(self, value: Value) -> int:
+        """The number of a value; a value that no graph has numbered is equal to itself only."""
+        known = self._known.get(value)
+        if known is None:
+            known = self._known[value] = self._number(self._constant(value))
+        return known
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _key(self, node: Node, depth: int) -> Hashable:
+        operands = tuple(None if value is None else self.of(value) for value in node.inputs)
+        page = registry.pages().get(node.op)
+        if page is not None and page.is_random:
+            return node
+        count = len(node.outputs) if page is None or page.is_variadic_output else 0
+        bodies = tuple(self._body(body, depth + 1) for body in node.bodies())
+        return (node.op, count, operands, self._attributes(node), bodies)
+
+    def _body(self, body: Graph, depth: int) -> Hashable:
+        for index, value in enumerate(body.inputs):
+            self.assign([value], ("input of a body", depth, index))
+        self.add(body, depth)
+        return tuple(self.of(value) for value in body.outputs)
+
+    def _attributes(self, node: Node) -> Hashable:
+        """Attributes with the defaults of the operator filled in, floats in single precision."""
+        page = registry.pages().get(node.op)
+        keywords = {} if page is None else page.signature.keywords
+        found: dict[str, Any] = {name: keyword.default for name, keyword in keywords.items() if not keyword.is_required}
+        found |= dict(node.stated)
+        plain = ((name, self._plain(attribute)) for name, attribute in sorted(found.items()) if attribute is not None)
+        return tuple(item for item in plain if item[1] is not None)
+
+    def _plain(self, attribute: Any) -> Hashable:
+        match attribute:
+            case Graph():
+                return None
+            case Storage():
+                return self._storage(attribute)
+            case float():
+                return float(np.float32(attribute))
+            case tuple():
+                return tuple(self._plain(item) for item in attribute)  # pyright: ignore[reportUnknownVariableType]
+            case _:
+                return attribute
+
+    def _constant(self, value: Value) -> Hashable:
+        return value if value.storage is None else self._storage(value.storage)
+
+    def _storage(self, storage: Storage) -> Hashable:
+        if storage.nbytes > self._left:
+            return id(storage)
+        self._left -= storage.nbytes
+        return storage.dtype, tuple(storage.shape), digest(storage)
+
+
+def digest(storage: Storage) -> bytes:
+    """The digest of the elements of a constant."""
+    found = hashlib.sha256()
+    if storage.dtype.kind == "s":
+        found.update(repr(storage.numpy().reshape(-1).tolist()).encode())
+    else:
+        for chunk in storage.chunks():
+            found.update(chunk)
+    return found.digest()
+
+
+def number_pair(a: Graph, b: Graph, pairs: Mapping[Value, Value]) -> Numbering:
+    """Number two graphs; `pairs`, values of `a` by those of `b`, count as equal for what is computed of them."""
+    numbering = Numbering()
+    for index, (of_b, of_a) in enumerate(pairs.items()):
+        numbering.assign((of_a, of_b), ("pair", index))
+    numbering.add(a)
+    numbering.add(b)
+    return numbering

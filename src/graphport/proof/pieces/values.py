@@ -1,0 +1,152 @@
+"""Test inputs of a segment: elements of wide ranges for each of its inputs, within what these can be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphport.ir.graph import walk
+from graphport.proof.integer_ranges import integer_range
+from graphport.proof.pieces.ranges import domain_of, range_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.ir.graph import Graph, Value
+
+KINDS = ("ordinary", "small variance", "small", "steps", "large", "limits", "rows of different magnitude")
+_STEP = 0.25
+_MAX_CONSTANTS = 64
+"""Elements of constants of a segment that inputs are set to, with the neighbouring floats."""
+_NAN_OPERATORS = frozenset({"IsNaN", "IsInf"})
+
+
+class FreeInput(NamedTuple):
+    """An input of a segment: its value in the graph of the segment, its elements in a run, and its range."""
+
+    value: Value
+    seen: Any
+    low: float
+    high: float
+
+
+def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeInput:
+    """The input `value` of a segment whose elements in a run are `seen`.
+
+    Args:
+        value: in the graph of the segment.
+        original: the matched values of both models, which bound its range.
+        seen: elements in a run of the models.
+    """
+    ranges = [range_of(each) for each in original] + [domain_of(value)]
+    low, high = max(low for low, _ in ranges), min(high for _, high in ranges)
+    return FreeInput(value, seen, low, max(low, high))
+
+
+def elements_of_kinds(graph: Graph, inputs: list[FreeInput]) -> Iterator[tuple[str, list[Any]]]:
+    """Kinds of elements, and elements of each input of a segment.
+
+    Args:
+        graph: the segment of the first model.
+        inputs: what it is given, in the order of the elements.
+    """
+    constants = _constants(graph)
+    has_nan = any(node.op in _NAN_OPERATORS for inner in walk(graph) for node in inner)
+    kinds = [*KINDS, "not a number"] if has_nan else KINDS
+    for index, kind in enumerate(kinds):
+        random = np.random.default_rng(index)
+        yield kind, [_elements(each, kind, constants, random) for each in inputs]
+
+
+def _constants(graph: Graph) -> Any:
+    """Elements of small floating-point constants, by which elements are compared or limited."""
+    found: list[float] = []
+    for inner in walk(graph):
+        for value in inner.constants:
+            storage = value.storage
+            if storage is not None and storage.dtype.kind == "f" and 0 < storage.count <= 4:
+                found += storage.numpy().astype(np.float64).reshape(-1).tolist()
+    finite = [number for number in dict.fromkeys(found) if np.isfinite(number)][:_MAX_CONSTANTS]
+    return np.array(finite or [0.0])
+
+
+def _elements(each: FreeInput, kind: str, constants: Any, random: np.random.Generator) -> Any:
+    seen = np.asarray(each.seen)
+    if seen.dtype.kind == "b":
+        share = {"large": 1.0, "limits": 0.0, "steps": 0.9}.get(kind, 0.5)
+        return random.random(seen.shape) < share
+    if seen.dtype.kind in "iu":
+        return _integers(each, kind, random)
+    if seen.dtype.kind != "f" or not seen.size:
+        return seen
+    found = _floats(seen.shape, kind, constants, random)
+    return (
+        np.clip(found, each.low, each.high).astype(seen.dtype) if kind != "not a number" else found.astype(seen.dtype)
+    )
+
+
+def _integers(each: FreeInput, kind: str, random: np.random.Generator) -> Any:
+    """Elements between those that a run has, and of what the operators that read them can take."""
+    seen = np.asarray(each.seen)
+    if not seen.size:
+        return seen
+    if np.isfinite(each.low) and np.isfinite(each.high):
+        low, high = int(each.low), int(each.high)
+        return (
+            random.choice([low, high], seen.shape).astype(seen.dtype)
+            if kind == "limits"
+            else random.integers(low, high + 1, seen.shape).astype(seen.dtype)
+        )
+    if kind == "ordinary":
+        return seen
+    allowed = integer_range(each.value, {})
+    if allowed.is_data or not _reads_all(each.value):
+        return seen
+    low, high = max(allowed.low, 0), max(allowed.high, 1)
+    if kind == "limits":
+        return np.where(random.random(seen.shape) < 0.5, low, high - 1).astype(seen.dtype)
+    return random.integers(low, high, seen.shape).astype(seen.dtype)
+
+
+def _reads_all(value: Value) -> bool:
+    """Whether every operator that reads it looks elements up by it in a table."""
+    users = value.users
+    return bool(users) and all(user.op == "Gather" and user.operand(1) is value for user in users)
+
+
+def _floats(shape: tuple[int, ...], kind: str, constants: Any, random: np.random.Generator) -> Any:
+    normal = random.normal(size=shape)
+    match kind:
+        case "ordinary":
+            return 2 * normal
+        case "small variance":
+            return _by_row(random, shape, np.array([0.0, 0.0, 1.0, -3.0])) + 1e-3 * normal
+        case "small":
+            return 1e-4 * normal
+        case "steps":
+            ties = _STEP * random.integers(-32, 33, shape)
+            near = _near(constants, shape, random)
+            return np.where(random.random(shape) < 0.6, ties, near)
+        case "large":
+            return normal * _by_row(random, shape, np.array([30.0, 300.0, 3e3]))
+        case "limits":
+            return random.choice(np.array([0.0, -0.0, 50.0, -50.0, 120.0, -120.0, 1e3, -1e3, 1e4, -1e4]), shape)
+        case "not a number":
+            special = random.choice(np.array([np.nan, np.inf, -np.inf]), shape)
+            return np.where(random.random(shape) < 0.2, special, normal)
+        case _:
+            return normal * _by_row(random, shape, 10.0 ** np.arange(-4, 5))
+
+
+def _by_row(random: np.random.Generator, shape: tuple[int, ...], choices: Any) -> Any:
+    """One of some numbers for each row of the last axis."""
+    return random.choice(choices, (*shape[:-1], 1) if shape else ())
+
+
+def _near(constants: Any, shape: tuple[int, ...], random: np.random.Generator) -> Any:
+    """Constants and the floats beside them."""
+    chosen = random.choice(constants, shape).astype(np.float32)
+    toward = np.where(random.integers(0, 2, shape) == 0, -np.inf, np.inf).astype(np.float32)
+    moved = np.where(random.integers(0, 3, shape) == 0, chosen, np.nextafter(chosen, toward))
+    return moved.astype(np.float64)
