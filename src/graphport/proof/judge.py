@@ -16,6 +16,7 @@ from graphport.proof.exploring import explore
 from graphport.proof.faults import habits
 from graphport.proof.interface import interface_differences
 from graphport.proof.loading import load, load_carriers, size_checker, strict_pair
+from graphport.proof.pieces.recording import record_segments
 from graphport.proof.runners import BackendRunner
 from graphport.proof.sizes import choices_of_inputs, why_not_computable
 from graphport.proof.summary import summarize
@@ -92,6 +93,8 @@ def _run(case: Case, given: Mapping[str, Any] | None) -> str | None:
     if refused is not None:
         never = f"other sizes ({refused})" if case.limit is None else f"the other test inputs ({refused})"
         case.coverage = case.coverage.merged(Coverage(never=(never,)))
+    if given is None and case.limit is None and not case.is_refuted:
+        record_segments(case)
     return None
 
 

@@ -13,7 +13,7 @@ from graphport.proof.pieces.segments import Segmentation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphport.ir.graph import Graph, Node
+    from graphport.ir.graph import Graph, Node, Value
     from graphport.proof.pieces.segments import Segment
 
 _OPERATORS = frozenset({"If", "Loop", "Scan"})
@@ -27,12 +27,12 @@ def body_segments(output: Match, segmentation: Segmentation) -> Iterator[Segment
     a, b = output.a.producer, output.b.producer
     if a is None or b is None or a.op != b.op or a.op not in _OPERATORS:
         return
+    states = _common_states(a, b, segmentation)
     for body_a, body_b in zip(a.bodies(), b.bodies(), strict=False):
-        if len(body_a.inputs) != len(body_b.inputs) or len(body_a.outputs) != len(body_b.outputs):
-            continue
-        inputs = list(_inputs(a, (body_a, body_b), segmentation))
-        inner = Segmentation([*segmentation.by_a.values(), *inputs])
-        for one, two in zip(body_a.outputs, body_b.outputs, strict=True):
+        inputs = [_input(a, (body_a.inputs[i], body_b.inputs[j]), i, segmentation) for i, j in states]
+        inner = Segmentation([*segmentation.by_a.values(), *(each for each in inputs if each is not None)])
+        for i, j in _common_results(a, (body_a, body_b), states):
+            one, two = body_a.outputs[i], body_b.outputs[j]
             if one.producer is None or two.producer is None:
                 continue
             segment = inner.segment(Match(one, two, None, None))
@@ -40,15 +40,53 @@ def body_segments(output: Match, segmentation: Segmentation) -> Iterator[Segment
                 yield segment
 
 
-def _inputs(node: Node, bodies: tuple[Graph, Graph], segmentation: Segmentation) -> Iterator[Match]:
-    """The inputs of the bodies that elements are known of: those of the operands of the node in a run."""
+def _common_states(a: Node, b: Node, segmentation: Segmentation) -> list[tuple[int, int]]:
+    """Indices of inputs of the bodies that are given the same: by the operands that they begin with."""
+    if a.op == "If":
+        return []
+    if len(a.inputs) == len(b.inputs):
+        return [(index, index) for index in range(len(a.inputs))]
+    fixed = 2 if a.op == "Loop" else 0
+    found = [(index, index) for index in range(fixed)]
+    free = list(range(fixed, len(b.inputs)))
+    for i in range(fixed, len(a.inputs)):
+        partner = next((j for j in free if _is_common(a.operand(i), b.operand(j), segmentation)), None)
+        if partner is not None:
+            free.remove(partner)
+            found.append((i, partner))
+    return found
+
+
+def _is_common(a: Value | None, b: Value | None, segmentation: Segmentation) -> bool:
+    if a is None or b is None:
+        return False
+    match = segmentation.by_a.get(a)
+    return match is not None and match.b is b
+
+
+def _common_results(a: Node, bodies: tuple[Graph, Graph], states: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Indices of results of the bodies that correspond: in one place if there are equally many, else of common states.
+
+    The body of a Loop has no result for the number of the iteration.
+    """
+    counts = len(bodies[0].outputs), len(bodies[1].outputs)
+    if counts[0] == counts[1]:
+        return [(index, index) for index in range(counts[0])]
+    first = 1 if a.op == "Loop" else 0
+    return [(i - first, j - first) for i, j in states if i >= first and i - first < counts[0] and j - first < counts[1]]
+
+
+def _input(node: Node, pair: tuple[Value, Value], index: int, segmentation: Segmentation) -> Match | None:
+    """The match of two inputs of bodies, with the elements that they begin with; `None` if these are unknown."""
     operands = [segmentation.by_a.get(value) if value is not None else None for value in node.inputs]
-    for index, (one, two) in enumerate(zip(bodies[0].inputs, bodies[1].inputs, strict=True)):
-        elements = _elements(node, index, operands)
-        if elements is None:
-            elements = _constant(node, index)
-        if elements is not None:
-            yield Match(one, two, elements, elements)
+    elements = _elements(node, index, operands)
+    if elements is None:
+        elements = _constant(node, index)
+    if elements is None:
+        return None
+    dtype = pair[1].dtype
+    of_b = elements if dtype is None or dtype.kind == "s" else np.asarray(elements).astype(dtype.numpy)
+    return Match(*pair, elements, of_b)
 
 
 def _elements(node: Node, index: int, operands: list[Match | None]) -> Any:

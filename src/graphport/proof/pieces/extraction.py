@@ -16,6 +16,7 @@ from graphport.ir import part
 from graphport.ir.graph import walk
 from graphport.ops.infer import Inference
 from graphport.proof.process import UnansweredError, pool
+from graphport.proof.runners import process_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 MAX_WRITTEN = 64 << 20
 """Bytes of constants that a segment is written to a file with; a larger one is computed by the reference alone."""
 _WIDENED = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
-_KEY = "segments of "
 
 
 class Cut(NamedTuple):
@@ -96,7 +96,7 @@ class RawModel:
     def close(self) -> None:
         """Give the process of the runtime back."""
         if self._process is not None:
-            pool().give_back(self._process, _KEY + self._side.letter)
+            pool().give_back(self._process, process_key(self._side.letter))
             self._process = None
 
     def write(self, output: Value, inputs: Sequence[Value]) -> Path | None:
@@ -105,7 +105,7 @@ class RawModel:
         Names are those of the file, so the values are looked up by name.
         """
         values = self._named_values()
-        if not all(value.name in values for value in (output, *inputs)):
+        if not all(_is_same(value, values.get(value.name)) for value in (output, *inputs)):
             return None
         self._count += 1
         kind = formats.recognize(self._side.path or "")
@@ -141,10 +141,10 @@ class RawModel:
     def _loaded(self, path: Path) -> Process:
         runtime = self.runtime
         if self._process is None or not self._process.is_alive:
-            self._process = pool().take(runtime, _KEY + self._side.letter)
+            self._process = pool().take(runtime, process_key(self._side.letter))
             self._path = None
         if self._path != path:
-            self._process.ask_to_load(str(path), 0)
+            self._process.ask_to_load(str(path), 0, is_strict=True)
             self._inputs = self._process.opened().inputs
             self._path = path
         return self._process
@@ -180,6 +180,22 @@ class RawModel:
         self._graph = graph
         values = {value.name: value for inner in walk(graph) for value in inner.values()}
         return values, [node for inner in walk(graph) for node in inner]
+
+
+def _is_same(value: Value, other: Value | None) -> bool:
+    """Whether a value of the file can be that of the graph: types and shapes, where known, are equal."""
+    if other is None:
+        return False
+    one, two = value.fact, other.fact
+    if not isinstance(one, TensorFact) or not isinstance(two, TensorFact):
+        return True
+    if one.dtype and two.dtype and one.dtype.kind != two.dtype.kind:
+        return False
+    if one.shape is None or two.shape is None:
+        return True
+    pairs = list(zip(one.shape, two.shape, strict=False))
+    is_known = all(isinstance(m, int) and isinstance(n, int) for m, n in pairs)
+    return len(one.shape) == len(two.shape) and (not is_known or one.shape == two.shape)
 
 
 def _declared(array: Any, dtype: str | None) -> Any:

@@ -13,6 +13,8 @@ TIMES = 64.0
 """How many times the rounding error of both formulas in single precision two runtimes may differ by."""
 RELATIVE = 1e-5
 """Difference, relative to the largest element of a row, that runtimes may have beyond that."""
+TINY = 1e-20
+"""Difference that never counts: below it runtimes may flush numbers to zero."""
 SHARE = 0.2
 """The part of a difference that both formulas have in double precision, too, if it is no rounding error."""
 
@@ -46,7 +48,7 @@ def suspicious(x: Any, y: Any) -> Any:
     else:
         one, two = x.astype(np.float64), y.astype(np.float64)
         with np.errstate(all="ignore"):
-            found = np.abs(one - two) > SCREEN * (np.abs(one) + 0.1 * _largest_of_row(one)) + 1e-30
+            found = np.abs(one - two) > SCREEN * (np.abs(one) + 0.1 * _largest_of_row(one)) + TINY
         found |= unlike(one, two)
     return found if found.any() else None
 
@@ -57,11 +59,17 @@ def unlike(x: Any, y: Any) -> Any:
     return ~is_plain & ~((x == y) | (np.isnan(x) & np.isnan(y)))
 
 
-def difference(x: Any, y: Any, exact: Exact) -> Finding | None:
+def difference(x: Any, y: Any, exact: Exact, *, has_nan: bool = False) -> Finding | None:
     """How results of two runtimes differ, if rounding does not explain it.
 
     A difference counts where the formulas of both files differ in double precision as well, and where one result is
     finite as the exact one is and the other one is not.
+
+    Args:
+        x: of the first file.
+        y: of the second.
+        exact: by the reference interpreter.
+        has_nan: whether there is NaN among the inputs, which the second file must not hide, either.
     """
     if x.shape != y.shape:
         return Finding(float("inf"), (), f"shape {list(x.shape)} against {list(y.shape)}")
@@ -72,21 +80,24 @@ def difference(x: Any, y: Any, exact: Exact) -> Finding | None:
     with np.errstate(all="ignore"):
         gap, true_gap = np.abs(one - two), np.abs(wide_a - wide_b)
         noise = _error(exact.a, wide_a) + _error(exact.b, wide_b)
-        bound = TIMES * noise + RELATIVE * _largest_of_row(wide_a) + 1e-30
+        bound = TIMES * noise + RELATIVE * _largest_of_row(wide_a) + TINY
         is_beyond = (gap > bound) & (true_gap > np.maximum(SHARE * gap, bound))
-    overflow = _one_sided(one, two, wide_a, wide_b)
+    overflow = _lost(one, two, wide_a, np.asarray(exact.b, np.float64))
+    if has_nan:
+        overflow |= np.isfinite(two) & np.isnan(one) & np.isnan(wide_a) & np.isfinite(wide_b)
     if overflow.any():
         return _finding(np.where(np.isfinite(gap), gap, 0), overflow, "NaN or infinity in different places")
     return _finding(gap, np.isfinite(gap) & is_beyond)
 
 
-def _one_sided(x: Any, y: Any, wide_a: Any, wide_b: Any) -> Any:
-    """The elements that only one runtime computes, or that both formulas define differently."""
+def _lost(x: Any, y: Any, wide_a: Any, narrow_b: Any) -> Any:
+    """The elements that the formula of the second file loses in single precision.
+
+    An element that only its runtime loses is a property of that runtime, whatever the file says.
+    """
     limit = float(np.finfo(np.float32).max)
     is_representable = np.isfinite(wide_a) & (np.abs(wide_a) < limit / 1e3)
-    lost = np.isfinite(x) & ~np.isfinite(y) & is_representable
-    gained = np.isfinite(y) & ~np.isfinite(x) & np.isnan(x) & np.isnan(wide_a) & np.isfinite(wide_b)
-    return lost | gained
+    return np.isfinite(x) & ~np.isfinite(y) & ~np.isfinite(narrow_b) & is_representable
 
 
 def _error(narrow: Any, wide: Any) -> Any:

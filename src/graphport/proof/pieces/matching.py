@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.comparison.pairs import pairs
-from graphport.comparison.stream import is_array, values_of
+from graphport.comparison.stream import Stream, Unanswered, is_array, values_of
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbolic, evaluate
 from graphport.core.facts import TensorFact
+from graphport.ops import registry
 from graphport.proof.pieces.numbering import number_pair
 from graphport.proof.side import paired
 
@@ -23,73 +24,136 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
     from graphport.proof.test_inputs import TestInput
 
-MAX_BYTES = 1 << 28
-"""Bytes that all values of both graphs may take together, to be compared by their elements."""
+MAX_BYTES = 1 << 25
+"""Bytes that all values of both graphs may take together, to be matched by their elements without a name."""
 MAX_RELATIVE_NORM = 0.3
 """Norm of the difference of two values of one name, relative to the norm of the first, beyond which they differ in
 more than a fault of the writer: the name is reused for another value."""
 NEAR = 1e-4
 """The same for values that have no common name."""
+MAX_ALIKE = 16
+"""Values of one norm in one graph beyond which none has a match by its elements."""
 MAX_AXES = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A value of each graph which should be equal, and their elements in a run."""
+    """A value of each graph which should be equal, and their elements in a run: of floats only shape and type."""
 
     a: Value
     b: Value
     x: Any
     y: Any
     order: tuple[int, ...] | None = None
-    """The order of axes in which `b` has the shape of `a`; `None` if both have one layout."""
+    """The order of the axes of `b` longer than 1 that gives those of `a`; `None` if both have one shape and order."""
     is_equal: bool = False
     """Whether both are computed in the same way from matched values: equal operators, attributes and constants."""
 
     def layout_of_b(self, x: Any) -> Any:
         """Elements of `a` as `b` arranges them."""
-        return x if self.order is None else np.ascontiguousarray(x.transpose(np.argsort(self.order)))
+        if self.order is None:
+            return x
+        moved = np.reshape(x, _longer_than_1(np.shape(self.x))).transpose(np.argsort(self.order))
+        return np.ascontiguousarray(moved).reshape(np.shape(self.y))
 
     def layout_of_a(self, y: Any) -> Any:
         """Elements of `b` as `a` arranges them."""
-        return y if self.order is None or np.ndim(y) != len(self.order) else np.asarray(y).transpose(self.order)
+        if self.order is None or np.size(y) != np.size(self.y):
+            return y
+        return np.reshape(y, _longer_than_1(np.shape(self.y))).transpose(self.order).reshape(np.shape(self.x))
+
+
+def _longer_than_1(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)
 
 
 def match_values(a: Graph, b: Graph, test_input: TestInput) -> list[Match]:
     """The values of two canonical graphs that correspond, in the order of `b`; inputs first.
 
-    Both graphs are run once, as graphport reads them; nothing corresponds if they do not run or take too much memory.
+    Both graphs are run once, as graphport reads them. If their values take too much memory, only those with a common
+    name are compared, a slice of the graphs at a time. No values correspond if a graph does not run.
     """
     named = pairs(a, b, outputs_first=True)
+    named |= {value: other for value, other in zip(b.outputs, a.outputs, strict=False) if value.producer is not None}
     given_b = paired(test_input.arrays, a, b)
     own = paired({value.name: value for value in a.inputs}, a, b)
-    inputs = {value: own[value.name] for value in b.inputs if value.name in own}
+    found = [
+        Match(own[value.name], value, _kept(test_input.arrays[own[value.name].name]), _kept(given_b[value.name]))
+        for value in b.inputs
+        if value.name in own and value.name in given_b and own[value.name].name in test_input.arrays
+    ]
+    found = [each for each in found if np.shape(each.x) == np.shape(each.y)]
     wanted_a, wanted_b = _computed_values(a), _computed_values(b)
     size = sum(_nbytes(value, test_input.sizes) for value in (*wanted_a, *wanted_b))
-    if size > MAX_BYTES:
-        return []
     try:
-        x = values_of(a, test_input.arrays, [*a.inputs, *wanted_a])
-        y = values_of(b, given_b, [*b.inputs, *wanted_b])
+        if size <= MAX_BYTES:
+            found += _match_all(a, b, named, (test_input.arrays, given_b))
+        else:
+            found += _match_named(a, b, named, (test_input.arrays, given_b))
     except (DiagnosticError, KeyError):
         return []
-    found = [
-        Match(other, value, x[other], y[value])
-        for value, other in inputs.items()
-        if other in x and value in y and np.shape(x[other]) == np.shape(y[value])
-    ]
-    placed = dict(zip(b.outputs, a.outputs, strict=False))
-    taken = {each.a for each in found}
-    for value in wanted_b:
-        other = placed.get(value, named.get(value))
-        if other is None or other in taken or other not in x:
-            continue
-        match = _match(other, value, (x[other], y[value]), MAX_RELATIVE_NORM if value not in placed else np.inf)
-        if match is not None:
-            found.append(match)
-            taken.add(other)
-    found += _match_by_elements(wanted_a, wanted_b, (x, y), taken, {each.b for each in found})
     return _in_order(a, b, found)
+
+
+def _kept(x: Any) -> Any:
+    """Elements that segments need: integers and booleans; of floats the shape and the type are enough."""
+    if not is_array(x) or x.dtype.kind != "f":
+        return x
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape)
+
+
+def _match_all(
+    a: Graph, b: Graph, named: Mapping[Value, Value], given: tuple[Mapping[str, Any], Mapping[str, Any]]
+) -> list[Match]:
+    """Matches of computed values by name, and of the others by their elements."""
+    wanted_a, wanted_b = _computed_values(a), _computed_values(b)
+    x, y = values_of(a, given[0], wanted_a), values_of(b, given[1], wanted_b)
+    found: list[Match] = []
+    taken: set[Value] = set()
+    for value in wanted_b:
+        other = named.get(value)
+        if other is not None and other not in taken and other in x:
+            match = _match(other, value, (x[other], y[value]), np.inf if value.is_output else MAX_RELATIVE_NORM)
+            if match is not None:
+                found.append(match)
+                taken.add(other)
+    found += _match_by_structure(a, b, found, (x, y))
+    taken = {each.a for each in found}
+    return found + _match_by_elements(wanted_a, wanted_b, (x, y), taken, {each.b for each in found})
+
+
+def _match_by_structure(
+    a: Graph, b: Graph, found: list[Match], elements: tuple[dict[Value, Any], dict[Value, Any]]
+) -> list[Match]:
+    """Matches of values that are computed in the same way from values that are matched already."""
+    x, y = elements
+    known = {each.b: each.a for each in found if each.order is None}
+    known |= {value: other for value, other in zip(b.inputs, a.inputs, strict=False) if value.name == other.name}
+    structure = number_pair(a, b, known).structure
+    matched = {*known, *known.values()}
+    by_number = {structure[value]: value for value in x if value in structure and value not in matched}
+    new: list[Match] = []
+    for value in y:
+        other = None if value in matched else by_number.pop(structure.get(value, -1), None)
+        match = None if other is None else _match(other, value, (x[other], y[value]), NEAR)
+        new += [] if match is None else [match]
+    return new
+
+
+def _match_named(
+    a: Graph, b: Graph, named: Mapping[Value, Value], given: tuple[Mapping[str, Any], Mapping[str, Any]]
+) -> list[Match]:
+    """Matches of computed values by name, in memory that does not grow with the graphs."""
+    known = {
+        value: other for value, other in named.items() if value.producer is not None and other.producer is not None
+    }
+    found: list[Match] = []
+    for step in Stream(a, b, known, *given):
+        for pair in () if isinstance(step, Unanswered) else step:
+            limit = np.inf if pair.b.is_output else MAX_RELATIVE_NORM
+            match = _match(pair.a, pair.b, (pair.x, pair.y), limit)
+            found += [] if match is None else [match]
+    return found
 
 
 def _in_order(a: Graph, b: Graph, found: list[Match]) -> list[Match]:
@@ -136,11 +200,12 @@ def _match(a: Value, b: Value, elements: tuple[Any, Any], limit: float) -> Match
         return None
     if not x.size or x.dtype.kind not in "fiub":
         return None
-    best = min(_orders(x, y), key=lambda order: _relative_norm(x, y.transpose(order)), default=None)
-    if best is None or not _relative_norm(x, y.transpose(best)) <= limit:
+    one, two = x.reshape(_longer_than_1(x.shape)), y.reshape(_longer_than_1(y.shape))
+    best = min(_orders(one, two), key=lambda order: _relative_norm(one, two.transpose(order)), default=None)
+    if best is None or not _relative_norm(one, two.transpose(best)) <= limit:
         return None
-    is_moved = best != tuple(range(y.ndim))
-    return Match(a, b, x, y, best if is_moved else None)
+    is_moved = x.shape != y.shape or best != tuple(range(two.ndim))
+    return Match(a, b, _kept(x), _kept(y), best if is_moved else None)
 
 
 def _is_alike(x: Any, y: Any) -> bool:
@@ -162,7 +227,7 @@ def _orders(x: Any, y: Any) -> Iterable[tuple[int, ...]]:
 def _relative_norm(x: Any, y: Any) -> float:
     """Norm of the difference, relative to the norm of `x`; elements that are not finite in both count as equal."""
     if x.dtype.kind in "iub":
-        return 0.0 if np.array_equal(x, y) else float(np.mean(x != y)) or 1.0
+        return 0.0 if np.array_equal(x, y) else 1.0
     with np.errstate(all="ignore"):
         one, two = x.astype(np.float64), y.astype(np.float64)
         finite = np.isfinite(one) & np.isfinite(two)
@@ -180,29 +245,67 @@ def _match_by_elements(
     taken_a: set[Value],
     taken_b: set[Value],
 ) -> list[Match]:
-    """Matches of values without a common name, whose elements are equal in some order of axes."""
+    """Matches of values without a common name, whose elements are equal in some order of axes.
+
+    A graph may have several values with these elements, as before and after a limit that the run did not reach: these
+    have no match, unless they differ by moves of data alone.
+    """
     x, y = elements
-    by_print: dict[tuple[int, str, int], list[Value]] = {}
-    for value in wanted_a:
-        if value not in taken_a and (mark := _mark(x.get(value))) is not None:
-            by_print.setdefault(mark, []).append(value)
+    by_mark_a, by_mark_b = _by_mark(wanted_a, x), _by_mark(wanted_b, y)
+    used = set(taken_a)
     found: list[Match] = []
     for value in wanted_b:
         mark = None if value in taken_b else _mark(y.get(value))
-        if mark is None:
+        if mark is None or _is_ambiguous(value, mark, by_mark_b, y):
             continue
-        size, kind, level = mark
-        for near in (level, level - 1, level + 1):
-            candidates = by_print.get((size, kind, near), [])
-            match = next((m for other in candidates if (m := _match(other, value, (x[other], y[value]), NEAR))), None)
-            if match is not None:
-                candidates.remove(match.a)
-                found.append(match)
-                break
+        candidates = [other for other in _near(mark, by_mark_a) if other not in used]
+        match = next((m for other in candidates if (m := _match(other, value, (x[other], y[value]), NEAR))), None)
+        if match is not None and not _is_ambiguous(match.a, mark, by_mark_a, x):
+            used.add(match.a)
+            found.append(match)
     return found
 
 
-def _mark(x: Any) -> tuple[int, str, int] | None:
+Mark = tuple[int, str, int]
+
+
+def _by_mark(values: list[Value], elements: Mapping[Value, Any]) -> dict[Mark, list[Value]]:
+    found: dict[Mark, list[Value]] = {}
+    for value in values:
+        mark = _mark(elements.get(value))
+        if mark is not None:
+            found.setdefault(mark, []).append(value)
+    return found
+
+
+def _near(mark: Mark, by_mark: Mapping[Mark, list[Value]]) -> list[Value]:
+    """The values that may have the elements of a mark."""
+    size, kind, level = mark
+    return [value for near in (level, level - 1, level + 1) for value in by_mark.get((size, kind, near), [])]
+
+
+def _is_ambiguous(value: Value, mark: Mark, by_mark: Mapping[Mark, list[Value]], elements: Mapping[Value, Any]) -> bool:
+    """Whether another value of the same graph has the same elements, and does not differ by moves of data alone."""
+    root = _moved(value)
+    others = [other for other in _near(mark, by_mark) if other is not value and _moved(other) is not root]
+    if len(others) > MAX_ALIKE:
+        return True
+    return any(_match(other, value, (elements[other], elements[value]), NEAR) is not None for other in others)
+
+
+def _moved(value: Value) -> Value:
+    """The value whose data, moved, is that of `value`."""
+    pages = registry.pages()
+    while value.producer is not None:
+        page = pages.get(value.producer.op)
+        is_move = value.producer.op == "Identity" or (page is not None and (page.moves_data or page.reshapes))
+        if not is_move or not value.producer.operands:
+            break
+        value = value.producer.operands[0]
+    return value
+
+
+def _mark(x: Any) -> Mark | None:
     """Size, kind and rounded logarithm of the norm, close for equal values; `None` if all elements are equal."""
     if not is_array(x) or x.dtype.kind != "f" or x.size < 2:
         return None
@@ -211,4 +314,4 @@ def _mark(x: Any) -> tuple[int, str, int] | None:
         norm = float(np.linalg.norm(wide))
     if not np.isfinite(norm) or norm == 0 or np.ptp(wide) == 0:
         return None
-    return x.size, x.dtype.name, int(np.floor(np.log(norm) / NEAR))
+    return int(x.size), str(x.dtype), int(np.floor(np.log(norm) / NEAR))

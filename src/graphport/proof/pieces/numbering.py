@@ -120,3 +120,11 @@ def number_pair(a: Graph, b: Graph, pairs: Mapping[Value, Value]) -> Numbering:
     numbering.add(a)
     numbering.add(b)
     return numbering
+
+
+def is_same_model(a: Graph, b: Graph) -> bool:
+    """Whether two graphs compute all outputs in the same way from the inputs in their places."""
+    if len(a.inputs) != len(b.inputs) or len(a.outputs) != len(b.outputs):
+        return False
+    numbering = number_pair(a, b, dict(zip(b.inputs, a.inputs, strict=True)))
+    return all(numbering.of(x) == numbering.of(y) for x, y in zip(a.outputs, b.outputs, strict=True))

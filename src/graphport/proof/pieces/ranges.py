@@ -11,6 +11,8 @@ from graphport.core.dtypes import DType
 from graphport.ops import registry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Node, Value
 
     Range = tuple[float, float]
@@ -113,6 +115,10 @@ def _of_node(node: Node, depth: int) -> Range:
         case "Concat" | "Where":
             ranges = [range_of(each, depth) for each in operands[node.op == "Where" :]]
             return min(low for low, _ in ranges), max(high for _, high in ranges)
+        case "Sub" if _reduces("ReduceMax", operands):
+            return -inf, 0
+        case "Sub" if _reduces("ReduceMin", operands):
+            return 0, inf
         case "Add" | "Sub":
             (a, b), (c, d) = (range_of(each, depth) for each in operands[:2])
             return (a + c, b + d) if node.op == "Add" else (a - d, b - c)
@@ -137,6 +143,12 @@ def _of_node(node: Node, depth: int) -> Range:
             return min(low, least), max(high, largest)
         case _:
             return EVERY
+
+
+def _reduces(op: str, operands: Sequence[Value]) -> bool:
+    """Whether the second of two operands is the first one reduced."""
+    node = operands[1].producer
+    return node is not None and node.op == op and node.operands[0] is operands[0]
 
 
 def _of_product(node: Node, depth: int) -> Range:

@@ -29,6 +29,8 @@ class FreeInput(NamedTuple):
     seen: Any
     low: float
     high: float
+    is_iteration: bool = False
+    """Whether it is the number of the iteration of a loop, which may be any integer of the range."""
 
 
 def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeInput:
@@ -91,22 +93,22 @@ def _integers(each: FreeInput, kind: str, random: np.random.Generator) -> Any:
     seen = np.asarray(each.seen)
     if not seen.size:
         return seen
-    if np.isfinite(each.low) and np.isfinite(each.high):
-        low, high = int(each.low), int(each.high)
-        return (
-            random.choice([low, high], seen.shape).astype(seen.dtype)
-            if kind == "limits"
-            else random.integers(low, high + 1, seen.shape).astype(seen.dtype)
-        )
+    if each.is_iteration:
+        return _between(int(each.low), int(each.high), seen, kind, random)
     if kind == "ordinary":
         return seen
     allowed = integer_range(each.value, {})
     if allowed.is_data or not _reads_all(each.value):
         return seen
-    low, high = max(allowed.low, 0), max(allowed.high, 1)
+    return _between(max(allowed.low, 0), max(allowed.high, 1) - 1, seen, kind, random)
+
+
+def _between(low: int, high: int, seen: Any, kind: str, random: np.random.Generator) -> Any:
+    """Integers from `low` to `high`; of the kind `limits` these two alone."""
+    shape: tuple[int, ...] = np.shape(seen)
     if kind == "limits":
-        return np.where(random.random(seen.shape) < 0.5, low, high - 1).astype(seen.dtype)
-    return random.integers(low, high, seen.shape).astype(seen.dtype)
+        return random.choice(np.array([low, high]), shape).astype(seen.dtype)
+    return random.integers(low, high + 1, shape).astype(seen.dtype)
 
 
 def _reads_all(value: Value) -> bool:
@@ -121,7 +123,7 @@ def _floats(shape: tuple[int, ...], kind: str, constants: Any, random: np.random
         case "ordinary":
             return 2 * normal
         case "small variance":
-            return _by_row(random, shape, np.array([0.0, 0.0, 1.0, -3.0])) + 1e-3 * normal
+            return _with_constant_rows(_by_row(random, shape, np.array([0.0, 1.0, -3.0])) + 1e-3 * normal)
         case "small":
             return 1e-4 * normal
         case "steps":
@@ -142,6 +144,14 @@ def _floats(shape: tuple[int, ...], kind: str, constants: Any, random: np.random
 def _by_row(random: np.random.Generator, shape: tuple[int, ...], choices: Any) -> Any:
     """One of some numbers for each row of the last axis."""
     return random.choice(choices, (*shape[:-1], 1) if shape else ())
+
+
+def _with_constant_rows(x: Any) -> Any:
+    """The same with a first row of zeros and a second of ones, as far as there are rows besides."""
+    rows = x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x[:0].reshape(0, 1)
+    for index in range(min(2, len(rows) - 1)):
+        rows[index] = float(index)
+    return x
 
 
 def _near(constants: Any, shape: tuple[int, ...], random: np.random.Generator) -> Any:

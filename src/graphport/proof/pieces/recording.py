@@ -1,0 +1,65 @@
+"""The comparison of segments as part of a proof: what differs refutes it, what was compared is covered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.backends.run_limits import RunLimitError
+from graphport.core.progress import stage
+from graphport.proof.coverage.record import Coverage
+from graphport.proof.pieces.comparing import compare_segments
+from graphport.proof.run import Configuration, Run
+
+if TYPE_CHECKING:
+    from graphport.proof.case import Case
+    from graphport.proof.pieces.comparing import Pieces, SegmentDifference
+    from graphport.proof.test_inputs import TestInput
+
+SHARE = 0.5
+"""The part of the effort of a proof that segments may take; the search over whole models has the rest."""
+
+
+def record_segments(case: Case) -> None:
+    """Compare the segments of both sides, and add what differs to the matrix and what was compared to the coverage.
+
+    Runners of whole models are closed: their processes run the segments.
+    """
+    test_input = _test_input(case)
+    if test_input is None or case.effort.seconds <= 0 or case.tolerance.least_snr is not None:
+        return
+    for runner in case.runners:
+        runner.close()
+    try:
+        with stage("compares the files segment by segment"):
+            found = compare_segments(case.a, case.b, test_input, SHARE * case.effort.seconds)
+    except (RunLimitError, MemoryError):
+        case.notes.append("segments were not compared: a limit of time or memory was reached")
+        return
+    for each in found.differences:
+        case.runs.append(_as_run(case, each))
+    case.coverage = case.coverage.merged(_coverage(found))
+
+
+def _test_input(case: Case) -> TestInput | None:
+    """The last test input of ordinary elements: that with the larger sizes."""
+    return next((each for each in reversed(case.test_inputs) if each.kind == "normal"), None)
+
+
+def _as_run(case: Case, found: SegmentDifference) -> Run:
+    runtime = case.b.runtime if found.is_native else None
+    return Run(
+        "b",
+        "reference" if runtime is None else runtime.name,
+        next((each.version for each in case.runners if runtime is not None and each.runtime == runtime.name), ""),
+        Configuration.READING if runtime is None else Configuration.STRICT,
+        f"segment '{found.segment}'",
+        loaded=True,
+        ran=True,
+        agrees=False,
+        max_abs=found.max_abs,
+        reason=f"the outputs of a segment differ: {found.sentence}",
+    )
+
+
+def _coverage(found: Pieces) -> Coverage:
+    return Coverage(pieces=frozenset(f"piece '{name}'" for name in (*found.equal, *found.compared)))
