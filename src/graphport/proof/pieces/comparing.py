@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 MAX_SEGMENTS = 64
 """Segments that are run."""
+MAX_ELEMENTS, MAX_EQUAL_ELEMENTS = 1 << 23, 1 << 20
+"""Elements of the inputs and the output of a segment that is run, and of one that both files state in the same way."""
 _SATURATING = frozenset({"Softmax", "LogSoftmax", "Sigmoid", "Tanh", "Softplus", "Gelu", "Exp", "Clip", "HardSwish"})
 _NARROW = (DType.FLOAT16, DType.BFLOAT16)
 
@@ -166,6 +168,9 @@ def _confirm(
 
 def _compare_segment(segment: Segment, files: Files) -> SegmentDifference | str | None:
     """How the files compute a segment differently; why that is unknown as text, `None` if they do not."""
+    limit = MAX_EQUAL_ELEMENTS if segment.output.is_equal else MAX_ELEMENTS
+    if sum(np.size(each.x) for each in (segment.output, *segment.inputs)) > limit:
+        return "its values are too large"
     table = table_difference(segment)
     if table is not None:
         row, finding = table
