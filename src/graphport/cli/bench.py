@@ -17,7 +17,7 @@ from graphport.cli.options import (
     reading_options,
     threads_option,
 )
-from graphport.cli.render import shown
+from graphport.cli.render import as_json, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,7 +171,7 @@ def _document(
             ]
             for name, times in found.items()
         },
-        "failed": {name: [finding.as_json() for finding in findings] for name, findings in failed.items()},
+        "failed": {name: [as_json(finding) for finding in findings] for name, findings in failed.items()},
         "nodes": [
             [{"name": k.name, "operator": k.operator, "microseconds": k.microseconds} for k in each] for each in kernels
         ],

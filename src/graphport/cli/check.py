@@ -17,8 +17,9 @@ from graphport.cli.options import (
     print_json,
 )
 from graphport.cli.quiet import stdout
-from graphport.cli.render import as_json, shown
+from graphport.cli.render import as_json, note_faults, shown
 from graphport.cli.usage import Choice
+from graphport.core.faults import is_ours
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,8 @@ def verb(
 
     kind = formats.recognize(model)
     findings = graphport.check(model, edition=edition, shapes=bound(shapes), program=program)
-    valid = not any(finding.is_error for finding in findings)
+    note_faults(findings)
+    valid = not any(finding.is_error or is_ours(finding) for finding in findings)
     if as_json_:
         print_json({"valid": valid, "format": kind.name, "diagnostics": [as_json(finding) for finding in findings]})
     elif layout != "text":

@@ -12,9 +12,10 @@ import click
 
 from graphport.cli.progress import logged
 from graphport.cli.quiet import is_quiet, stdout
-from graphport.cli.render import DEFAULT_WIDTH, Color, as_json, as_text, wants_color
+from graphport.cli.render import DEFAULT_WIDTH, Color, as_json, as_text, exit_code, note_faults, wants_color
 from graphport.cli.streams import FILE, MODEL, from_option, named
 from graphport.cli.usage import Choice, Verb, as_document, grouped
+from graphport.core.faults import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-
-OUR_FAULT = 3
-"""Exit code where graphport itself is at fault."""
 
 __all__ = ["FILE", "MODEL", "Verb", "from_option", "grouped"]
 
@@ -250,8 +248,9 @@ def print_findings(findings: Iterable[Diagnostic], color: str = "auto", *, err: 
     findings = list(findings)
     for finding in findings:
         logged(str(finding))
+    note_faults(findings)
     if is_quiet():
-        findings = [finding for finding in findings if finding.is_error]
+        findings = [finding for finding in findings if finding.is_error or is_ours(finding)]
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if stream.isatty() else DEFAULT_WIDTH
     text = as_text(findings, color=wants_color(Color(color), stream), width=width)
     if text:
@@ -264,7 +263,7 @@ def answered(command: Command) -> Command:
 
 
 def findings_end(command: Command) -> Command:
-    """Let a verb end with exit code 1 and its findings told, whatever stage raised them."""
+    """Let a verb report the findings that a stage raises, and end with exit code 1, or 3 for a fault of graphport."""
 
     @wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -276,7 +275,9 @@ def findings_end(command: Command) -> Command:
                 from graphport.backends import check_name
 
                 check_name(kwargs["backend"])
-            return command(*args, **kwargs)
+            found = command(*args, **kwargs)
+        except click.exceptions.Exit as end:
+            raise click.exceptions.Exit(exit_code(end.exit_code)) from None
         except DiagnosticError as error:
             _refuse(error.diagnostics, kwargs)
         except BrokenPipeError:
@@ -292,6 +293,9 @@ def findings_end(command: Command) -> Command:
             _refuse([Diagnostic("IO0007", f"a text is no UTF-8: {error}")], kwargs)
         except FOUND as error:
             _refuse([stumbled(f"graphport {click.get_current_context().info_name}", error)], kwargs)
+        if code := exit_code(0):
+            raise click.exceptions.Exit(code)
+        return found
 
     return guarded  # type: ignore[return-value]
 
@@ -301,9 +305,7 @@ def _refuse(findings: list[Diagnostic], options: Mapping[str, Any]) -> NoReturn:
         print_json({"valid": False, "diagnostics": [as_json(finding) for finding in findings]})
     else:
         print_findings(findings, str(options.get("color", "auto")))
-    from graphport.core.faults import is_ours
-
-    raise click.exceptions.Exit(OUR_FAULT if any(map(is_ours, findings)) else 1)
+    raise click.exceptions.Exit(exit_code(1))
 
 
 def function_named(name: str) -> Any:

@@ -18,12 +18,18 @@ import click
 
 from graphport.cli.streams import named
 from graphport.core.diagnostics import Severity
+from graphport.core.faults import is_ours
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from graphport.core.diagnostics import Diagnostic, Finding, Span
+
+OUR_FAULT = 3
+"""The exit code of a command that has reported BUG0001."""
+
+_HAS_FAULT = "graphport.has_fault"
 
 DEFAULT_WIDTH = 120
 """Cells of a line where nobody knows the terminal's."""
@@ -81,8 +87,21 @@ def wants_color(choice: Color, stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def note_faults(findings: Iterable[Diagnostic]) -> None:
+    """Let the command that runs end with exit code 3 if a finding is a fault of graphport."""
+    context = click.get_current_context(silent=True)
+    if context is not None and any(map(is_ours, findings)):
+        context.find_root().meta[_HAS_FAULT] = True
+
+
+def exit_code(code: int) -> int:
+    """The exit code of the command that runs: `code`, or 3 if it has reported a fault of graphport."""
+    return OUR_FAULT if click.get_current_context().find_root().meta.get(_HAS_FAULT) else code
+
+
 def as_json(diagnostic: Diagnostic) -> Finding:
     """`diagnostic` as the dictionary that every `--json` document has for it."""
+    note_faults([diagnostic])
     return diagnostic.as_json()
 
 
