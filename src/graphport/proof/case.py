@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.backends.relations import stated
 from graphport.comparison.metrics import RELATIVE
@@ -62,6 +62,12 @@ class Case:
     limit: str | None = None
     """The runtime that was stopped at a limit of time or memory, and which; nothing more is computed then."""
     runners: list[Runner] = field(default_factory=list[Runner])
+    one_at_a_time: bool = False
+    """Whether the files are so large that one runtime is loaded at a time."""
+    batch: list[TestInput] = field(default_factory=list[TestInput])
+    """The test inputs that are computed next; a runtime that is loaded computes all of them."""
+    computed: dict[tuple[Runner, int], list[Any]] = field(default_factory=dict["tuple[Runner, int]", "list[Any]"])
+    """Outputs that were computed before they were needed, by runner and identity of the test input."""
     carriers: dict[str, Runner] = field(default_factory=dict[str, Runner])
     """The runner that represents each side, by its letter."""
     runs: list[Run] = field(default_factory=list[Run])

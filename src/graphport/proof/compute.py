@@ -26,6 +26,44 @@ def compute_outputs(case: Case, runners: Sequence[Runner], test_input: TestInput
     Raises:
         DiagnosticError: inputs of the user do not fit side `a`.
     """
+    if not case.one_at_a_time:
+        return _compute(case, runners, test_input)
+    found: dict[Runner, list[Any]] = {}
+    for runner in runners:
+        if (runner, id(test_input)) not in case.computed:
+            _compute_batch(case, runner, test_input)
+        outputs = case.computed.pop((runner, id(test_input)), None)
+        if outputs is not None:
+            runner.failure = runner.reason = None
+            found[runner] = outputs
+    return found
+
+
+def _compute_batch(case: Case, runner: Runner, test_input: TestInput) -> None:
+    """Load a runner in place of the others, and compute a test input and those that follow it."""
+    if runner.is_own and not runner.has_process:
+        release_others(case, runner)
+        try:
+            runner.load()
+        except UnansweredError as error:
+            runner.fail(error)
+            return
+    rest = case.batch[case.batch.index(test_input) :] if test_input in case.batch else [test_input]
+    # The first is the last, so that the runner's reason is that of its run.
+    for each in reversed(rest):
+        outputs = _compute(case, [runner], each).get(runner)
+        if outputs is not None:
+            case.computed[runner, id(each)] = outputs
+
+
+def release_others(case: Case, runner: Runner) -> None:
+    """Let the other runtimes release their files."""
+    for other in case.runners:
+        if other is not runner and other.is_own:
+            other.close()
+
+
+def _compute(case: Case, runners: Sequence[Runner], test_input: TestInput) -> dict[Runner, list[Any]]:
     found: dict[Runner, list[Any]] = {}
     started: list[Runner] = []
     for runner in runners:

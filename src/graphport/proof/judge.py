@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from graphport.proof.side import Side
     from graphport.proof.test_inputs import TestInput
 
+MAX_SIDE_BY_SIDE = 1 << 29
+"""Bytes of both files up to which their runtimes hold them at the same time."""
 _HABIT_SNR = 20.0
 """Decibels that a default configuration keeps if it rounds nodes of the file as `faults.HABITS` says."""
 
@@ -61,6 +63,7 @@ def prove(
     case = Case(a, b, tolerance_between(a, b, tolerance or Tolerance()), effort or Effort())
     case.interface += interface_differences(a, b, allowed)
     sizes = [side.size for side in (a, b) if side.size is not None]
+    case.one_at_a_time = sum(sizes) > MAX_SIDE_BY_SIDE
     try:
         with run_limits.limited(sum(sizes) if sizes else None, is_total=True):
             obstacle = None if case.interface else _run(case, given)
@@ -125,6 +128,7 @@ def _compare_all(case: Case, given: Mapping[str, Any] | None) -> str | None:
 
 def _compare_sizes(case: Case, test_inputs: list[TestInput]) -> str | None:
     """Compare test inputs of one choice of sizes. Return why side `a` does not compute the first, if so."""
+    case.batch = test_inputs
     for index, test_input in enumerate(test_inputs):
         reason = compare_input(case, test_input, is_first=index == 0)
         if case.limit is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.backends import preferred
 from graphport.backends.inputs import open_axes
 from graphport.core.progress import stage
+from graphport.proof.compute import release_others
 from graphport.proof.faults import known_fault
 from graphport.proof.process import UnansweredError, UnfinishedError
 from graphport.proof.run import Configuration, Failure
@@ -47,7 +48,8 @@ def _start_native(case: Case, side: Side) -> NativeRunner | None:
     elif fault is not None:
         runner.failure, runner.reason = Failure.KNOWN_FAULT, f"is known to compute incorrectly: {fault.what}"
     else:
-        runner.start_loading()
+        if not case.one_at_a_time:
+            runner.start_loading()
         return runner
     case.record(runner)
     return None
@@ -55,6 +57,8 @@ def _start_native(case: Case, side: Side) -> NativeRunner | None:
 
 def load(case: Case, runner: Runner) -> bool:
     """Load a side; a failure is recorded in the matrix."""
+    if case.one_at_a_time and runner.is_own:
+        release_others(case, runner)
     try:
         with stage(f"{runner.title} loads {runner.side.label}"):
             runner.load()

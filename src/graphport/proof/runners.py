@@ -59,6 +59,11 @@ class Runner(ABC):
         return self.configuration is not Configuration.READING
 
     @property
+    def has_process(self) -> bool:
+        """Whether it holds a file in a process."""
+        return False
+
+    @property
     def ran(self) -> bool:
         """Whether it computed a test input."""
         return self.count > 0
@@ -71,7 +76,12 @@ class Runner(ABC):
 
     def fail(self, error: UnansweredError) -> None:
         """Keep why a file was not loaded or a test input not computed."""
+        # The written file has a temporary path, which is another one each time.
+        path = self.side.path
+        paths = () if path is None else (os.fspath(path.absolute()), os.fspath(path))
         self.reason = str(error)
+        for each in paths:
+            self.reason = self.reason.replace(each, self.side.label)
         self.failure = next((kind for error_type, kind in _FAILURES.items() if isinstance(error, error_type)), None)
 
     @abstractmethod
@@ -118,6 +128,10 @@ class NativeRunner(Runner):
     def _key(self) -> str:
         """The processes that wait for a file are kept by side and configuration."""
         return process_key(self.side.letter, self.configuration)
+
+    @property
+    def has_process(self) -> bool:
+        return self._process is not None
 
     def start_loading(self, threads: int = 0) -> None:
         """Start to load the file; `load` waits until it is loaded."""
