@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
     from graphport.proof.test_inputs import TestInput
 
-MAX_BYTES = 1 << 25
+MAX_BYTES = 1 << 24
 """Bytes that all values of both graphs may take together, to be matched by their elements without a name."""
 MAX_RELATIVE_NORM = 0.3
 """Norm of the difference of two values of one name, relative to the norm of the first, beyond which they differ in
 more than a fault of the writer: the name is reused for another value."""
 NEAR = 1e-4
 """The same for values that have no common name."""
+MAX_SAMPLED = 1 << 18
+"""Elements of two values that are compared to learn whether they correspond."""
 MAX_ALIKE = 16
 """Values of one norm in one graph beyond which none has a match by its elements."""
 MAX_AXES = 5
@@ -228,6 +230,7 @@ def _relative_norm(x: Any, y: Any) -> float:
     """Norm of the difference, relative to the norm of `x`; elements that are not finite in both count as equal."""
     if x.dtype.kind in "iub":
         return 0.0 if np.array_equal(x, y) else 1.0
+    x, y = _sampled(x), _sampled(y)
     with np.errstate(all="ignore"):
         one, two = x.astype(np.float64), y.astype(np.float64)
         finite = np.isfinite(one) & np.isfinite(two)
@@ -236,6 +239,15 @@ def _relative_norm(x: Any, y: Any) -> float:
         norm = float(np.linalg.norm(one[finite]))
         gap = float(np.linalg.norm(one[finite] - two[finite]))
     return gap / norm if norm else float(gap > 0)
+
+
+def _sampled(x: Any) -> Any:
+    """Evenly spread elements of a large array, along its longest axis."""
+    step = -(-x.size // MAX_SAMPLED)
+    if step <= 1:
+        return x
+    longest = int(np.argmax(x.shape))
+    return x[tuple(slice(None, None, step if axis == longest else None) for axis in range(x.ndim))]
 
 
 def _match_by_elements(
