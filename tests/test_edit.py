@@ -253,3 +253,10 @@ def test_a_batch_is_not_run_through_a_loop_whose_end_may_depend_on_what_is_drawn
             assert "65536 iterations" in next(each.message for each in found if each.code == "EDIT0012")
         else:
             assert "EDIT0012" not in {each.code for each in gp.edit(gp.from_onnx(proto), batch="n").findings}
+
+
+def test_a_batch_of_a_model_that_returns_a_sequence_is_possible():
+    declared = onnx.helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, None)
+    found = gp.from_onnx(model([node("SequenceConstruct", ["x", "x"], ["s"])], [typed("x", [1, 4])], [declared]))
+    changed = gp.edit(found, batch=3)
+    assert str(changed.inputs["x"].fact) == "float32[3, 4]"

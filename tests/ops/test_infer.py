@@ -291,3 +291,30 @@ def test_numbers_that_are_equal_and_not_the_same_have_facts_of_their_own():
     infer(graph)
     told = {value.name: repr(value.fact.reals) for node in graph for value in node.results}
     assert [told[name] for name in "abc"] == ["(0.0,)", "(-0.0,)", "(0.0,)"]
+
+
+@pytest.mark.parametrize(
+    ("word", "operands", "attributes", "message"),
+    [
+        pytest.param("Sum", [TensorFact(FLOAT, (1,)), None], {}, "absent", id="absent in a variadic operand"),
+        pytest.param("Mean", [], {}, "at least 1", id="a variadic operand without any"),
+        pytest.param("Reshape", [TensorFact(FLOAT, (4,)), TensorFact(INT, ())], {}, "rank 0", id="a list is a vector"),
+        pytest.param("Tile", [TensorFact(FLOAT, (4,)), TensorFact(INT, (1, 1))], {}, "rank 2", id="no matrix"),
+        pytest.param("Clip", [TensorFact(FLOAT, (4,)), TensorFact(FLOAT, (2,))], {}, "2 elements", id="one element"),
+        pytest.param("LeakyRelu", [TensorFact(FLOAT, (4,))], {"alpha": "1"}, "expected float", id="type of attribute"),
+        pytest.param("Softmax", [TensorFact(FLOAT, (4,))], {"axis": (0,)}, "expected int", id="a list as a number"),
+    ],
+)
+def test_a_node_is_held_against_the_signature_before_its_shape_rule(word, operands, attributes, message):
+    with pytest.raises(ShapeError, match=message):
+        Inference().page(registry.pages()[word], operands, attributes, 1)
+
+
+def test_a_scalar_may_be_a_vector_of_one_element():
+    (found,) = Inference().page(registry.pages()["Clip"], [TensorFact(FLOAT, (4,)), TensorFact(FLOAT, (1,))], {}, 1)
+    assert found == TensorFact(FLOAT, (4,))
+
+
+def test_more_results_than_an_operator_has_are_refused():
+    with pytest.raises(ShapeError, match="2 results, at most 1"):
+        Inference().page(registry.pages()["Relu"], [TensorFact(FLOAT, (4,))], {}, 2)

@@ -514,3 +514,17 @@ def test_weights_with_scales_for_blocks_use_all_codes(reach):
     blocked = gp.quantize(found, data, preset="fast", weights_only=True, weight_block=4, weight_range=reach)
     whole = gp.quantize(found, data, preset="fast", weights_only=True, weight_range="full")
     assert blocked.report.snr_db > whole.report.snr_db
+
+
+def test_a_transposed_convolution_in_groups_has_a_bias_on_the_scales_of_its_sums():
+    """Of 2 groups with 3 maps each, weights have 3 scales and the bias 6 entries."""
+    random = np.random.default_rng(0)
+    constants = {
+        "w": (random.normal(size=(4, 3, 3, 3)) * [[[[1]], [[4]], [[16]]]]).astype(np.float32),
+        "b": random.normal(size=6).astype(np.float32),
+    }
+    nodes = [node("ConvTranspose", ["x", "w", "b"], ["y"], group=2)]
+    found = gp.from_onnx(model(nodes, [typed("x", ["n", 4, 8, 8])], [typed("y", None)], constants))
+    samples = {"x": random.normal(size=(16, 4, 8, 8)).astype(np.float32)}
+    quantized = gp.quantize(found, samples, target="tflite")
+    assert _snr(found, quantized) > 30

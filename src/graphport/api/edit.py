@@ -457,11 +457,15 @@ def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnost
 
 
 def _put_together(runs: Iterable[Mapping[str, Any]], step: int, count: int) -> dict[str, Any]:
-    """The outputs of runs of `step` samples each as those of `count`, without those that have no axis of samples."""
+    """The outputs of runs of `step` samples each as those of `count`.
+
+    Outputs without an axis of samples are left out: other shapes, sequences, and optionals.
+    """
     found: dict[str, Any] = {}
     for place, outputs in enumerate(runs):
         if not place:
-            begun = {name: rows for name, rows in outputs.items() if np.shape(rows)[:1] == (step,)}
+            tensors = {name: rows for name, rows in outputs.items() if isinstance(rows, np.ndarray)}
+            begun = {name: rows for name, rows in tensors.items() if rows.shape[:1] == (step,)}
             found = {name: np.empty((count, *rows.shape[1:]), rows.dtype) for name, rows in begun.items()}
         for name in list(found):
             if np.shape(outputs[name]) == (step, *found[name].shape[1:]):

@@ -263,6 +263,9 @@ def bias_qparams(weight: Weight, source: QuantizationParameters, bits: int) -> Q
         return None
     scale = (weight.qparams.scale.astype(np.float64) * float(source.scale)).astype(np.float32).reshape(-1)
     bias = weight.bias.reshape(-1)
+    if scale.size not in (1, bias.size):
+        # A transposed convolution in groups has one scale for a channel of each group.
+        scale = np.tile(scale, bias.size // scale.size)
     if np.any(np.abs(bias) > scale.astype(np.float64) * _LONGEST) or np.any(scale <= 0):
         return None
     whole = np.broadcast_to(scale, bias.shape) if scale.size == 1 else scale

@@ -323,13 +323,20 @@ def with_text(folder: Path, text: str) -> Path:
         ("pads = (1, 1, 1, 1)", "pads = int64[4](1, 1, 1, 1)"),
         ('auto_pad = "NOTSET"', "auto_pad = 3"),
         ("to = float16", 'to = "float16"'),
-        ("caffe.Softmax(%p) {axis = 1}", 'caffe.Softmax(%p) {axis = "a"}'),
     ],
 )
 def test_an_attribute_of_another_type_is_refused(tmp_path, old, new):
     text = OPERATORS.replace("(...)", f"({', '.join(['0.5'] * 18)})")
     assert gp.check(with_text(tmp_path, text)) == []
     assert error_codes(with_text(tmp_path, text.replace(old, new))) == ["IO0216"]
+
+
+def test_an_attribute_of_another_type_of_a_dialect_is_refused(tmp_path):
+    text = OPERATORS.replace("(...)", f"({', '.join(['0.5'] * 18)})")
+    changed = text.replace("caffe.Softmax(%p) {axis = 1}", 'caffe.Softmax(%p) {axis = "a"}')
+    (finding,) = gp.check(with_text(tmp_path, changed))
+    assert (finding.code, finding.is_error) == ("SHAPE0001", True)
+    assert "axis is 'a', expected int" in finding.message
 
 
 _TOKEN = re.compile(r"-?[0-9][0-9.]*|%\w+|\"\w+\"|\([0-9, ]+\)|(?<== )[\w.]+")

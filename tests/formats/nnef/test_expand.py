@@ -99,6 +99,7 @@ def test_only_the_chosen_branch_is_evaluated():
         pytest.param("[length_of('abc'[5])]", "NNEF0503", id="of a string"),
         pytest.param("[1, 2][0:3]", "NNEF0504", id="a range beyond the length"),
         pytest.param("[integer('a')]", "NNEF0505", id="a string that is no literal"),
+        pytest.param("[integer('-3')]", "NNEF0505", id="a literal has no sign"),
         pytest.param("[1] * -1", "NNEF0509", id="less often than never"),
         pytest.param("[1] * 2000000000", "NNEF0510", id="an array of two milliards"),
         pytest.param("[length_of('ab' * 2000000000)]", "NNEF0510", id="a string of four"),

@@ -59,7 +59,7 @@ def test_odd_operands_and_attributes_are_found_or_taken(word, tmp_path):
     [
         pytest.param([], 1, "its 0 operands are not what it takes", id="too few operands"),
         pytest.param(["x", "x"], 1, "its 2 operands are not what it takes", id="too many operands"),
-        pytest.param(["x"], 2, "it is said to have 2 results, and has 1", id="too many results"),
+        pytest.param(["x"], 2, "it has 2 results, at most 1 are known", id="too many results"),
     ],
 )
 def test_the_numbers_of_operands_and_results_are_told(reads, outputs, told, tmp_path):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Value: TypeAlias = Any
 """What an expression is worth."""
 
-_LITERAL = re.compile(rf"-?{NUMBER}", re.ASCII)
+_LITERAL = re.compile(NUMBER, re.ASCII)
 _MOST_POWER = 16
 """Highest power of an open extent that is multiplied out."""
 
@@ -270,12 +270,18 @@ def _to_scalar(value: Value) -> float:
 
 
 def _literal(text: str, kind: str) -> str:
-    """`text` if all of it is a literal of `kind`."""
+    """`text` if all of it is a literal of `kind`; the grammar has no literal with a sign.
+
+    Raises:
+        EvaluationFault: NNEF0505 it is not.
+    """
     found = _LITERAL.fullmatch(text)
-    is_integer = found is not None and text.lstrip("-").isdigit()
+    is_integer = found is not None and text.isdigit()
     if found is None or (kind == "integer" and not is_integer) or (is_integer and len(text) > INTEGER_BITS):
         shown = text if len(text) <= 40 else text[:40] + "…"
-        raise EvaluationFault("NNEF0505", f"the string '{shown}' is no {kind} literal", "all of it must be one number")
+        raise EvaluationFault(
+            "NNEF0505", f"the string '{shown}' is no {kind} literal", "all of it must be one number without a sign"
+        )
     return text
 
 

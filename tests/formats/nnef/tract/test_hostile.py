@@ -120,3 +120,7 @@ def test_an_assertion_that_is_too_long_to_compare_is_no_fact(load):
     for relation in ("==", "<="):
         model = load(fragments=f"{symbols}extension tract_assert {sides[0]} {relation} {sides[1]};\n")
         assert model.graph.extents.constraints == {}
+
+
+def test_an_operator_that_tract_lacks_is_refused(load):
+    assert code_of(load, "copy((x in x))") in ("NNEF0210", "NNEF0103")

@@ -240,6 +240,8 @@ class Evaluator(Attributes):
             found = self.checked(lambda: computed(node.operator, left, right), node)
             if found is not None:
                 return found
+        if node.operator not in OPERATIONS:
+            raise self.fault("NNEF0210", f"tract has no operator '{node.operator}'", node)
         operands = [self.tensor(left), self.tensor(right)]
         return self.node(OPERATIONS[node.operator], operands, 1, dialect=DIALECT)[0]
 

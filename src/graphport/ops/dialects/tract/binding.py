@@ -170,9 +170,6 @@ def unified(b: Builder, *operands: Value) -> list[Value]:
     known = [dtype for dtype in types if dtype is not None]
     if len(known) < len(types) or len(set(known)) < 2:
         return list(operands)
-    if DType.STRING in known:
-        message = f"operands are {', '.join(map(str, dict.fromkeys(known)))}"
-        raise ShapeError(message, "strings go with strings only")
     firm = [dtype for value, dtype in zip(operands, known, strict=True) if not _is_one_number(value)] or known
     wide = _widest(firm)
     cast = registry.pages()["Cast"]
@@ -181,6 +178,9 @@ def unified(b: Builder, *operands: Value) -> list[Value]:
         if dtype is wide:
             found.append(value)
         elif value.storage is not None and value.is_constant and value.storage.count == 1:
+            if DType.STRING in (dtype, wide):
+                message = f"operands are {', '.join(map(str, dict.fromkeys(known)))}"
+                raise ShapeError(message, "strings go with strings only")
             found.append(b.constant(value.storage.numpy().astype(wide.numpy), wide))
         else:
             found.append(b(cast, value, to=wide))
