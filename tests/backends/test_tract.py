@@ -176,3 +176,17 @@ def test_an_extreme_of_infinities_alone_is_infinite(word, infinity):
     model = gp.from_onnx(onnx_model(nodes, [("x", [2, 2])], [("y", [2])], constants, opset=18))
     found = gp.run(model, {"x": np.ones((2, 2), np.float32)}, backend="tract")["y"]
     assert found.tolist() == [2, infinity]
+
+
+@pytest.mark.parametrize("between", ["", "LeakyRelu", "Identity", "Relu", "Sigmoid"])
+@pytest.mark.parametrize("factors", [[1, 1, 2, 2], [1, 1, 1, 3]], ids=str)
+def test_images_that_are_enlarged_after_a_convolution(between, factors):
+    constants = {"w": X[0, :, :3, :3].reshape(4, 1, 3, 3), "scales": np.array(factors, np.float32)}
+    nodes = [node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], group=4)]
+    nodes += [node(between, ["a"], ["b"])] if between else []
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    nodes.append(node("Resize", ["b" if between else "a", "", "scales"], ["y"], **nearest))
+    shape = [2, 4, 6 * factors[2], 8 * factors[3]]
+    loaded = gp.from_onnx(onnx_model(nodes, [("x", [2, 4, 6, 8])], [("y", shape)], constants))
+    one, other = both(loaded)
+    np.testing.assert_allclose(other["y"], one["y"], rtol=1e-5, atol=1e-5)

@@ -312,8 +312,18 @@ def _box(m: Maker, word: str, size: tuple[int, ...], stride: tuple[int, ...], **
 
 
 def _nearest_upsample(m: Maker) -> Sequence[Value]:
-    factor = (1, 1, *m.numbers("factor"))
-    return [_box(m, "debox", factor, factor, output_shape=(), normalize=False)]
+    """Axis by axis, each element repeated: tract 0.23 cannot fuse a debox into the convolution before it."""
+    shape = m.shape()
+    rank, y, free = 2 + len(m.numbers("factor")), m.x, TensorFact(m.dtype(), None)
+    for axis, factor in enumerate(m.numbers("factor"), 2):
+        if factor == 1:
+            continue
+        size = shape[axis] if shape is not None else None
+        y = m.emit("unsqueeze", y, fact=free, axes=(axis + 1,))
+        y = m.emit("tile", y, fact=free, repeats=tuple(factor if place == axis + 1 else 1 for place in range(rank + 1)))
+        merged = (size * factor if isinstance(size, int) else -1,)
+        y = m.emit("reshape", y, fact=free, shape=merged, axis_start=axis, axis_count=2)
+    return [y if y is not m.x else m.emit("copy", y)]
 
 
 def _nearest_downsample(m: Maker) -> Sequence[Value]:
