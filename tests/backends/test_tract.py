@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import graphport as gp
 from graphport.backends import tract
@@ -14,7 +15,7 @@ from graphport.core.facts import TensorFact
 from graphport.proof.runtimes import tract as witness
 from graphport.proof.runtimes.serve import Port
 from tests.models import model as onnx_model
-from tests.models import node
+from tests.models import node, write_onnx
 
 DIGITS = Path(tract.__file__).parents[1] / "examples" / "digits"
 X = np.random.default_rng(3).normal(size=(2, 4, 6, 8)).astype(np.float32)
@@ -190,3 +191,27 @@ def test_images_that_are_enlarged_after_a_convolution(between, factors):
     loaded = gp.from_onnx(onnx_model(nodes, [("x", [2, 4, 6, 8])], [("y", shape)], constants))
     one, other = both(loaded)
     np.testing.assert_allclose(other["y"], one["y"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("state_dtype", ["float32", "int64"])
+def test_a_scan_over_a_constant(rank, state_dtype, tmp_path):
+    points = np.random.default_rng(rank).normal(size=(4, 3, 2)[:rank]).astype(np.float32)
+    row = helper.make_tensor_value_info("row", TensorProto.FLOAT, points.shape[1:])
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(state_dtype))
+    state = [helper.make_tensor_value_info(name, code, [2]) for name in ("s", "t")]
+    total = helper.make_tensor_value_info("o", TensorProto.FLOAT, points.shape[1:])
+    nodes = [
+        node("Add", ["s", "s"], ["t"]),
+        node("Cast", ["s"], ["f"], to=1),
+        node("ReduceSum", ["f"], ["k"], keepdims=0),
+    ]
+    body = helper.make_graph([*nodes, node("Mul", ["row", "k"], ["o"])], "body", [state[0], row], [state[1], total])
+    scan = node("Scan", ["x", "points"], ["last", "y"], num_scan_inputs=1, body=body)
+    inputs = [helper.make_tensor_value_info("x", code, [2])]
+    outputs = [helper.make_tensor_value_info("last", code, [2]), ("y", list(points.shape))]
+    proto = onnx_model([scan], inputs, outputs, {"points": points}, opset=18)
+    report = gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.nnef.tgz")
+    assert report.passed
+    assert str(report.proof).startswith("verified:")
+    assert "tract on net.nnef.tgz agree" in str(report.proof)

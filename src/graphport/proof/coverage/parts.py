@@ -111,7 +111,7 @@ def _parts(node: Node, fixed: set[Value]) -> Iterator[Part]:
         case "If" if condition not in fixed and condition is not None:
             yield Part(f"then branch of {name_of(node)}", _is_somewhere(is_true=True), Wish(condition, 1))
             yield Part(f"else branch of {name_of(node)}", _is_somewhere(is_true=False), Wish(condition, -1))
-        case "Where" if condition not in fixed and condition is not None:
+        case "Where" if condition not in fixed and condition is not None and operands[1] is not operands[2]:
             yield Part(f"true side of {name_of(node)}", _is_somewhere(is_true=True), Wish(condition, 1))
             yield Part(f"false side of {name_of(node)}", _is_somewhere(is_true=False), Wish(condition, -1))
         case "Loop" | "Scan":

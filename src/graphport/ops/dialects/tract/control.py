@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import lift
+from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.operands import vector
 from graphport.ops.dialects.tract.binding import DIALECT
+from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Graph, Value
     from graphport.ops.builder import Builder
 
@@ -36,6 +41,29 @@ def lift_scan(
         "scan_output_directions": scan_output_directions or (0,) * count,
     }
     free = TensorFact(None, None)
+    states = operands[: len(operands) - num_scan_inputs]
+    operands = (*states, *(_computed(b, entry, operands) for entry in entries))
     if any(axis < 0 for axis in given["scan_output_axes"]):
         return None
     return b.word("tract_core_scan", *operands, facts=[free] * b.count, body=body, **given)
+
+
+def _computed(b: Builder, entry: Value, operands: Sequence[Value]) -> Value:
+    """A scanned operand that depends on an input: tract 0.23 moves a constant into the body, with an axis too many.
+
+    A constant is the choice between itself and itself, by a comparison of an element of another operand.
+    """
+    if folded(entry) is None:
+        return entry
+    b.looks_around = True
+    emit = OpBuilder(b)
+    for other in operands:
+        dtype = other.dtype
+        if folded(other) is not None or dtype is None or dtype.kind not in "fiu" or 0 in b.dims(other):
+            continue
+        rank = len(b.dims(other))
+        axes = vector(b, range(rank))
+        first = emit("Slice", other, vector(b, [0] * rank), vector(b, [1] * rank), axes) if rank else other
+        element = emit("Reshape", first, vector(b, [1] * len(b.dims(entry))))
+        return emit("Where", emit("Equal", element, element), entry, entry)
+    return entry
