@@ -19,6 +19,7 @@ from graphport.ops import registry
 from graphport.ops.declare import OPSET
 from graphport.proof.faults import ends_onnx_runtime
 from graphport.quantization.dispatch import Place, dispatch
+from graphport.quantization.half.wide_operators import angles, sums_of_squares
 from graphport.quantization.placement import is_real, moves
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Reason(Enum):
     SMALL = "its numbers are so small that halves lose them"
     CONSTANT = "halves lose a constant of it"
     GUARD = "a number that halves lose keeps what it reads from 0"
+    ANGLE = "an angle of positions needs more digits than halves have"
+    SQUARES = "a sum of many squares is larger than halves hold"
     GOAL = "the goal asks for it"
     BETWEEN = "it stands between nodes that stay so"
     RUNTIME = "ONNX Runtime ends while it fuses halves that are turned so with the product behind them"
@@ -127,6 +130,7 @@ class _Decider:
         self.goal = set(goal)
         self.index = {node for node, d in dispatch(graph).items() if d.place is Place.INDEX}
         self.captured = {value for node in graph for value in rewrite.captured(node)}
+        self.ruled = dict.fromkeys(angles(graph), Reason.ANGLE) | dict.fromkeys(sums_of_squares(graph), Reason.SQUARES)
         self._constants: dict[Value, bool] = {}
 
     def run(self) -> Decisions:
@@ -163,6 +167,8 @@ class _Decider:
             return Reason.BODY
         if self._misfits(node, reads):
             return Reason.TYPE
+        if node in self.ruled:
+            return self.ruled[node]
         if any(self._is_large(value) for value in [*reads, *gives] if not value.is_constant):
             return Reason.OVERFLOW
         if self._sums_up(node, reads, gives):
