@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from graphport.proof.case import Case
     from graphport.proof.coverage.search import Finding
 
+RESOLUTION = 2.0**-22
+"""Two ulps of float32, relative to the magnitude of a value: differences below it are not confirmed."""
 MAX_CONFIRMATIONS = 8
 """Findings that the runtimes of both files are run on."""
 
@@ -88,7 +90,7 @@ def _confirm(case: Case, finding: Finding) -> bool:
         return False
     first, second = (outputs[runner] for runner in pair)
     position = is_confirmed(finding, first, second)
-    if position is None:
+    if position is None or _is_resolution(finding, position, first[position]):
         return False
     found = differences(case, pair, test_input, (first, second))
     found[position] = _refuted(found[position], finding, position)
@@ -97,6 +99,19 @@ def _confirm(case: Case, finding: Finding) -> bool:
     case.record(pair[0], candidate.label)
     case.record(pair[1], candidate.label, found)
     return True
+
+
+def _is_resolution(finding: Finding, position: int, output: Any) -> bool:
+    """Whether a difference is below the resolution of float32 at the magnitudes of the inputs and of the output.
+
+    Runtimes that keep a constant in another precision differ by as much: 0.3 is rounded by 1.2e-8.
+    """
+    flag = next(flag for flag in finding.flags if flag.position == position)
+    arrays = [
+        array for array in (*finding.candidate.arrays.values(), output) if getattr(array, "dtype", None) is not None
+    ]
+    floats = [np.abs(array[np.isfinite(array)]).max(initial=0.0) for array in arrays if array.dtype.kind == "f"]
+    return bool(np.isfinite(flag.size)) and flag.size <= RESOLUTION * float(max(floats, default=0.0))
 
 
 def _refuted(each: Difference, finding: Finding, position: int) -> Difference:

@@ -13,7 +13,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.pages.activation import Clip, Dropout, Gelu, Hardmax, LogSoftmax, PRelu, Relu, Softmax, Swish
+from graphport.ops.pages.activation import Clip, Dropout, Gelu, Hardmax, LogSoftmax, PRelu, Relu, Shrink, Softmax, Swish
 from graphport.ops.special import erf
 from tests.every import every
 from tests.ops.facts import f32, facts_of, refuse, single
@@ -278,3 +278,10 @@ def test_oldest_dropout_is_told_by_an_attribute(opset):
     y, mask = run_word("onnx", "Dropout", [x], opset=opset, outputs=2, ratio=0.5)
     assert 0.4 < mask.mean() < 0.6
     np.testing.assert_allclose(y, 2 * mask)
+
+
+@pytest.mark.parametrize("lambd", [0.1, 0.3, 0.4])
+def test_shrink_rounds_its_limit_as_the_element_type_does(lambd):
+    """ONNX's attributes are float32: an element that equals the limit is 0, as in ONNX Runtime."""
+    x = np.float32([lambd, -lambd, np.nextafter(np.float32(lambd), np.float32(1))])
+    assert (Shrink(x, lambd=lambd) != 0).tolist() == [False, False, True]

@@ -314,7 +314,9 @@ def Shrink(input: Classic, *, bias: float = 0.0, lambd: float = 0.5) -> Classic:
     Source: ONNX Shrink-9.
     """
     wide = input.astype(np.float64)
-    return np.where(wide < -lambd, wide + bias, np.where(wide > lambd, wide - bias, 0)).astype(input.dtype)
+    # Attributes are float32: an element of 0.4 is not above a limit of 0.4.
+    limit, offset = float(np.float32(lambd)), float(np.float32(bias))
+    return np.where(wide < -limit, wide + offset, np.where(wide > limit, wide - offset, 0)).astype(input.dtype)
 
 
 def _clip_shape(input: TensorFact, min: TensorFact | None = None, max: TensorFact | None = None) -> TensorFact:
