@@ -85,6 +85,29 @@ def test_a_value_that_is_read_before_it_is_given_is_refused():
     assert codes(edited("model.json", lambda document: graph(document)["nodes"].reverse())) == ["PT0011"]
 
 
+def _swap(document):
+    specs = document["graph_module"]["signature"]["output_specs"]
+    specs[0], specs[1] = specs[1], specs[0]
+
+
+def _name_another(document):
+    names = [node["outputs"][0]["as_tensor"]["name"] for node in graph(document)["nodes"]]
+    returned = document["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"]["as_tensor"]
+    returned["name"] = next(name for name in names if name != returned["name"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(_swap, id="another order"),
+        pytest.param(_name_another, id="another value"),
+        pytest.param(lambda document: graph(document)["outputs"].pop(), id="another number"),
+    ],
+)
+def test_a_signature_that_returns_something_else_than_the_graph_is_refused(change):
+    assert codes(edited("model.json", change)) == ["PT0011"]
+
+
 def test_an_archive_of_several_programs_wants_a_name():
     content = members()
     name = next(name for name in content if name.endswith("models/model.json"))
@@ -129,7 +152,8 @@ def test_sizes_are_read_in_both_spellings():
     written = "Add(Mul(Integer(2), Symbol('s6', positive=True, integer=True)), Integer(1))"
     assert str(extents.parse(written)) == str(extents.parse("2*s6 + 1")) == "2*s6+1"
     assert str(extents.parse("FloorDiv(Symbol('s1', integer=True), Integer(2))")) == "s1//2"
-    assert extents.parse("9**9**9") is OPAQUE
+    assert extents.parse("2**3 + (-1)**5 + 1**99999999999") == 8
+    assert extents.parse("Symbol('s6')**20") is OPAQUE
 
 
 def test_a_pickle_that_asks_for_more_than_tensors_is_refused():
@@ -143,6 +167,8 @@ def test_a_pickle_that_asks_for_more_than_tensors_is_refused():
     [
         pytest.param("(" * 20 + "9" + "**8)" * 20, id="powers of powers"),
         pytest.param("*".join(["9" * 19] * 600), id="a product past 64 bits"),
+        pytest.param("9**9**9**9", id="a tower of powers"),
+        pytest.param("LShift(Integer(1), Integer(100))", id="a shift past 64 bits"),
         pytest.param("(" * 20 + "(a+b)" + "**8)" * 20, id="powers of sums"),
     ],
 )

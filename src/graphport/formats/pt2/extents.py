@@ -22,7 +22,8 @@ MOST_TOKENS = 4096
 MOST_DEPTH = 64
 MOST_DIGITS = 19
 MOST_POWER = 8
-MOST_NUMBER = 1 << 63
+MOST_BITS = 63
+MOST_NUMBER = 1 << MOST_BITS
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|'(?P<text>[^'\\]*)'"
@@ -259,6 +260,11 @@ def _mul(*factors: Dim) -> Dim:
 
 
 def _pow(base: Dim, exponent: Dim) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent >= 0:
+        if abs(base) > 1 and exponent > MOST_BITS:
+            message = f"{base} ** {exponent} has more than {MOST_BITS} bits"
+            raise OverflowError(message)
+        return base ** (exponent if abs(base) > 1 else min(exponent, 2 - exponent % 2))
     if not isinstance(exponent, int) or not 0 <= exponent <= MOST_POWER:
         return OPAQUE
     return _mul(*[base] * exponent)
@@ -314,7 +320,7 @@ def _fail() -> Dim:
 
 
 def _shift(x: Dim, by: Dim) -> Any:
-    return x * 2**by if isinstance(by, int) and 0 <= by < math.log2(2**62) else OPAQUE
+    return _mul(x, _pow(2, by)) if isinstance(by, int) and by >= 0 else OPAQUE
 
 
 def _shifted_back(x: Dim, by: Dim) -> Any:

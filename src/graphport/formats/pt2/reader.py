@@ -124,8 +124,24 @@ class _Reader:
 
     # Outputs
 
+    def _check_outputs(self, specs: list[signature.Returned]) -> None:
+        """Hold the outputs of the signature against those of the graph; the file does not say which of them counts.
+
+        Raises:
+            SchemaError: their numbers differ, or the names at one index.
+        """
+        declared = items(self._document.get("outputs"), "the outputs")
+        stated = items(self._signature.get("output_specs"), "output_specs")
+        if len(declared) != len(stated):
+            fail(f"the graph has {len(declared)} outputs, its signature {len(stated)}")
+        for spec in specs:
+            name, other = _output_name(spec.argument), _output_name(declared[spec.index])
+            if name is not None and name != other:
+                fail(f"the graph returns {other!r} as output {spec.index}, its signature has {name!r}")
+
     def _outputs(self) -> None:
         specs = list(signature.outputs(self._signature))
+        self._check_outputs(specs)
         paths = pytrees.output_paths(
             self._module.get("module_call_graph"), self._module.get("treespec_namedtuple_fields")
         )
@@ -163,6 +179,16 @@ class _Reader:
         ]
         if found:
             self._reader.made.notes[MUTATED] = tuple((name, value.name, kept) for name, value, kept in found)
+
+
+def _output_name(argument: Any) -> str | None:
+    """The name of the value that is an output; `None` of a number that is the same in every run."""
+    kind, value = union(argument, "an output")
+    if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
+        kind, value = union(value, "an output")
+    if kind == "as_name":
+        return text(value, "an output")
+    return text(fields(value, "an output").get("name"), "an output") if kind == "as_tensor" else None
 
 
 def _named(argument: Any) -> str:

@@ -40,6 +40,7 @@ class Returned(NamedTuple):
     argument: Any
     mutated: str | None
     kind: str
+    index: int
 
 
 def inputs(signature: dict[str, Any]) -> Iterator[Weight | Given | None]:
@@ -99,8 +100,8 @@ def outputs(signature: dict[str, Any]) -> Iterator[Returned]:
         if kind in _GRADIENTS:
             fail("the program computes gradients: export the module in eval mode, for inference")
         if kind in _MUTATIONS:
-            yield Returned({"as_tensor": what.get("arg")}, text(what.get(_MUTATIONS[kind]), kind), kind)
+            yield Returned({"as_tensor": what.get("arg")}, text(what.get(_MUTATIONS[kind]), kind), kind, index)
         elif kind == "user_output":
-            yield Returned(what.get("arg"), None, kind)
+            yield Returned(what.get("arg"), None, kind, index)
         elif kind != "token":
             fail(f"output {index} is {kind}, which is not read")

@@ -14,9 +14,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact, named
 from graphport.core.storage import ArrayStorage, MappedFile
 from graphport.formats.tflite import schema
+from graphport.formats.tflite.enumerations import enumeration_faults
 from graphport.formats.tflite.findings import Findings
 from graphport.formats.tflite.flatbuffer import CorruptFileError, Extent, FlatBuffer, Record
 from graphport.formats.tflite.notes import LEAST_RELEASE, METADATA, SIGNATURE, TENSOR, VERSION, WRITTEN_BY
+from graphport.formats.tflite.releases import newest_version
 from graphport.formats.tflite.tensors import Quantization, Tensor, Tensors
 from graphport.formats.tflite.unchanged import note_read
 from graphport.ir.graph import Graph, Node, Value
@@ -332,6 +334,12 @@ class _Subgraph:
             message = f"{code.number} is the number of no operator"
             self.findings.error("TFL0201", message, place, "it is newer than what is known here")
             return
+        if not 1 <= code.version <= newest_version(code.word):
+            message = f"version {code.version} of the operator is not known"
+            self.findings.error("TFL0201", message, place, f"versions are 1 to {newest_version(code.word)}")
+        for table in (record, record["builtin_options"], record["builtin_options2"]):
+            for message, remedy in () if table is None else enumeration_faults(table):
+                self.findings.error("TFL0208", message, place, remedy)
         attributes = self._attributes(code, record, place)
         given = _indices(record["inputs"])
         operands = [None if i == -1 else self._read(i, place) for i in given]

@@ -106,6 +106,9 @@ _ROWS = """
 """Releases that brought version 1, 2, … of the operators behind the colon."""
 
 
+MAX_CUSTOM_VERSION = 1 << 16
+
+
 @cache
 def _releases() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
@@ -123,6 +126,11 @@ def release_of(word: str, version: int) -> str:
     releases = _releases().get(word, ())
     found = releases[version - 1] if 0 < version <= len(releases) else ""
     return found.strip("-")
+
+
+def newest_version(word: str) -> int:
+    """The newest version of an operator that LiteRT lists; any of a custom operator, and 1 where it lists none."""
+    return MAX_CUSTOM_VERSION if word.startswith("custom.") else max(len(_releases().get(word, ())), 1)
 
 
 def least_release(words: list[tuple[str, int]]) -> str:

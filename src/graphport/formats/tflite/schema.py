@@ -324,6 +324,45 @@ _UNIONS = {
 }
 
 
+ENUMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        name: tuple(members.split())
+        for name, members in {
+            "fused_activation_function": "NONE RELU RELU_N1_TO_1 RELU6 TANH SIGN_BIT",
+            "padding": "SAME VALID",
+            "LSHProjectionOptions.type": "UNKNOWN SPARSE DENSE",
+            "weights_format": "DEFAULT SHUFFLED4x16INT8",
+            "kernel_type": "FULL BASIC",
+            "combiner": "SUM MEAN SQRTN",
+            "MirrorPadOptions.mode": "REFLECT SYMMETRIC",
+            "reduce_function": "UNSUPPORTED ADD MUL MINIMUM MAXIMUM ALL ANY",
+            "comparison_direction": "EQ NE GE GT LE LT",
+            "compare_type": "NOTYPE FLOAT FLOAT_TOTAL_ORDER SIGNED UNSIGNED",
+            "precision_config": "DEFAULT HIGH HIGHEST",
+            "algorithm": "DEFAULT PHILOX THREEFRY",
+            "custom_options_format": "FLEXBUFFERS",
+            "composite_attributes_format": "FLEXBUFFERS",
+            "DimensionMetadata.format": "DENSE SPARSE_CSR",
+        }.items()
+    }
+)
+"""Members of enumerations by the field that holds one, or by table and field where others have the name."""
+
+ELEMENT_TYPES = frozenset(
+    (
+        "quantized_bias_type",
+        "in_data_type",
+        "out_data_type",
+        "output_type",
+        "out_type",
+        "idx_out_type",
+        "key_dtype",
+        "value_dtype",
+    )
+)
+"""Fields of options that hold the number of an element type."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field of a table: `kind` is a letter of NumPy, `s`, or the name of a table or union behind `*` or `@`."""
@@ -333,6 +372,11 @@ class Field:
     kind: str
     default: float = 0
     is_vector: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds numbers, one or a vector."""
+        return self.kind in SIZES and self.kind != "?"
 
     @property
     def is_scalar(self) -> bool:

@@ -14,6 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage, FileStorage, Storage
 from graphport.formats.tflite.elements import RESOURCE, TYPES, VARIANT
+from graphport.formats.tflite.enumerations import enumeration_faults
 from graphport.formats.tflite.external import External
 from graphport.formats.tflite.flatbuffer import CorruptFileError, Extent, FlatBuffer, Record
 from graphport.formats.tflite.sparse import dense
@@ -129,10 +130,12 @@ class Tensors:
         if record["sparsity"] is not None:
             return self._dense(record["sparsity"], extent, dtype, shape, place)
         wanted = dtype.size(prod(shape))
-        if extent.length < wanted:
+        if extent.length != wanted:
             count = budget.shown(prod(shape))
             message = f"{count} elements of {dtype} take {budget.shown(wanted)} bytes, its buffer has {extent.length}"
-            self._findings.error("TFL0103", message, place, "correct its shape")
+            is_unpacked = dtype.bits < 8 and extent.length == prod(shape)
+            remedy = f"store {8 // dtype.bits} elements of {dtype} in a byte" if is_unpacked else "correct its shape"
+            self._findings.error("TFL0103", message, place, remedy)
             return None
         return FileStorage(self._buffer.file, extent.start, dtype, shape)
 
@@ -143,6 +146,9 @@ class Tensors:
             message = f"{prod(shape)} elements of {dtype} are not made dense"
             self._findings.error("TFL0105", message, place)
             return None
+        for table in sparsity.records("dim_metadata"):
+            for message, remedy in enumeration_faults(table):
+                self._findings.error("TFL0208", message, place, remedy)
         count = extent.length * 8 // dtype.bits
         values = FileStorage(self._buffer.file, extent.start, dtype, (count,)).numpy()
         try:

@@ -34,13 +34,12 @@ def _fields(op: Operator, count: int) -> tuple[int, ...]:
     """The first numbers of the options.
 
     Raises:
-        UnsupportedError: there are fewer.
-        ShapeError: one is below zero.
+        ShapeError: there are fewer, or one is below zero.
     """
     data = bytes(op.option("custom_options", b""))
     if len(data) < 4 * count:
-        message = f"{len(data)} bytes of options"
-        raise UnsupportedError(message)
+        message = f"custom_options has {len(data)} bytes, at least {4 * count} are needed"
+        raise ShapeError(message)
     found = struct.unpack_from(f"<{count}i", data)
     if min(found) < 0 or 0 in found[1:5]:
         message = f"options {list(found)}"

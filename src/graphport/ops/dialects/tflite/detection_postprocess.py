@@ -72,7 +72,7 @@ def _options(op: Operator) -> _Options:
         kinds = int(options.get("max_classes_per_detection", 1))
     except (FlexBufferError, KeyError, TypeError) as error:
         message = f"its options: {error}"
-        raise UnsupportedError(message) from error
+        raise ShapeError(message, "custom_options is a FlexBuffer, a map of names to numbers") from error
     is_regular = bool(options.get("use_regular_nms", False))
     per_class = int(options.get("detections_per_class", _PER_CLASS))
     if not is_regular and kinds != 1:

@@ -84,7 +84,7 @@ def _options(op: Operator) -> dict[str, Number]:
         return numbers(bytes(op.option("custom_options", b"")))
     except FlexBufferError as error:
         message = f"its options: {error}"
-        raise UnsupportedError(message) from error
+        raise ShapeError(message, "custom_options is a FlexBuffer, a map of names to numbers") from error
 
 
 @word("custom.AudioSpectrogram")
