@@ -10,6 +10,7 @@ from graphport.conversion.dialects.ncnn_axes import fold_axes
 from graphport.conversion.dialects.ncnn_fusions import fuse_activations, fuse_swish
 from graphport.conversion.dialects.ncnn_guards import drop_guards
 from graphport.conversion.dialects.ncnn_precise import note_functions
+from graphport.conversion.dialects.ncnn_softmax import expand_safe_softmax
 from graphport.conversion.dialects.ncnn_wholes import (
     fuse_attention,
     fuse_biases,
@@ -169,6 +170,7 @@ def before_lifting(graph: Graph) -> None:
     """
     _bind_batch(graph)
     _whole_inputs(graph)
+    expand_safe_softmax(graph)
     for node in list(graph):
         if not node.dialect and cuts_to_grid(node):
             node.output.replace_uses(node.operands[0])
