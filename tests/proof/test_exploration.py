@@ -292,6 +292,39 @@ def test_an_input_with_an_undefined_result_is_not_counted(tmp_path):
 
 def test_the_budget_of_a_search_ends_it(tmp_path):
     path = write_onnx(tmp_path / "net.onnx", residual(is_whole=True))
-    found = explored(path, path, seconds=1e-4)
-    assert found.search.budget.is_over
-    assert found.search.tried < explored(path, path).search.tried
+    tried: list[int] = []
+    for seconds in (1.2e-3, 1.0):
+        found = explored(path, path, seconds=seconds)
+        assert not list(found.findings())
+        tried.append(found.search.tried)
+    assert 3 <= tried[0] < tried[1]
+
+
+def large(has_limit):
+    """A convolution that takes longer than a search may."""
+    last = [node("Tanh", "c", "t"), node("Clip", "t low high", "y")] if has_limit else [node("Relu", "c", "y")]
+    constants = {"w": some(64, 64, 3, 3), "low": real(-0.5), "high": real(2)}
+    return net([node("Conv", "x w", "c", pads=[1] * 4), *last], [info("x", [1, 64, 96, 96])], constants)
+
+
+def test_the_parts_of_a_large_graph_are_seen_by_probes(tmp_path):
+    path = write_onnx(tmp_path / "net.onnx", large(has_limit=True))
+    coverage = explored(path, path, seconds=0.5).coverage()
+    assert coverage.branches == {"lower limit of Clip 'y'"}
+    assert coverage.never == ("upper limit of Clip 'y'",)
+
+
+def test_a_large_graph_without_choices_is_covered(tmp_path):
+    path = write_onnx(tmp_path / "net.onnx", large(has_limit=False))
+    found = explored(path, path, seconds=0.5)
+    assert found.search.b is None
+    assert found.coverage().complete
+
+
+def test_a_row_of_a_large_table_is_found(tmp_path):
+    changed = some(20_000, 2)
+    changed[12_345] += 1
+    tables = (some(20_000, 2), changed)
+    protos = [net([node("Gather", "t ids", "y")], [info("ids", [1, 16], I64)], {"t": table}) for table in tables]
+    paths = [write_onnx(tmp_path / f"{number}.onnx", proto) for number, proto in enumerate(protos)]
+    assert gp.verify(*paths).failed

@@ -92,6 +92,25 @@ def differing_candidates(a: Graph, b: Graph, sizes: dict[str, int], names: Names
         found = normal(a, sizes, seed=100 + seed)
         if found is not None:
             yield found
+    yield from _rows_of_tables(a, b, sizes, names)
+
+
+def _rows_of_tables(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
+    """Every row of tables that inputs are indices of, as many at a time as the inputs have elements."""
+    base = normal(a, sizes)
+    if base is None:
+        return
+    for node in b:
+        table = node.operands[0].storage if node.op == "Gather" else None
+        source = input_of(node.operands[1]) if table is not None and node.attributes.get("axis", 0) == 0 else None
+        name = "" if source is None else names.inputs.get(source.name, source.name)
+        if table is None or name not in base.arrays:
+            continue
+        old = np.asarray(base.arrays[name])
+        for start in range(0, table.shape[0] if old.size else 0, max(old.size, 1)):
+            indices = np.arange(start, start + old.size) % table.shape[0]
+            filled = indices.reshape(old.shape).astype(old.dtype)
+            yield Candidate(f"rows of a table from {start} on", sizes, {**base.arrays, name: filled})
 
 
 def normal(graph: Graph, sizes: dict[str, int], seed: int = 77) -> Candidate | None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.backends import memory
+from graphport.backends import memory, work
 from graphport.backends.inputs import checked
 from graphport.backends.relations import completed
 from graphport.ir.graph import walk
 from graphport.ops import registry
+from graphport.proof.coverage import work_budget
 from graphport.proof.coverage.candidates import Candidate, Names, candidates_for_part, differing_candidates, normal
 from graphport.proof.coverage.parts import parts_of
 from graphport.proof.coverage.record import Coverage
@@ -30,7 +31,11 @@ if TYPE_CHECKING:
 MAX_INPUTS = 6
 """Further test inputs that both files are run on."""
 MAX_BYTES = 1 << 28
-"""Memory of a run: a graph that needs more is not explored."""
+"""Memory of a run: of a graph that needs more, or more time, only the parts of the source file are looked at."""
+MIN_CANDIDATES = 200
+"""Test inputs of both files and of their rounding errors that there is time for, if the smallest sizes allow it."""
+MAX_SHARE = 0.1
+"""The part of the time that the smallest test input may take."""
 
 
 class Further(NamedTuple):
@@ -52,7 +57,7 @@ class Exploration:
     fixed: frozenset[str]
     """Open dims that the other graph has sizes for."""
     _further: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
-    _before: tuple[Any, Any] | None = None
+    _before: list[Any] = field(default_factory=list[Any])
     """What both graphs had reached before the last further input."""
 
     @classmethod
@@ -76,10 +81,13 @@ class Exploration:
             compares: whether differences are looked for, or only parts that are reached.
             relations: open dims in terms of others.
         """
-        largest = max((memory.held(graph, inputs[-1].sizes) for graph in (a, b)), default=0) if inputs else 0
-        first = Subject.of(a) if 0 < largest <= MAX_BYTES else None
-        second = None if first is None else Subject.of(b, first.uncounted)
-        if first is None or second is None:
+        if not inputs:
+            return None
+        is_heavy = any(_seconds(graph, inputs[0]) > seconds * MAX_SHARE for graph in (a, b))
+        is_heavy = is_heavy or max(memory.held(graph, inputs[-1].sizes) for graph in (a, b)) > MAX_BYTES
+        first = Subject.probing(a) if is_heavy else Subject.of(a)
+        second = None if first is None or is_heavy else Subject.of(b, first.uncounted)
+        if first is None or (second is None and not is_heavy):
             return None
 
         def as_second(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +96,7 @@ class Exploration:
         is_random = any(_is_random(graph) for graph in (a, b))
         budget = WorkBudget(seconds)
         budget.begin()
-        search = Search(first, second, as_second, budget, compares=compares and not is_random)
+        search = Search(first, second, as_second, budget, compares=compares and not is_random and not is_heavy)
         return cls(search, inputs, Names.between(a, b), relations or {}, frozenset(fixed_sizes(a, b)))
 
     def further_inputs(self) -> Iterator[Further]:
@@ -98,21 +106,20 @@ class Exploration:
 
     def forget(self) -> None:
         """Forget what the last further input reached, because the runtimes of the files do not compute it."""
-        if self._before is not None:
-            self.search.a.reach.restore(self._before[0])
-            self.search.b.reach.restore(self._before[1])
+        for subject, state in zip(self.search.subjects, self._before, strict=False):
+            subject.reach.restore(state)
 
     def _reaches_more(self, candidate: Candidate) -> bool:
-        self._before = self.search.a.reach.copy(), self.search.b.reach.copy()
+        self._before = [subject.reach.copy() for subject in self.search.subjects]
         return self.search.reaches_more(candidate)
 
     def _further_candidates(self) -> Iterator[tuple[Candidate, bool]]:
         with suppress(TimeoutError):
             for each in self.inputs:
                 self.search.reaches_more(Candidate(each.label, dict(each.sizes), dict(each.arrays)))
-        a, b = self.search.a, self.search.b
+        a = self.search.a
         usual = {name: size for name, size in self.inputs[-1].sizes.items() if name not in self.fixed}
-        telling = telling_sizes(a.graph) | telling_sizes(b.graph)
+        telling = {size for subject in self.search.subjects for size in telling_sizes(subject.graph)}
         for sizes in more_sizes(a.graph, telling, usual) if usual else ():
             whole = {**self.inputs[-1].sizes, **sizes}
             candidate = normal(a.graph, completed(self.relations, whole) if self.relations else whole)
@@ -137,8 +144,8 @@ class Exploration:
         for sizes in (*(each.sizes for each in self.inputs), *self._further):
             if sizes not in choices:
                 choices.append(dict(sizes))
-        a, b = self.search.a, self.search.b
-        for subject, names in ((a, Names({}, {})), (b, self.names)):
+        a = self.search.a
+        for subject, names in zip(self.search.subjects, (Names({}, {}), self.names), strict=False):
             for phrase, part in subject.reach.missing.items():
                 for candidate in candidates_for_part(a.graph, part, choices[-2:], names):
                     if phrase not in subject.reach.missing:
@@ -149,10 +156,12 @@ class Exploration:
     def findings(self) -> Iterator[Finding]:
         """Inputs on which the readings of both files differ by more than rounding, until the time is spent."""
         yield from self.search.found
-        if not self.search.compares:
+        if not self.search.compares or self.search.b is None:
             return
-        base = max(self.inputs, key=lambda each: sum(getattr(array, "size", 0) for array in each.arrays.values()))
         a, b = self.search.a.graph, self.search.b.graph
+        largest_first = sorted(self.inputs, key=lambda each: -_seconds(a, each))
+        affordable = (each for each in largest_first if _seconds(a, each) < self.search.budget.seconds / MIN_CANDIDATES)
+        base = next(affordable, largest_first[-1])
         with suppress(TimeoutError):
             for candidate in differing_candidates(a, b, dict(base.sizes), self.names):
                 finding = self.search.look(candidate, records=False)
@@ -161,12 +170,20 @@ class Exploration:
 
     def coverage(self) -> Coverage:
         """What was reached of both graphs, and the sizes that were computed."""
-        found = self.search.a.reach.coverage().merged(self.search.b.reach.coverage())
+        found = Coverage()
+        for subject in self.search.subjects:
+            found = found.merged(subject.reach.coverage())
         sizes: list[dict[str, int]] = []
         for each in (*(test_input.sizes for test_input in self.inputs), *self._further):
             if each and each not in sizes:
                 sizes.append(dict(each))
         return Coverage(found.branches, found.iterations, tuple(sizes), found.pieces, found.never)
+
+
+def _seconds(graph: Graph, test_input: TestInput) -> float:
+    """About what the reference takes for a test input."""
+    sizes = graph.extents.numbers(test_input.sizes)
+    return work_budget.estimate(len(graph), memory.held(graph, sizes) / 4, work.total_macs(graph, sizes))
 
 
 def fixed_sizes(a: Graph, b: Graph) -> dict[str, int]:

@@ -17,6 +17,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.sequences import is_sequence
 from graphport.proof.coverage.noise import NoisySession
 from graphport.proof.coverage.parts import Reach, parts_of
+from graphport.proof.coverage.probes import probed
 from graphport.proof.coverage.undefined import Undefined
 
 if TYPE_CHECKING:
@@ -66,6 +67,14 @@ class Subject:
     uncounted: frozenset[str] = frozenset()
     """Phrases of parts that do not count."""
     noisy: list[NoisySession] = field(default_factory=list[NoisySession])
+
+    @classmethod
+    def probing(cls, graph: Graph) -> Subject | None:
+        """`graph` prepared for ONNX Runtime, which computes only what its parts read; `None` if it does not load it."""
+        graph = without_idle(graph)
+        parts = parts_of(graph)
+        session = probed(graph, parts.of)
+        return None if session is None else cls(graph, Reach(parts.of), session, parts.uncounted)
 
     @classmethod
     def of(cls, graph: Graph, uncounted: frozenset[str] = frozenset()) -> Subject | None:
@@ -125,7 +134,8 @@ class Search:
     """A search over two graphs: what was reached, and what is left of its time."""
 
     a: Subject
-    b: Subject
+    b: Subject | None
+    """`None` if only the parts of the first are looked at."""
     as_second: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Inputs of the first graph as inputs of the second."""
     budget: WorkBudget
@@ -135,6 +145,11 @@ class Search:
     is_refused: bool = False
     """Whether the first graph does not compute the last candidate, or has no defined result for it."""
     tried: int = 0
+
+    @property
+    def subjects(self) -> list[Subject]:
+        """The graphs that are computed."""
+        return [self.a] if self.b is None else [self.a, self.b]
 
     def look(self, candidate: Candidate, *, records: bool = True) -> Finding | None:
         """Compute both graphs on a candidate.
@@ -149,13 +164,12 @@ class Search:
         if self.budget.is_over:
             raise TimeoutError
         self.tried += 1
-        before = self.a.reach.copy(), self.b.reach.copy()
+        before = [(subject, subject.reach.copy()) for subject in self.subjects]
         try:
             return self._compared(candidate)
         finally:
-            if not records:
-                self.a.reach.restore(before[0])
-                self.b.reach.restore(before[1])
+            for subject, state in before if not records else ():
+                subject.reach.restore(state)
 
     def _compared(self, candidate: Candidate) -> Finding | None:
         self.is_refused = False
@@ -166,8 +180,10 @@ class Search:
             return None
         first = self.a.run(candidate.arrays, self.budget)
         self.is_refused = first is None
-        second = None if first is None else self.b.run(inputs, self.budget)
-        if first is None or second is None or len(first) != len(second) or not self.compares:
+        if first is None or self.b is None:
+            return None
+        second = self.b.run(inputs, self.budget)
+        if second is None or len(first) != len(second) or not self.compares:
             return None
         raw = [difference(x, y) for x, y in zip(first, second, strict=True)]
         if all(each is None for each in raw):
@@ -191,11 +207,11 @@ class Search:
         Raises:
             TimeoutError: the time of the search is spent.
         """
-        before = self.a.reach.state, self.b.reach.state
+        before = [subject.reach.state for subject in self.subjects]
         finding = self.look(candidate)
         if finding is not None:
             self.found.append(finding)
-        return (self.a.reach.state, self.b.reach.state) != before
+        return [subject.reach.state for subject in self.subjects] != before
 
 
 def difference(x: Any, y: Any) -> Any:

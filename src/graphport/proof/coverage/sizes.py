@@ -40,7 +40,7 @@ def telling_sizes(graph: Graph) -> set[int]:
 
 
 def _sizes_of(node: Node) -> Iterator[int]:
-    if node.op in _COMPARING:
+    if node.op in _COMPARING and not _is_of_real_tensors(node):
         yield from (n + 1 for value in node.operands for n in _whole_numbers(value))
     elif node.op in {"Gather", "Slice"} and node.operands[0].storage is not None:
         axis = node.attributes.get("axis", 0)
@@ -49,6 +49,14 @@ def _sizes_of(node: Node) -> Iterator[int]:
             yield from shape[:-1]
         elif isinstance(axis, int) and shape and input_of(node.operands[1]) is None:
             yield shape[axis]
+
+
+def _is_of_real_tensors(node: Node) -> bool:
+    """Whether it compares real numbers of which there may be several: no size, which is one number."""
+    x = next((value for value in node.operands if value.storage is None), None)
+    if x is None or (x.dtype is not None and not x.dtype.is_floating):
+        return False
+    return x.shape is None or any(dim != 1 for dim in x.shape)
 
 
 def _whole_numbers(value: Value) -> Iterator[int]:

@@ -76,6 +76,11 @@ def _negative(random: np.random.Generator, shape: Sequence[int]) -> Any:
     return -np.abs(random.normal(size=shape)) - 0.1
 
 
+def _large_negative(random: np.random.Generator, shape: Sequence[int]) -> Any:
+    """Below the numbers of -1e4 that masks put in place of minus infinity."""
+    return -3e4 - 10 * np.abs(random.normal(size=shape))
+
+
 def _positive(random: np.random.Generator, shape: Sequence[int]) -> Any:
     return np.abs(random.normal(size=shape)) + 0.1
 
@@ -139,6 +144,7 @@ KINDS: tuple[Kind, ...] = (
     *(Kind(f"N(0, 1) times {scale:g}", _of_scale(scale), is_special=scale > 100) for scale in SCALES),
     Kind("negative numbers", _negative),
     Kind("positive numbers", _positive),
+    Kind("large negative numbers", _large_negative, is_special=True),
     Kind("single channels", _single_channels),
     Kind("zeros and ones", _zero_one),
     Kind("rows of small variance", _shifted_rows, _NORMALIZING),

@@ -49,6 +49,11 @@ class WorkBudget:
             raise TimeoutError
 
 
+def estimate(nodes: int, elements: float, macs: float) -> float:
+    """Seconds of the reference interpreter for a run of a graph."""
+    return nodes * _SECONDS_PER_NODE + elements / _ELEMENTS_PER_SECOND + macs / _MACS_PER_SECOND
+
+
 def _macs_per_element(node: Node, operands: Sequence[Any]) -> int:
     match node.op:
         case "MatMul" | "Gemm" | "MatMulInteger" | "QLinearMatMul":
