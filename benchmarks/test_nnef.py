@@ -17,11 +17,11 @@ from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Source
 from graphport.core.storage import storage_of
 from graphport.formats.nnef import read
-from graphport.formats.nnef.check import check
-from graphport.formats.nnef.container import write_container
-from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.parser import parse
-from graphport.formats.nnef.tensors import Payload, tensor_file
+from graphport.formats.nnef.container.check import check
+from graphport.formats.nnef.container.expand import expand
+from graphport.formats.nnef.container.packaging import write_container
+from graphport.formats.nnef.container.parser import parse
+from graphport.formats.nnef.container.tensors import Payload, tensor_file
 from graphport.ops.infer import Inference
 
 MANY, FEW = 50_000, 300
@@ -122,9 +122,9 @@ print(re.search(r"VmHWM:\\s*([0-9]+) kB", open("/proc/self/status").read())[1])
 """
 _OURS = """
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.check import check
-from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.parser import parse
+from graphport.formats.nnef.container.check import check
+from graphport.formats.nnef.container.expand import expand
+from graphport.formats.nnef.container.parser import parse
 kept = expand(check(parse(Source("generated.nnef", text)).document))
 """
 _THEIRS = "import nnef\nkept = nnef.parse_string(text)"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from onnx import TensorProto, helper
 
-from graphport.formats.onnx.wire import head
+from graphport.formats.onnx.container.wire import head
 
 MIB = 1 << 20
 LIMIT = 200 * MIB

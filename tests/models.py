@@ -11,7 +11,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.tensors import tensor_file
+from graphport.formats.nnef.container.tensors import tensor_file
 
 Shaped = tuple[str, Sequence[int | str] | None]
 

@@ -3,8 +3,8 @@
 python tools/core_aten.py            write the page
 python tools/core_aten.py --check    fail if it is not what the rules are
 
-`tests/formats/pt2/core_aten` has the list that PyTorch gives, and programs that call every operator of it: these are
-read here, and what each rule emits is written down. That the results are PyTorch's is what the tests say.
+`tests/formats/pytorch/pt2/core_aten` has the list that PyTorch gives, and programs that call every
+operator of it. This tool reads them and writes down what each rule emits; the tests compare results with PyTorch's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphport.ops import registry
 from tools import emitted
 
 ROOT = Path(__file__).parent.parent
-PROGRAMS = ROOT / "tests" / "formats" / "pt2" / "core_aten"
+PROGRAMS = ROOT / "tests" / "formats" / "pytorch" / "pt2" / "core_aten"
 PAGE = ROOT / "docs" / "core-aten.md"
 DIALECT, SPACE, COMPLEX = "pytorch", "aten.", "complex:"
 

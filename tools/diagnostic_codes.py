@@ -289,8 +289,11 @@ def _template(expression: ast.expr | None) -> str:
 
 
 def _package(finding: Finding) -> tuple[str, ...]:
-    """The part of the project that owns the code: a format, or a layer."""
-    return PurePosixPath(finding.file).parts[: 2 if finding.file.startswith("formats/") else 1]
+    """The part of the project that owns the code: a format, everything that runs models, or a layer."""
+    parts = PurePosixPath(finding.file).parts
+    if parts[0] in ("backends", "proof", "runtimes") or parts[-1] == "runtime.py":
+        return ("runtimes",)
+    return parts[: 2 if parts[0] == "formats" else 1]
 
 
 def _row(code: str, found: Sequence[Finding]) -> str:

@@ -21,6 +21,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphport.ops.dialects import RULES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -81,7 +83,7 @@ def main() -> None:
     print(*figures, sep="\n")
     print("lines of ops", _lines(ops))
     print("lines of pages", _lines(path for path in ops if root / "graphport/ops/pages" in path.parents))
-    print("lines a rule, by dialect", *_lines_a_rule(root / "graphport/ops/dialects", figures))
+    print("lines a rule, by dialect", *_lines_a_rule(root, figures))
     print("files of ops", len(ops))
     print("functions of ops", sum(isinstance(node, ast.FunctionDef) for path in ops for node in ast.walk(trees[path])))
     print("lines of liftings' signatures", sum(_header(node) for path in ops for node in _liftings(trees[path])))
@@ -110,12 +112,19 @@ def _lines(paths: Iterable[Path]) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
-def _lines_a_rule(folder: Path, figures: list[str]) -> list[str]:
+def _lines_a_rule(root: Path, figures: list[str]) -> list[str]:
     """The lines of each dialect by its rules, the most first."""
     stated = next(line for line in figures if line.startswith("rules of dialects")).split()[3:]
     counts = {name: int(count) for name, _, count in (each.partition("=") for each in stated)}
-    shares = {name: _lines((folder / name).rglob("*.py")) / count for name, count in counts.items()}
+    shares = {name: _lines(_rule_files(root, name)) / count for name, count in counts.items() if name in RULES}
     return [f"{name}={share:.1f}" for name, share in sorted(shares.items(), key=lambda each: -each[1]) if share]
+
+
+def _rule_files(root: Path, dialect: str) -> list[Path]:
+    """The modules with the rules of a dialect; packages of other dialects inside its own do not count."""
+    folders = {name: root / package.replace(".", "/") for name, package in RULES.items()}
+    others = [folder for folder in folders.values() if folders[dialect] in folder.parents]
+    return [path for path in folders[dialect].rglob("*.py") if not any(folder in path.parents for folder in others)]
 
 
 def _share(package: Path, trees: dict[Path, ast.Module], *, has_headers: bool) -> str:

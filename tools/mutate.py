@@ -4,7 +4,7 @@
 
 Draws faults (`mutations.py`) in the modules of each package, puts in one at a time, and runs the tests that reach its
 statement, quickest first, until one fails. A module's own tests are those of the folder of its name below `tests/`, or
-of the nearest one above; what is said of one dialect has those of its format, too. Where the fault lies in a function,
+of the nearest one above; a module of a format has those of its format, too. Where the fault lies in a function,
 the functions of a process that has already collected the tests are given the faulty code; elsewhere, and before it is
 said that nobody noticed, the tests run in a process of their own. A fault that makes them run for ever is noticed.
 
@@ -50,8 +50,8 @@ TESTS = ROOT / "tests"
 HITS = "__mutate_hits__"
 OPTIONS = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not conformance"]
 _NOT_APPLIED = 3
-_FORMATS = {"pytorch": "pt2", "tract": "nnef/tract"}
-"""Folders of the tests of formats whose dialects are called otherwise."""
+_ROOMS = {"pytorch": ("pytorch/pt2",)}
+"""Further folders of tests that run all modules of a format."""
 _MOST_BYTES = 16 << 30
 _SLOWEST = 20.0
 """Seconds that any test may take besides ten times what it took."""
@@ -147,16 +147,14 @@ def faults_of(path: Path) -> list[Fault]:
 
 def tests_of(module: str) -> tuple[str, ...]:
     """The folders that have the tests of a module."""
-    folder = TESTS / Path(module).with_suffix("")
+    folder = TESTS / Path(module.replace("/container", "")).with_suffix("")
     while not any(folder.glob("test_*.py")) and folder != TESTS:
         folder = folder.parent
     found = [folder]
     parts = Path(module).parts
-    if "dialects" in parts:
-        parts = Path(module).relative_to(Path(*parts[: parts.index("dialects") + 1])).parts
-        name = Path(parts[0]).stem.partition("_")[0]
-        own = TESTS / "formats" / _FORMATS.get(name, name)
-        found += [own] if own.is_dir() else []
+    if parts[0] == "formats" and len(parts) > 2:
+        rooms = [TESTS / "formats" / parts[1], *(TESTS / "formats" / each for each in _ROOMS.get(parts[1], ()))]
+        found += [room for room in rooms if room != folder and any(room.glob("test_*.py"))]
     return tuple(path.relative_to(ROOT).as_posix() for path in found)
 
 

@@ -1,6 +1,6 @@
 """Write down which integers ONNX Runtime's kernels take, of operators that compute them exactly.
 
-    python tools/onnxruntime_kernels.py            writes src/graphport/conversion/dialects/onnx_kernels.json
+    python tools/onnxruntime_kernels.py            writes src/graphport/formats/onnx/graph_passes/kernels.json
 
 An operator is listed where a kernel of the processor lacks a type of integers, or truths, that ONNX allows: by its type
 variable, from which opset to which, and the types that there are kernels for.
@@ -19,7 +19,7 @@ from onnxruntime.capi import _pybind_state
 from graphport.ops import registry
 from graphport.ops.declare import OPSET
 
-PLACE = Path(__file__).parents[1] / "src" / "graphport" / "conversion" / "dialects" / "onnx_kernels.json"
+PLACE = Path(__file__).parents[1] / "src/graphport/formats/onnx/graph_passes/kernels.json"
 runtime: Any = _pybind_state  # it has no types
 NAMES = {f"tensor({kind}int{bits})": f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)} | {
     "tensor(bool)": "bool"

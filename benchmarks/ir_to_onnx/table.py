@@ -87,7 +87,7 @@ def expected(path: Path) -> tuple[list[Any], list[list[Any]]]:
         return stored
     import openvino
 
-    from graphport.backends.inputs import random_inputs
+    from graphport.runtimes.inputs import random_inputs
 
     found = random_inputs(gp.load(path).graph)
     runtime: Any = openvino

@@ -21,7 +21,7 @@ import numpy as np
 import onnxruntime
 
 import graphport as gp
-from graphport.backends.inputs import other_random_inputs, random_inputs
+from graphport.runtimes.inputs import other_random_inputs, random_inputs
 
 if TYPE_CHECKING:
     from graphport.quantization.half.cast import To

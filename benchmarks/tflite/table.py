@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import graphport as gp
-from graphport.backends.inputs import random_inputs
 from graphport.core.diagnostics import DiagnosticError
+from graphport.runtimes.inputs import random_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
+from graphport.backends import BACKENDS
 from graphport.backends.latency import in_turns
 from graphport.cli.main import cli
 from tests.models import model, node
@@ -41,7 +42,7 @@ def test_models_are_timed_in_turns(nets):
 @pytest.mark.parametrize("backend", ["onnxruntime", "openvino", "ncnn", "litert"])
 def test_what_is_timed_computes_as_it_does_for_users(nets, monkeypatch, backend):
     """What is computed to compare is more exact, and takes twice the time where weights are bytes."""
-    module = import_module(f"graphport.backends.{backend}")
+    module = import_module(BACKENDS[backend].module)
     told, real = [], module.prepare
     monkeypatch.setattr(
         module, "prepare", lambda *given, **rest: told.append(rest.get("quick")) or real(*given, **rest)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.explain import diagnostics, known, passes
 from graphport.cli.main import cli
-from graphport.formats.onnx.notes import MODEL, ModelNotes
+from graphport.formats.onnx.container.notes import MODEL, ModelNotes
 from graphport.ir.text import from_text, to_text
 from graphport.ops.infer import infer
 from graphport.passes import driver

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from graphport.ops.dialects import RULES
 from tests.models import perceptron, write_onnx
 
 PROGRAM = """
@@ -23,9 +24,33 @@ RUNTIMES = ("onnxruntime", "ncnn", "tract", "ai_edge_litert", "llvmlite", "torch
 NOBODY = (*RUNTIMES, "rich", "openvino", "pygls", "lsprotocol", "graphport.lsp", "graphport.expression.fused")
 """Modules, with all below them, that no verb here has a use for."""
 OTHERS = [
-    *(f"graphport.formats.{name}" for name in ("pt2.reader", "tflite.reader", "openvino.reader", "caffe.reader")),
-    *(f"graphport.formats.{name}" for name in ("nnef.reader", "nnef.parser", "nnef.syntax", "ncnn.reader")),
-    *(f"graphport.formats.{name}" for name in ("pnnx.reader", "archive.reader", "onnx.writer", "tflite.writer")),
+    *(
+        f"graphport.formats.{name}"
+        for name in (
+            "pytorch.pt2.reader",
+            "tflite.container.reader",
+            "openvino.container.reader",
+            "caffe.container.reader",
+        )
+    ),
+    *(
+        f"graphport.formats.{name}"
+        for name in (
+            "nnef.container.reader",
+            "nnef.container.parser",
+            "nnef.container.syntax",
+            "ncnn.container.reader",
+        )
+    ),
+    *(
+        f"graphport.formats.{name}"
+        for name in (
+            "pnnx.container.reader",
+            "archive.container.reader",
+            "onnx.container.writer",
+            "tflite.container.writer",
+        )
+    ),
 ]
 """The work of other formats, and of writers."""
 NO_RUN = tuple(f"graphport.{name}" for name in ("proof", "comparison", "quantization", "passes", "reports"))
@@ -46,10 +71,14 @@ def of(names, *prefixes: str) -> list[str]:
     return sorted(name for name in names if name in prefixes or name.startswith(tuple(f"{p}." for p in prefixes)))
 
 
-def spoken(names) -> list[str]:
-    """The modules of the families of operators that are of other dialects."""
+def spoken(names) -> list[tuple[str, str]]:
+    """The dialects, other than ONNX's, and the modules of their rules that were imported."""
+    rules = {name: RULES[name] for name in WORDS}
     return sorted(
-        name for name in of(names, "graphport.ops.dialects") if name.count(".") == 4 and name.split(".")[3] in WORDS
+        (dialect, name.rpartition(".")[2])
+        for name in names
+        for dialect, package in rules.items()
+        if name.rpartition(".")[0] == package and name not in RULES.values()
     )
 
 
@@ -67,7 +96,7 @@ def test_help_imports_the_command_line_alone():
 @pytest.mark.parametrize("verb", ["check", "shapes"])
 def test_reading_imports_no_other_dialect(verb, net):
     names = imported(verb, net)
-    assert "graphport.formats.onnx.reader" in names
+    assert "graphport.formats.onnx.container.reader" in names
     assert of(names, *NOBODY, *OTHERS, *NO_RUN, "graphport.backends", "graphport.expression") == []
     assert spoken(names) == []
 
@@ -76,13 +105,13 @@ def test_inspect_imports_the_words_of_the_operators_there_are(net):
     names = imported("inspect", net)
     assert of(names, *NOBODY, *OTHERS, *NO_RUN) == []
     # A perceptron is products and activations: it has neither spectra, loops, nor states.
-    families = {name.split(".")[4] for name in spoken(names) if name.split(".")[3] != "tflite"}
+    families = {family for dialect, family in spoken(names) if dialect != "tflite"}
     assert families.isdisjoint({"signal", "control", "recurrent", "loss"})
     assert families >= {"matmul", "activation"}
 
 
 def test_convert_imports_what_reads_and_writes_onnx(net, tmp_path):
     names = imported("convert", net, tmp_path / "out.onnx", "--no-verify")
-    assert "graphport.formats.onnx.reader" in names
-    assert of(names, *NOBODY, *[each for each in OTHERS if each != "graphport.formats.onnx.writer"]) == []
+    assert "graphport.formats.onnx.container.reader" in names
+    assert of(names, *NOBODY, *[each for each in OTHERS if each != "graphport.formats.onnx.container.writer"]) == []
     assert spoken(names) == []

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from graphport.cli.main import cli
 
-PROGRAMS = Path(__file__).parent.parent / "formats" / "pt2" / "programs"
+PROGRAMS = Path(__file__).parent.parent / "formats" / "pytorch" / "pt2" / "programs"
 
 
 @pytest.fixture(scope="module")

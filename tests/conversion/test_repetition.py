@@ -17,10 +17,10 @@ from graphport.conversion.repetition import MOST_READ, Repetition
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
+from graphport.formats.pytorch.rules.binding import KEYS
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
-from graphport.ops.dialects.torch_functions import KEYS
 
 
 def nnef(path, count):

@@ -8,8 +8,8 @@ import pytest
 import graphport as gp
 from graphport.conversion.legalize import is_canonical
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.declare import standard
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.syntax import Edition
 
 X = "x = external(shape = [2, 4, 6, 8])"
 """Read by most operations; `p` is positive, `l` and `i` are logical and integer tensors."""
@@ -128,7 +128,7 @@ def test_there_is_a_document_for_each():
 @pytest.fixture
 def document(tmp_path):
     from graphport.core.storage import storage_of
-    from graphport.formats.nnef.tensors import tensor_file
+    from graphport.formats.nnef.container.tensors import tensor_file
 
     def saved(*calls):
         outputs = "y, z" if any(" z" in call.partition("=")[0] or call[0] == "z" for call in calls) else "y"

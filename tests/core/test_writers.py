@@ -26,10 +26,10 @@ ELSEWHERE = {
     "cli/streams.py": "a pipe's or a folder of its own",
     "core/journals.py": "the journals of the one way",
     "expression/fused/engine.py": "the cache, beside its place and moved there",
-    "formats/archive/members.py": "inside an archive",
-    "formats/nnef/container.py": "a folder beside its place, moved there whole",
+    "formats/archive/container/members.py": "inside an archive",
+    "formats/nnef/container/packaging.py": "a folder beside its place, moved there whole",
     "cli/arrays.py": "inside an archive",
-    "proof/runtimes/serve.py": "a stream",
+    "runtimes/serve.py": "a stream",
     "quantization/distributed.py": "a folder of its own",
 }
 """Modules that open files to write by themselves, and what they write."""

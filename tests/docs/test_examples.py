@@ -177,7 +177,7 @@ def test_commands_in_tables_work(page, files):
     files(page, "x")
     gp.save(gp.load("net.onnx"), "net.xml")
     gp.save(gp.cut(gp.load("model.onnx"), inputs=["r"]), "tail.onnx")
-    shutil.copyfile(ROOT / "tests" / "formats" / "pt2" / "programs" / "network.pt2", "net.pt2")
+    shutil.copyfile(ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2", "net.pt2")
     found = IN_TABLE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert len(found) > 30
     for line in found:

@@ -12,8 +12,8 @@ import pytest
 
 import graphport as gp
 from graphport.core import budget
-from graphport.formats.nnef.container import FILES
-from graphport.formats.nnef.limits import DEFAULT, stated
+from graphport.formats.nnef.container.limits import DEFAULT, stated
+from graphport.formats.nnef.container.packaging import FILES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "graphport"
@@ -22,16 +22,16 @@ ROW = re.compile(
     re.MULTILINE,
 )
 NO_BOUNDS_OF_FILES = {
-    "formats.caffe.writer.MOST_BYTES": "what is written",
-    "formats.onnx.writer.MOST_BYTES": "what is written",
-    "formats.nnef.tensors.MOST_BYTES": "the format's own",
-    "formats.nnef.tensors.MOST_DIMS": "the format's own",
-    "formats.openvino.xml_patterns.MOST_KNOWN": "what is more is parsed anew",
-    "formats.openvino.shapes.MOST_DIMS": "what is longer is no shape",
-    "formats.onnx.functions.MOST_GROWTH": "in the row of `MOST_NODES`",
-    "formats.pnnx.code_expressions.MAX_DEPTH": "what is written",
-    "formats.pnnx.param.MOST_FINDINGS": "further ones are counted",
-    "formats.archive.layout.MOST_NESTED": "what is deeper is damaged",
+    "formats.caffe.container.writer.MOST_BYTES": "what is written",
+    "formats.onnx.container.writer.MOST_BYTES": "what is written",
+    "formats.nnef.container.tensors.MOST_BYTES": "the format's own",
+    "formats.nnef.container.tensors.MOST_DIMS": "the format's own",
+    "formats.openvino.container.xml_patterns.MOST_KNOWN": "what is more is parsed anew",
+    "formats.openvino.container.shapes.MOST_DIMS": "what is longer is no shape",
+    "formats.onnx.container.functions.MOST_GROWTH": "in the row of `MOST_NODES`",
+    "formats.pnnx.container.code_expressions.MAX_DEPTH": "what is written",
+    "formats.pnnx.container.param.MOST_FINDINGS": "further ones are counted",
+    "formats.archive.container.layout.MOST_NESTED": "what is deeper is damaged",
 }
 """Numbers of the readers that are not in the table; PyTorch's small ones are refused as what no program has."""
 
@@ -71,9 +71,9 @@ def test_each_row_has_the_number_and_the_diagnostic_of_the_source():
 
 
 def test_each_bound_of_a_reader_has_a_row():
-    found = {f"formats.nnef.limits.DEFAULT.{field.name}" for field in fields(DEFAULT)}
+    found = {f"formats.nnef.container.limits.DEFAULT.{field.name}" for field in fields(DEFAULT)}
     found |= {f"formats.nnef.container.FILES.{field.name}" for field in fields(FILES)}
-    beside = ("core/budget.py", "backends/memory.py", "backends/run_limits.py", "conversion/lift.py")
+    beside = ("core/budget.py", "runtimes/memory.py", "runtimes/run_limits.py", "conversion/lift.py")
     for path in [*(SOURCE / name for name in beside), *(SOURCE / "formats").rglob("*.py")]:
         module = str(path.relative_to(SOURCE).with_suffix("")).replace("/", ".")
         for node in ast.parse(path.read_text("utf-8")).body:
@@ -85,7 +85,7 @@ def test_each_bound_of_a_reader_has_a_row():
                 found.add(f"{module}.{node.targets[0].id}")
     listed = {home for *_, home in rows()}
     assert listed <= found
-    small = {each for each in found - listed if each.startswith("formats.pt2.")}
+    small = {each for each in found - listed if each.startswith("formats.pytorch.pt2.")}
     assert found - listed - small == set(NO_BOUNDS_OF_FILES)
 
 

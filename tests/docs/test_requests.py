@@ -106,7 +106,7 @@ def folder(tmp_path_factory):
         top / "nbits.onnx",
     )
     gp.save(gp.load(top / "net.onnx"), top / "net.xml")
-    shutil.copyfile(ROOT / "tests" / "formats" / "pt2" / "programs" / "network.pt2", top / "net.pt2")
+    shutil.copyfile(ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2", top / "net.pt2")
     samples = np.concatenate([given((1, 3, 8, 8))] * 4)
     np.savez(top / "samples.npz", x=samples)
     (top / "samples").mkdir()

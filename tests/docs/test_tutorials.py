@@ -17,7 +17,7 @@ from graphport.cli.main import cli
 ROOT = Path(__file__).parents[2]
 TOURS = [ROOT / "docs" / "index.md", *sorted((ROOT / "docs").glob("tutorial-*.md"))]
 DIGITS = Path(str(files("graphport"))) / "examples" / "digits"
-PROGRAM = ROOT / "tests" / "formats" / "pt2" / "programs" / "network.pt2"
+PROGRAM = ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 FIGURE = re.compile(r"…|\d+\.\d+e-\d+|\d+\.\d{2,}")
 """What is otherwise on another processor: anything, for …, or a figure with its digits."""

@@ -34,7 +34,7 @@ graph net(x) -> (y)
     y = relu(h);
 }
 """
-STANDARD = (Path(nnef.__file__).parent / "stdlib.nnef").read_text().splitlines()
+STANDARD = (Path(nnef.__file__).parent / "container" / "stdlib.nnef").read_text().splitlines()
 COMMAND = (sys.executable, "-c", "from graphport.cli import main; main()", "lsp")
 
 

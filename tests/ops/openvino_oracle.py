@@ -64,7 +64,7 @@ _PORTS = {"boolean": "BOOL", "f16": "FP16", "f32": "FP32", "f64": "FP64"}
 def table() -> dict[str, dict[str, tuple[str, str | None]]]:
     """Kind and default of the attributes of every word."""
     found: dict[str, dict[str, tuple[str, str | None]]] = {}
-    for line in (files("graphport") / "formats/openvino/operators.txt").read_text("utf-8").splitlines():
+    for line in (files("graphport") / "formats/openvino/container/operators.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
         name, sets, *attributes = line.split()

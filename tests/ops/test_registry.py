@@ -10,6 +10,7 @@ from pkgutil import walk_packages
 import pytest
 
 from graphport.ops import registry
+from graphport.ops.dialects import RULES
 
 HOMES = """
 import sys
@@ -17,6 +18,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 import graphport.ops
 from graphport.ops import declare, registry
+from graphport.ops.dialects import RULES
 
 register, homes = declare._register, {}
 
@@ -31,11 +33,15 @@ def noting(table, dialect, word, until, **said):
 declare._register = noting
 for found in walk_packages(graphport.ops.__path__, "graphport.ops."):
     import_module(found.name)
+for package in registry.dialects():
+    registry.load(package)
 assert len(homes) > 2000
 family = {name: page.function.__module__.split(".")[3] for name, page in declare.PAGES.items()}
 
 def of(module):
-    return max((name for name in registry.families() if module.split(".")[4].startswith(name)), key=len)
+    package = max((each for each in RULES.values() if module.startswith(f"{each}.")), key=len)
+    name = module.removeprefix(f"{package}.").partition(".")[0]
+    return max((family for family in registry.families() if name.startswith(family)), key=len)
 
 for (kind, dialect, word), modules in homes.items():
     said = {of(module) for module in modules}
@@ -63,8 +69,10 @@ def test_rules_are_where_a_family_is_enough_to_find_all_of_them():
 def test_every_module_of_a_dialect_is_of_a_family_or_used_by_one(package):
     """A module that no family's name begins is imported by others, or nothing of it is ever registered."""
     registry.load(package)
-    folder = import_module(f"graphport.ops.dialects.{package}")
+    folder = import_module(RULES[package])
     names = [found.name for found in walk_packages(folder.__path__, f"{folder.__name__}.")]
+    inner = [each for each in RULES.values() if each.startswith(f"{folder.__name__}.")]
+    names = [name for name in names if not any(name == each or name.startswith(f"{each}.") for each in inner)]
     assert [name for name in names if name not in sys.modules] == []
 
 

@@ -20,8 +20,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import manual, registry
+from tests.formats.onnx.rules.com_microsoft import test_binding as microsoft
 from tests.formats.pnnx import samples
-from tests.ops.dialects.com_microsoft import test_binding as microsoft
 from tools.emitted import LIFT, LOWER, Recorder, watch
 
 TESTS = Path(__file__).parents[1]
@@ -32,7 +32,7 @@ DRAWN = (*("tflite", "pytorch", "openvino", "nnef", "onnx", "caffe"), *("tract",
 # By dialect: how its files are found, how many are drawn, and the ends of the files that they are written as.
 FILES = {
     "tflite": ("formats/tflite/cases/*.tflite", 12, ".tflite"),
-    "pytorch": ("formats/pt2/programs/*.pt2", 3, ".pnnx.param"),
+    "pytorch": ("formats/pytorch/pt2/programs/*.pt2", 3, ".pnnx.param"),
     "openvino": ("formats/openvino/data/*.xml", 5, ".xml"),
     "nnef": ("conformance/nnef/cases/final/ops/*.nnef", 6, ".nnef"),
     "onnx": ("conformance/prepare/cases/*.onnx", 6, ".onnx"),

@@ -7,8 +7,8 @@ import onnx
 from onnx import TensorProto
 
 import graphport as gp
-from graphport.backends.inputs import open_axes
-from graphport.backends.relations import candidates, completed, search
+from graphport.runtimes.inputs import open_axes
+from graphport.runtimes.relations import candidates, completed, search
 from tests.models import write_onnx
 from tests.passes.cases import info, model, node, some
 

@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from graphport.backends.run_limits import limited
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -20,6 +19,7 @@ from graphport.proof.runners import NativeRunner
 from graphport.proof.runtimes import Runtime
 from graphport.proof.side import Side
 from graphport.proof.test_inputs import make_test_input
+from graphport.runtimes.run_limits import limited
 
 LEAVING = """
 import os, subprocess, sys
@@ -30,7 +30,7 @@ os._exit(3)
 
 
 ANSWERING = """
-from graphport.proof.runtimes.serve import Port, serve
+from graphport.runtimes.serve import Port, serve
 
 class Echo:
     inputs = outputs = [Port("x")]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.backends import onnxruntime, reference
+from graphport.backends import reference
+from graphport.formats.onnx import runtime as onnxruntime
 from graphport.ir.verify import verify
 from graphport.quantization.canonicalize import canonicalize
 from tests.every import every

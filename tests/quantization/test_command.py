@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import graphport as gp
+from graphport.backends import BACKENDS
 from graphport.cli.destination import default_target
 from graphport.cli.main import cli
 from graphport.ir import rewrite
@@ -311,7 +312,7 @@ def test_a_run_of_the_first_sample_is_timed(tmp_path, monkeypatch):
 def test_times_are_those_that_users_have(monkeypatch, backend):
     from graphport.cli.quantize import _times_on
 
-    module = import_module(f"graphport.backends.{backend}")
+    module = import_module(BACKENDS[backend].module)
     told, real = [], module.prepare
     monkeypatch.setattr(
         module, "prepare", lambda *given, **rest: told.append(rest.get("quick")) or real(*given, **rest)
@@ -334,7 +335,7 @@ def test_what_openvino_has_by_itself_is_told_where_it_is_there(place, monkeypatc
 def test_a_result_is_timed_in_the_words_that_are_written_for_its_target(monkeypatch):
     """ONNX Runtime computes on reals what is bent behind a product of integers, unless that is said otherwise."""
     from graphport.api.run import timed_session
-    from graphport.backends import onnxruntime
+    from graphport.formats.onnx import runtime as onnxruntime
 
     weight = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["b"]), node("MatMul", ["b", "w"], ["y"], name="z")]

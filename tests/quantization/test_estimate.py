@@ -16,7 +16,7 @@ from graphport.quantization.observe import Statistics
 from graphport.quantization.parameters import activation_qparams
 from graphport.quantization.placement import decide_placement
 from graphport.quantization.targets import target
-from graphport.quantization.targets.target import Rates
+from graphport.runtimes.target import Rates
 from tests.models import model, node
 
 ORT = target("onnxruntime")

@@ -16,7 +16,7 @@ from graphport.quantization.problem import Problem
 from graphport.quantization.quickest import SLOWER, quickest
 from graphport.quantization.settings import Settings
 from graphport.quantization.targets import target
-from graphport.quantization.targets.target import Rates
+from graphport.runtimes.target import Rates
 from tests.models import model, node
 from tests.quantization import nets
 

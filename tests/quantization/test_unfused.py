@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.backends.onnxruntime import kernel_times
+from graphport.formats.onnx.runtime import kernel_times
 from graphport.quantization.unfused import unfused
 from tests.models import model, node
 

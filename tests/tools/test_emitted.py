@@ -23,10 +23,10 @@ KNOWN = {
 
 
 def test_a_part_of_the_tests_adds_to_what_is_known(tmp_path):
-    seen = [["lower", "nnef", "relu", ["Relu", "Cast"], ["Cast"], "tests/ops/dialects/nnef/test_activation.py"]]
+    seen = [["lower", "nnef", "relu", ["Relu", "Cast"], ["Cast"], "tests/formats/nnef/rules/test_activation.py"]]
     (tmp_path / "1.json").write_text(json.dumps(seen), encoding="utf-8")
     found = merged(tmp_path, KNOWN)
-    row = {"emits": ["Cast", "Relu"], "always": [], "test": "tests/ops/dialects/nnef/test_activation.py"}
+    row = {"emits": ["Cast", "Relu"], "always": [], "test": "tests/formats/nnef/rules/test_activation.py"}
     assert found["lower"]["nnef"]["relu"] == row
     assert found["lift"]["nnef"]["Relu"] == KNOWN["lift"]["nnef"]["Relu"]
 

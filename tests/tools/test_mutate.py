@@ -139,11 +139,17 @@ def test_statements_are_counted_where_they_run():
 
 def test_tests_are_those_of_the_folder_and_of_the_format_of_a_dialect():
     assert mutate.tests_of("core/dims/text.py") == ("tests/core",)
-    assert mutate.tests_of("conversion/dialects/ncnn.py") == ("tests/conversion/dialects", "tests/formats/ncnn")
-    assert mutate.tests_of("conversion/dialects/tflite_views.py")[1:] == ("tests/formats/tflite",)
-    assert mutate.tests_of("conversion/dialects/pytorch_vmap.py")[1:] == ("tests/formats/pt2",)
-    assert mutate.tests_of("conversion/dialects/tract.py")[1:] == ("tests/formats/nnef/tract",)
-    assert mutate.tests_of("ops/dialects/caffe/reshape.py")[1:] == ("tests/formats/caffe",)
+    assert mutate.tests_of("formats/ncnn/graph_passes/hooks.py") == (
+        "tests/formats/ncnn/graph_passes",
+        "tests/formats/ncnn",
+    )
+    assert mutate.tests_of("formats/tflite/graph_passes/views.py")[1:] == ("tests/formats/tflite",)
+    assert mutate.tests_of("formats/pytorch/graph_passes/vmap.py")[1:] == ("tests/formats/pytorch/pt2",)
+    assert mutate.tests_of("formats/nnef/container/tract/cache.py") == (
+        "tests/formats/nnef/tract",
+        "tests/formats/nnef",
+    )
+    assert mutate.tests_of("formats/caffe/rules/reshape.py") == ("tests/formats/caffe",)
 
 
 def test_the_same_faults_are_drawn_every_time():

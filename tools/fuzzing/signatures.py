@@ -260,7 +260,7 @@ def _of_type(name: str) -> Callable[[random.Random], Any]:
 
 
 def _of_openvino() -> list[Signature]:
-    from graphport.formats.openvino.operators import table
+    from graphport.formats.openvino.container.operators import table
 
     kinds = {
         "int": "INT",
@@ -280,7 +280,7 @@ def _of_openvino() -> list[Signature]:
 
 
 def _of_tflite() -> list[Signature]:
-    from graphport.formats.tflite.schema import OPERATORS, TABLES
+    from graphport.formats.tflite.container.schema import OPERATORS, TABLES
 
     kinds = {"i": "INT", "b": "INT", "B": "INT", "q": "INT", "I": "INT", "f": "FLOAT", "?": "INT", "s": "STRING"}
     found: list[Signature] = []

@@ -148,7 +148,7 @@ def _models(folder: Path) -> dict[str, list[Seed]]:
 
 def _is_tract(seed: Seed) -> bool:
     """Whether the one file of a seed is an archive, or a text, in tract's flavour."""
-    from graphport.formats.nnef.tract.recognition import is_tract
+    from graphport.formats.nnef.container.tract.recognition import is_tract
 
     data = seed.files[seed.name]
     with suppress(OSError, EOFError, tarfile.TarError, zlib.error):
@@ -298,7 +298,7 @@ def _elements(model: gp.Model) -> int | None:
 def _laid_out(path: Path) -> str:
     from graphport.core.diagnostics import Source
     from graphport.core.opening import contents
-    from graphport.formats.nnef.fmt import format_text
+    from graphport.formats.nnef.container.fmt import format_text
 
     data = b""
     with suppress(OSError):  # the command tells what is no file

@@ -8,8 +8,8 @@ from graphport.api.documents import origin
 from graphport.api.model import CastModel, Model
 from graphport.api.rewrite import keep_opset
 from graphport.api.run import runnable
-from graphport.backends.run_limits import limits_runs
 from graphport.quantization.record import note_documents
+from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.api.model import Model
 from graphport.api.run import first_run, run, runnable
-from graphport.backends.inputs import checked
-from graphport.backends.run_limits import limits_runs
 from graphport.comparison import Comparison, compare_outputs
 from graphport.comparison.find import Search
 from graphport.comparison.limits import Limits
@@ -24,6 +22,8 @@ from graphport.ir import rewrite
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 from graphport.proof.side import paired
+from graphport.runtimes.inputs import checked
+from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -168,7 +168,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
 def _write_ncnn(source: str | Path, pnnx: Path, **reading: Any) -> list[Diagnostic]:
     """Write `NAME.ncnn.param` beside `NAME.pnnx.param`, and `NAME_ncnn.py` that runs it; a warning where that fails."""
     from graphport.core.replacing import replacing
-    from graphport.formats.ncnn.code import code_of
+    from graphport.formats.ncnn.container.code import code_of
 
     base = pnnx.name.removesuffix(".param").removesuffix(".pnnx")
     place = pnnx.with_name(f"{base}.ncnn.param")

@@ -13,9 +13,6 @@ from graphport.api.run import Runner, first_run, runnable
 from graphport.api.save import Stated, stated_for
 from graphport.api.verify import expect, side
 from graphport.api.written import Checking, verdict_of, write_proven
-from graphport.backends import memory
-from graphport.backends.inputs import open_axes
-from graphport.backends.run_limits import limits_runs
 from graphport.comparison import compare_outputs
 from graphport.comparison.precision import least_snr
 from graphport.core import budget
@@ -25,6 +22,9 @@ from graphport.ir import part
 from graphport.ir.lookup import Names
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
+from graphport.runtimes import memory
+from graphport.runtimes.inputs import open_axes
+from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

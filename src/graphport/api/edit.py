@@ -15,10 +15,6 @@ from graphport.api.run import Runner, runnable
 from graphport.api.save import stated_for
 from graphport.api.verify import side
 from graphport.api.written import Checking, verdict_of, write_proven
-from graphport.backends import memory
-from graphport.backends.inputs import open_axes, random_inputs
-from graphport.backends.run_limits import limits_runs
-from graphport.backends.work import endless_loop
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -34,6 +30,10 @@ from graphport.ops.infer import Inference
 from graphport.passes.open_axes import set_input_shapes
 from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, permute_axes, preprocess
 from graphport.proof.interface import ASPECTS
+from graphport.runtimes import memory
+from graphport.runtimes.inputs import open_axes, random_inputs
+from graphport.runtimes.run_limits import limits_runs
+from graphport.runtimes.work import endless_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from graphport.api.compare import find_difference
 from graphport.api.model import Model
-from graphport.backends import memory
 from graphport.comparison.limits import Limits
 from graphport.comparison.metrics import Reason
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.progress import stage
 from graphport.proof.document import FirstWrong
+from graphport.runtimes import memory
 
 if TYPE_CHECKING:
     from graphport.proof.case import Tolerance

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.api.rewrite import prepare
 from graphport.api.run import runnable
-from graphport.backends.run_limits import limits_runs
+from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphport.backends.inputs import free_sizes, is_accepted, open_axes
 from graphport.conversion.inspection import Example, inspect
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import MOST_TEXT, Symbolic, TooLong, bounds, evaluate, symbols
+from graphport.runtimes.inputs import free_sizes, is_accepted, open_axes
 
 if TYPE_CHECKING:
     from graphport.conversion.inspection import Inspection

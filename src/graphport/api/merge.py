@@ -13,9 +13,6 @@ from graphport.api.run import Runner, first_run, runnable
 from graphport.api.save import stated_for
 from graphport.api.verify import side, size_of_files
 from graphport.api.written import Checking, verdict_of, write_proven
-from graphport.backends import memory
-from graphport.backends.inputs import free_sizes
-from graphport.backends.run_limits import limits_runs
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -25,6 +22,9 @@ from graphport.core.facts import TensorFact
 from graphport.ir import part, rewrite, states
 from graphport.ir.lookup import Names
 from graphport.ops.infer import Inference
+from graphport.runtimes import memory
+from graphport.runtimes.inputs import free_sizes
+from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

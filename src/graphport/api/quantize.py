@@ -10,9 +10,9 @@ from graphport.api.documents import origin
 from graphport.api.model import Model, QuantizedModel
 from graphport.api.rewrite import keep_opset, prepare
 from graphport.api.run import runnable
-from graphport.backends.run_limits import limits_runs
 from graphport.quantization.dispatch import Method, dispatch
 from graphport.quantization.record import note_documents, settled
+from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

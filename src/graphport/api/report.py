@@ -9,8 +9,6 @@ from graphport.api.compare import compared_values
 from graphport.api.macs import with_example
 from graphport.api.model import QuantizedModel
 from graphport.api.run import first_run, run
-from graphport.backends.inputs import checked, random_inputs
-from graphport.backends.run_limits import limits_runs
 from graphport.comparison.correspondence import correspondence
 from graphport.comparison.limits import Limits
 from graphport.conversion.inspection import inspect
@@ -25,6 +23,8 @@ from graphport.quantization.record import dispatch_record, quantization_record
 from graphport.reports import Report
 from graphport.reports.model import GraphDocument
 from graphport.reports.statistics import Budget, statistics
+from graphport.runtimes.inputs import checked, random_inputs
+from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -242,8 +242,8 @@ def _rewritten(
 
 def _write_at_own_opset(graph: Graph) -> None:
     """Let ONNX be written at an opset that has all nodes of `graph` as they are, not in forms of its source."""
-    from graphport.formats.onnx import older, opsets
-    from graphport.formats.onnx.findings import Findings
+    from graphport.formats.onnx.container import older, opsets
+    from graphport.formats.onnx.container.findings import Findings
 
     used = opsets.words(walk(graph))
     version = older.unchanged(graph, used)
@@ -252,7 +252,7 @@ def _write_at_own_opset(graph: Graph) -> None:
 
 def keep_opset(source: Graph, graph: Graph) -> None:
     """Let ONNX be written at the opset that `source` was read at, where all nodes of `graph` can be said in it."""
-    from graphport.formats.onnx import opsets
+    from graphport.formats.onnx.container import opsets
 
     opset = opsets.source(source)
     if opset is not None:
@@ -261,7 +261,7 @@ def keep_opset(source: Graph, graph: Graph) -> None:
 
 def _write_at(graph: Graph, opset: int) -> None:
     """Let `opset` be what ONNX is written at, and what passes take for granted."""
-    from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
+    from graphport.formats.onnx.container.notes import MODEL, ModelNotes, noted
 
     notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
     graph.notes[MODEL] = replace(notes, opset=opset)

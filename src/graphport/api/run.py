@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from graphport.api.foreign import in_read_words
 from graphport.api.model import QuantizedModel
 from graphport.backends import prepare as prepare_session
-from graphport.backends.inputs import checked, other_random_inputs, random_inputs
 from graphport.conversion.legalize import is_canonical, legalize
 from graphport.core.diagnostics import DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
@@ -18,6 +17,7 @@ from graphport.ir import rewrite
 from graphport.ir.results import Outputs
 from graphport.ir.states import is_flag, state_pairs, waiting
 from graphport.ops.bind import bind_inputs
+from graphport.runtimes.inputs import checked, other_random_inputs, random_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

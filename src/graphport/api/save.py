@@ -9,7 +9,7 @@ from graphport import formats
 from graphport.api.foreign import foreign
 from graphport.api.model import Model, QuantizedModel
 from graphport.api.staging import staged
-from graphport.conversion.dialects import optimize
+from graphport.conversion.hooks import optimize
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
-from graphport.backends.memory import size_of, weights
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
@@ -22,6 +21,7 @@ from graphport.proof.process import pool
 from graphport.proof.runners import process_key
 from graphport.proof.runtimes import RUNTIMES
 from graphport.proof.side import Side
+from graphport.runtimes.memory import size_of, weights
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 BACKENDS: dict[str, Backend] = {
-    "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime", "1.20", keeps_memory=True, is_careful=True),
+    "onnxruntime": Backend("onnxruntime", "graphport.formats.onnx.runtime", "1.20", keeps_memory=True, is_careful=True),
     "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True, most_threads=0),
     "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
     "openvino": Backend(
-        "openvino", "graphport.backends.openvino", is_automatic=False, dialect="openvino", is_careful=True
+        "openvino", "graphport.formats.openvino.runtime", is_automatic=False, dialect="openvino", is_careful=True
     ),
-    "ncnn": Backend("ncnn", "graphport.backends.ncnn", is_automatic=False, dialect="ncnn", is_careful=True),
+    "ncnn": Backend("ncnn", "graphport.formats.ncnn.runtime", is_automatic=False, dialect="ncnn", is_careful=True),
     "litert": Backend(
         "ai_edge_litert",
-        "graphport.backends.litert",
+        "graphport.formats.tflite.runtime",
         is_automatic=False,
         dialect="tflite",
         is_careful=True,
         most_threads=1,
     ),
-    "tract": Backend("tract", "graphport.backends.tract", is_automatic=False, dialect="nnef", most_threads=1),
+    "tract": Backend("tract", "graphport.formats.nnef.runtime", is_automatic=False, dialect="nnef", most_threads=1),
 }
 """By name, in the order in which `auto` prefers them."""
 
@@ -119,7 +119,7 @@ def prepare(
 
 def _check_size(graph: Graph) -> None:
     """Refuse a graph that is too large for a run that its user did not ask for."""
-    from graphport.backends.run_limits import current
+    from graphport.runtimes.run_limits import current
 
     limits = current()
     if limits is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.backends.subprocess import trips
+from graphport.runtimes.worker import trips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

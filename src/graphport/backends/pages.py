@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.run_limits import OUT_OF_MEMORY, RunLimitError, current, out_of_time
 from graphport.core.child_process import resident_bytes
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.faults import FOUND, stumbled
@@ -19,6 +18,7 @@ from graphport.ir import opaque
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
+from graphport.runtimes.run_limits import OUT_OF_MEMORY, RunLimitError, current, out_of_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from graphport.api.model import Model
     from graphport.backends.latency import Latency
-    from graphport.backends.onnxruntime import Kernel
     from graphport.core.diagnostics import Diagnostic
+    from graphport.formats.onnx.runtime import Kernel
 
 _MOST_NODES = 20
 
@@ -70,9 +70,9 @@ def verb(
       graphport bench net.onnx --nodes
     """
     import graphport
-    from graphport.backends.memory import size_of
-    from graphport.backends.run_limits import limited
     from graphport.cli import arrays
+    from graphport.runtimes.memory import size_of
+    from graphport.runtimes.run_limits import limited
 
     asked: dict[str, Any] = {"edition": edition, "shapes": bound(shapes), "program": program, "states": states}
     loaded = [graphport.load(path, **asked) for path in models]
@@ -108,8 +108,8 @@ def _runtimes(backends: Sequence[str]) -> list[str]:
 
 def _inputs(models: Sequence[Model], given: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Inputs for each model: those of the first by position, where they fit, else made up."""
-    from graphport.backends.inputs import checked, random_inputs
     from graphport.core.diagnostics import DiagnosticError
+    from graphport.runtimes.inputs import checked, random_inputs
 
     first = random_inputs(models[0].graph) if given is None else given
     found = [first]
@@ -136,8 +136,8 @@ def _measured(
 def _kernels(model: Model, run: dict[str, Any]) -> list[Kernel]:
     from graphport.api.run import runnable
     from graphport.backends import is_installed
-    from graphport.backends.onnxruntime import kernel_times
     from graphport.core.diagnostics import DiagnosticError
+    from graphport.formats.onnx.runtime import kernel_times
 
     if not is_installed("onnxruntime"):
         return []

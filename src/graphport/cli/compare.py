@@ -112,11 +112,11 @@ def verb(
     import graphport
     from graphport.api.report import Findings
     from graphport.api.run import first_run
-    from graphport.backends.run_limits import limits_runs
     from graphport.cli import arrays
     from graphport.comparison import Comparison
     from graphport.comparison import Difference as Differs
     from graphport.core.diagnostics import DiagnosticError
+    from graphport.runtimes.run_limits import limits_runs
 
     stated = _limits(**limits)
     asked: dict[str, Any] = {"shapes": bound(shapes), "program": program, "states": states}

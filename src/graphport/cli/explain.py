@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from graphport.ops.declare import Page
     from graphport.passes.driver import Pass
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 _KINDS = "names are those of diagnostics (NNEF0302), passes (fuse-batchnorm), operators (Conv), and targets (ncnn)"
 
@@ -146,8 +146,9 @@ def _target(target: Target) -> dict[str, Any]:
 def _module_text(target: Target) -> str:
     from importlib import import_module
 
-    module = "encodings" if target.encodings else target.name
-    return docstring(import_module(f"graphport.quantization.targets.{module}"))
+    from graphport.quantization.targets import module_of
+
+    return docstring(import_module(module_of(target)))
 
 
 def _meanings(text: str) -> Iterator[tuple[str, str]]:

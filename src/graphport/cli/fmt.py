@@ -58,8 +58,8 @@ def _format(file: Path, edition: str | None, *, check: bool) -> bool:
     """Format one file; whether it differs."""
     from graphport.core.diagnostics import Source
     from graphport.core.replacing import replacing
-    from graphport.formats.nnef.fmt import format_text
-    from graphport.formats.nnef.syntax import Edition
+    from graphport.formats.nnef.container.fmt import format_text
+    from graphport.formats.nnef.container.syntax import Edition
 
     # Bytes, since reading as text would turn line ends into others before we see them.
     source = Source(str(file), contents(file).decode("utf-8"))

@@ -315,8 +315,8 @@ def _size(path: Path) -> int | None:
 
 def _times(model: Model, result: QuantizedModel, samples: object | None) -> dict[str, Any] | None:
     """`_measured_times` within the limits of runs that nobody asked for."""
-    from graphport.backends.memory import size_of
-    from graphport.backends.run_limits import limited
+    from graphport.runtimes.memory import size_of
+    from graphport.runtimes.run_limits import limited
 
     with limited(size_of(model.graph, model.path)):
         return _measured_times(model, result, samples)

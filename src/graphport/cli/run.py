@@ -58,8 +58,8 @@ def verb(
       graphport run model.nnef.tgz --inputs in.npz --outputs out.npz --backend reference
     """
     import graphport
-    from graphport.backends.inputs import random_inputs
     from graphport.cli import arrays
+    from graphport.runtimes.inputs import random_inputs
 
     loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program, states=states)
     if not as_json_:

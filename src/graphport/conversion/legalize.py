@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.conversion.dialects import after_legalizing, before_legalizing
+from graphport.conversion.hooks import after_legalizing, before_legalizing
 from graphport.conversion.legalizer import Legalizer, legalize_nodes
 from graphport.core.collection import paused_collection
 from graphport.core.progress import stage

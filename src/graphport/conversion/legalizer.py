@@ -9,12 +9,12 @@ from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Undecided
 from graphport.core.facts import TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled
+from graphport.formats.onnx.rules.onnx_future import DIALECT as LATER
 from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OPSET, ShapeError, UnsupportedError
-from graphport.ops.dialects.onnx_future import DIALECT as LATER
 from graphport.ops.fact_cache import FactCache
 from graphport.ops.infer import Inference, absent_results, is_foreign
 from graphport.ops.pages.reshape import Identity

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphport.conversion.dialects import after_lifting, before_lifting, older
 from graphport.conversion.empty_operands import drop_empty_operands
+from graphport.conversion.hooks import after_lifting, before_lifting, older
 from graphport.conversion.repetition import Repetition
 from graphport.core import budget
 from graphport.core.collection import paused_collection

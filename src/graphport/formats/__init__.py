@@ -28,6 +28,9 @@ HEAD = 4096
 
 _NAMELESS = Path("model")
 
+_FOLDERS = {"pt2": "pytorch.pt2"}
+"""Packages of formats that are called otherwise."""
+
 _IR_CHOICES = ("ir_opset", "ir_version", "weights")
 
 _GRAPHS = {".caffemodel": ".prototxt"}
@@ -37,7 +40,7 @@ _GRAPHS = {".caffemodel": ".prototxt"}
 @cache
 def _module(name: str) -> ModuleType:
     """The package of a format; every one of them is asked of every file."""
-    return import_module(f"graphport.formats.{name}")
+    return import_module(f"graphport.formats.{_FOLDERS.get(name, name)}")
 
 
 class Format(NamedTuple):

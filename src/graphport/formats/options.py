@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from graphport.formats.archive.documents import Documents
+    from graphport.formats.archive.container.documents import Documents
 
 
 class FileOptions(TypedDict, total=False):

@@ -67,18 +67,18 @@ def _check_layer_list(text: str, path: str, format: str) -> Sequence[Diagnostic]
     try:
         match format:
             case "pnnx":
-                from graphport.formats.pnnx import param as pnnx
+                from graphport.formats.pnnx.container import param as pnnx
 
                 collected = pnnx.Findings(source)
                 pnnx.parse_lines(text, collected)
             case "ncnn":
-                from graphport.formats.ncnn import param as ncnn
+                from graphport.formats.ncnn.container import param as ncnn
 
                 collected = ncnn.Findings(source)
                 ncnn.parse_text(text, collected)
             case _:
-                from graphport.formats.caffe.findings import Findings
-                from graphport.formats.caffe.prototxt import parse
+                from graphport.formats.caffe.container.findings import Findings
+                from graphport.formats.caffe.container.prototxt import parse
 
                 collected = Findings()
                 parse(source, collected)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphport.formats.nnef.declare import standard
-from graphport.formats.nnef.printer import to_text
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.printer import to_text
+from graphport.formats.nnef.container.syntax import Edition
 from graphport.lsp.nnef_tokens import KEYWORDS, TYPES, TokenKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphport.formats.nnef.declare import Declaration
+    from graphport.formats.nnef.container.declare import Declaration
     from graphport.lsp.nnef_tokens import LocatedToken, TokenIndex
 
 
@@ -35,9 +35,9 @@ def find_declaration_in_library(name: str) -> tuple[Path, int, int] | None:
 
 
 def _library_folder() -> str:
-    import graphport.formats.nnef
+    import graphport.formats.nnef.container
 
-    return str(Path(graphport.formats.nnef.__file__ or "").parent)
+    return str(Path(graphport.formats.nnef.container.__file__ or "").parent)
 
 
 def hover_text(place: LocatedToken, tokens: TokenIndex, facts: Mapping[str, str]) -> str | None:

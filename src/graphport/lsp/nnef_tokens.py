@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphport.formats.nnef.lexer import tokenize
+from graphport.formats.nnef.container.lexer import tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -31,6 +31,7 @@ from graphport.ops.declare import (
     Rule,
     ShapeError,
 )
+from graphport.ops.dialects import RULES
 from graphport.ops.rows.rule import Lifting
 from graphport.ops.rows.text import row_of
 
@@ -57,13 +58,13 @@ _ABSENT = "None"
 @cache
 def families() -> tuple[str, ...]:
     """Names of the packages that hold pages."""
-    return _packages("pages")
+    above = import_module(PAGES_ROOT.removesuffix("."))
+    return tuple(found.name for found in iter_modules(above.__path__) if found.ispkg)
 
 
-@cache
 def dialects() -> tuple[str, ...]:
-    """Names of the packages that hold what dialects say; a dot of a dialect's name is `_` there."""
-    return _packages("dialects")
+    """Names of the dialects that have rules; a dot of a dialect's name is `_` here."""
+    return tuple(RULES)
 
 
 @cache
@@ -79,16 +80,8 @@ def names() -> tuple[str, ...]:
 def record(dialect: str) -> Dialect:
     """What holds of all words of a dialect; that of a domain that nobody knows says nothing."""
     package = dialect.replace(".", "_")
-    found = (
-        getattr(import_module(f"graphport.ops.dialects.{package}"), "RECORD", None) if package in dialects() else None
-    )
+    found = getattr(import_module(RULES[package]), "RECORD", None) if package in RULES else None
     return Dialect() if found is None else found
-
-
-def _packages(folder: str) -> tuple[str, ...]:
-    """The folders in one that nothing here imports: it is above."""
-    above = import_module(f"graphport.ops.{folder}")
-    return tuple(found.name for found in iter_modules(above.__path__) if found.ispkg)
 
 
 @cache
@@ -133,15 +126,15 @@ def load(dialect: str) -> None:
 def _load_family(family: str, dialect: str) -> None:
     """Import the module of a family in a dialect's folder, and those whose names go on after it: `pooling_regions`."""
     package = dialect.replace(".", "_")
-    for name in _modules(package) if package in dialects() else ():
+    for name in _modules(package) if package in RULES else ():
         if name == family or name.startswith(f"{family}_"):
-            import_module(f"graphport.ops.dialects.{package}.{name}")
+            import_module(f"{RULES[package]}.{name}")
 
 
 @cache
 def _modules(package: str) -> tuple[str, ...]:
     """Names of the modules in a dialect's folder."""
-    return tuple(found.name for found in iter_modules(import_module(f"graphport.ops.dialects.{package}").__path__))
+    return tuple(found.name for found in iter_modules(import_module(RULES[package]).__path__))
 
 
 def _load_own(page: Page, dialect: str) -> None:
@@ -220,7 +213,7 @@ def reads_facts_alone(dialect: str, word: str) -> bool:
 
 def _of_parent(dialect: str, parent: str, word: str) -> Lower | None:
     rule = lowering(parent, word)
-    return None if rule is None else partial(import_module(f"graphport.ops.dialects.{dialect}.binding").inherited, rule)
+    return None if rule is None else partial(import_module(f"{RULES[dialect]}.binding").inherited, rule)
 
 
 def meaning(node: Node) -> Callable[..., Any] | None:

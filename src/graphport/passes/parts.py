@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dims import decide_equal
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
-from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
+from graphport.formats.onnx.container.notes import MODEL, ModelNotes, noted
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference

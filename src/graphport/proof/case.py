@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from graphport.backends.relations import stated
 from graphport.comparison.metrics import RELATIVE
 from graphport.comparison.precision import QUANTIZED, quantized_snr
 from graphport.ir import own_rounding
@@ -16,13 +15,14 @@ from graphport.proof.run import Run
 from graphport.proof.runners import Runner
 from graphport.proof.test_inputs import TestInput
 from graphport.proof.verdict import Matrix, is_refuted
+from graphport.runtimes.relations import stated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.backends.relations import Relations
     from graphport.comparison.metrics import Difference
     from graphport.proof.side import Side
+    from graphport.runtimes.relations import Relations
 
 _BETWEEN_STEPS = 40.0
 """Decibels of outputs that differ only where sums halfway between two integers are rounded the other way."""

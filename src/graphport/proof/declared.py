@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.proof.runners import Runner
-    from graphport.proof.runtimes.serve import Port
+    from graphport.runtimes.serve import Port
 
 
 def mismatch(runner: Runner, outputs: Sequence[Any]) -> str | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphport.backends.onnxruntime import has_real_weights
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.formats.onnx.runtime import has_real_weights
 from graphport.ir.graph import walk
 from graphport.ops import registry
 from graphport.ops.pages.indexing.slicing import FAR

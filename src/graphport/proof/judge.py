@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.backends import run_limits
 from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.proof.case import Case, Effort, Tolerance, tolerance_between
@@ -21,6 +20,7 @@ from graphport.proof.runners import BackendRunner
 from graphport.proof.sizes import choices_of_inputs, why_not_computable
 from graphport.proof.summary import summarize
 from graphport.proof.test_inputs import MODEST, make_test_input
+from graphport.runtimes import run_limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

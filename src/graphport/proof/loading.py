@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.backends import preferred
-from graphport.backends.inputs import open_axes
 from graphport.core.progress import stage
 from graphport.proof.compute import release_others
 from graphport.proof.faults import known_fault
 from graphport.proof.process import UnansweredError, UnfinishedError
 from graphport.proof.run import Configuration, Failure
 from graphport.proof.runners import BackendRunner, DisagreementError, NativeRunner, Runner
+from graphport.runtimes.inputs import open_axes
 
 if TYPE_CHECKING:
     from graphport.proof.case import Case

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import IO, TYPE_CHECKING, Any
 
-from graphport.backends.run_limits import OUT_OF_MEMORY, current, out_of_time
 from graphport.core import child_process
-from graphport.proof.runtimes.serve import Port
-from graphport.proof.wire import message, received
+from graphport.runtimes.run_limits import OUT_OF_MEMORY, current, out_of_time
+from graphport.runtimes.serve import Port
+from graphport.runtimes.wire import message, received
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from graphport.backends.run_limits import RunLimits
     from graphport.proof.runtimes import Runtime
+    from graphport.runtimes.run_limits import RunLimits
 
 _LOOK = 0.2
 """Seconds between looks whether it still runs: children that it leaves behind may keep its pipes open."""

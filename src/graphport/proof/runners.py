@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends import BACKENDS, prepare
-from graphport.backends.inputs import checked
-from graphport.backends.run_limits import RunLimitError
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.packages import distribution
@@ -21,6 +19,8 @@ from graphport.ir.states import KEPT, is_flag, state_of, waiting
 from graphport.proof.process import LackingError, UnansweredError, UnfinishedError, pool
 from graphport.proof.run import Configuration, Failure
 from graphport.proof.side import paired
+from graphport.runtimes.inputs import checked
+from graphport.runtimes.run_limits import RunLimitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from graphport.ir.states import State
     from graphport.proof.process import Opened, Process
     from graphport.proof.runtimes import Runtime
-    from graphport.proof.runtimes.serve import Port
     from graphport.proof.side import Side
     from graphport.proof.test_inputs import TestInput
+    from graphport.runtimes.serve import Port
 
 
 class Runner(ABC):
@@ -320,7 +320,7 @@ def _as_declared(array: Any, port: Port) -> Any:
     """`array` in the element type that the runtime declares for an input."""
     if port.dtype is None or not hasattr(array, "dtype") or array.dtype.kind in "OSU" or array.dtype.name == port.dtype:
         return array
-    from graphport.proof.wire import dtype_of
+    from graphport.runtimes.wire import dtype_of
 
     try:
         return array.astype(dtype_of(port.dtype))

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.backends import memory
-from graphport.backends.inputs import is_accepted, no_array, open_axes
-from graphport.backends.relations import completed, search
 from graphport.core.progress import stage
 from graphport.proof.compute import compute_outputs
 from graphport.proof.declared import mismatch
 from graphport.proof.loading import size_checker
 from graphport.proof.side import paired
 from graphport.proof.test_inputs import KINDS, TestInput, accepted, bound_by, choices_of_sizes, make_test_input
+from graphport.runtimes import memory
+from graphport.runtimes.inputs import is_accepted, no_array, open_axes
+from graphport.runtimes.relations import completed, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from graphport.backends.relations import Relations
     from graphport.proof.case import Case
     from graphport.proof.test_inputs import Sizes
+    from graphport.runtimes.relations import Relations
 
 
 def why_not_computable(case: Case) -> str | None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends import preferred, prepare
-from graphport.backends.inputs import checked
 from graphport.comparison.precision import QUANTIZED
 from graphport.core.diagnostics import DiagnosticError
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ops.pages.quantization import QuantizeLinear
 from graphport.passes.substitution import add_constant
+from graphport.runtimes.inputs import checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

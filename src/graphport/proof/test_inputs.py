@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from graphport.backends.inputs import free_sizes, is_accepted, open_axes, other_sizes, shows
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, evaluate, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.states import is_flag, waiting
 from graphport.proof.integer_ranges import integer_range, is_coordinate
+from graphport.runtimes.inputs import free_sizes, is_accepted, open_axes, other_sizes, shows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

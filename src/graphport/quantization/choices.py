@@ -13,7 +13,7 @@ from graphport.quantization.targets import target as find_target
 if TYPE_CHECKING:
     from graphport.quantization.calibrate import Method as Calibration
     from graphport.quantization.settings import Settings
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 _NO_BLOCK = "leave the setting 'weight_block' out (--block)"
 _SUMMED = 0.1

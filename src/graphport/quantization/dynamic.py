@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphport.conversion.dialects.tflite_hybrid import rounded_rows
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
+from graphport.formats.tflite.graph_passes.hybrid import rounded_rows
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.infer import infer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.ir.graph import Attribute, Graph
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 
 def rounded_while_it_runs(graph: Graph, target: Target) -> Graph:

@@ -12,7 +12,7 @@ from graphport.ops.registry import pages
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
     from graphport.quantization.placement import Placement
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 _MOST = 5
 

@@ -23,7 +23,7 @@ from graphport.core.dtypes import DType
 from graphport.ir import rewrite
 from graphport.ops.pages import quantization as pages
 from graphport.passes.substitution import add_constant
-from graphport.quantization.targets.target import LAYERS
+from graphport.runtimes.target import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

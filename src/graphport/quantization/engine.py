@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport import backends
-from graphport.backends import is_installed, memory, onnxruntime, reference
-from graphport.backends.inputs import open_axes
-from graphport.backends.run_limits import current
+from graphport.backends import is_installed, reference
 from graphport.comparison.stream import is_array
 from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.formats.onnx import runtime as onnxruntime
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
 from graphport.quantization.interval import ratio_interval, share_interval
+from graphport.runtimes import memory
+from graphport.runtimes.inputs import open_axes
+from graphport.runtimes.run_limits import current
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
     from graphport.quantization.layer import Layer
     from graphport.quantization.placement import Placement
-    from graphport.quantization.targets.target import Rates
+    from graphport.runtimes.target import Rates
 
 _MAP = 4
 """Axes from which on a value has channels and places."""

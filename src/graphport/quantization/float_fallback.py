@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphport.quantization.parameters import QuantizationParameters
     from graphport.quantization.placement import Placement
     from graphport.quantization.settings import Settings
-    from graphport.quantization.targets.target import Rates, Target
+    from graphport.runtimes.target import Rates, Target
 
 REASON = "it has few products, and rounding what it reads costs more than they are worth"
 _PARTS = {"fast": 0.0, "balanced": 0.05, "best": 0.2}

@@ -10,9 +10,9 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
+from graphport.formats.tflite.rules.fixed_point import in_fifteen_bits
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
-from graphport.ops.dialects.tflite.fixed_point import in_fifteen_bits
 from graphport.passes.substitution import add_constant
 from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
 from graphport.quantization.placement import data_operands, moves

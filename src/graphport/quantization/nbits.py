@@ -8,9 +8,9 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import pack
+from graphport.formats.onnx.rules.com_microsoft.binding import DIALECT
 from graphport.ir import rewrite
 from graphport.ir.graph import Node
-from graphport.ops.dialects.com_microsoft.binding import DIALECT
 from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:

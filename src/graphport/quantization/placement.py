@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Node, Value
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 
 UNDISPATCHED = "dispatch leaves it floating"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph, Node, Value
     from graphport.quantization.placement import Placement
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 
 class Problem:

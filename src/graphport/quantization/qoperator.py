@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
+from graphport.formats.onnx.rules.com_microsoft.binding import DIALECT
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
-from graphport.ops.dialects.com_microsoft.binding import DIALECT
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.inputs import free_sizes, other_sizes, random_inputs
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import evaluate
 from graphport.core.facts import TensorFact
@@ -16,6 +15,7 @@ from graphport.ops.registry import pages
 from graphport.quantization.decoder import decoder_of
 from graphport.quantization.engine import session
 from graphport.quantization.layer import is_large
+from graphport.runtimes.inputs import free_sizes, other_sizes, random_inputs
 
 if TYPE_CHECKING:
     from graphport.backends import Session

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
-from graphport.backends.inputs import checked
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
@@ -35,6 +34,7 @@ from graphport.quantization.columns import (
     parts_of,
 )
 from graphport.quantization.decoder import decoder_of
+from graphport.runtimes.inputs import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.backends import is_installed
-from graphport.backends.inputs import checked, random_inputs
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.packages import distribution, install
 from graphport.quantization import processor
@@ -14,6 +13,7 @@ from graphport.quantization.optimise.costs import times_of
 from graphport.quantization.optimise.table import LatencyTable, Row, signature
 from graphport.quantization.quantize import quantize
 from graphport.quantization.settings import Settings
+from graphport.runtimes.inputs import checked, random_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.quantization.candidate import Candidate
     from graphport.quantization.choices import Choices
     from graphport.quantization.settings import Settings
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 _BYTE = 8
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from graphport.core.storage import Storage
-from graphport.formats.onnx.notes import KEY, NodeNotes
+from graphport.formats.onnx.container.notes import KEY, NodeNotes
 from graphport.ir.graph import Graph, walk
 
 if TYPE_CHECKING:

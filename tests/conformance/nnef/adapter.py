@@ -11,12 +11,12 @@ import graphport as gp
 from graphport.core.diagnostics import Source
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.check import check
-from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.parser import parse
-from graphport.formats.nnef.propagation import Propagation
-from graphport.formats.nnef.quantized import quantizations
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.check import check
+from graphport.formats.nnef.container.expand import expand
+from graphport.formats.nnef.container.parser import parse
+from graphport.formats.nnef.container.propagation import Propagation
+from graphport.formats.nnef.container.quantized import quantizations
+from graphport.formats.nnef.container.syntax import Edition
 
 DATA = {DType.FLOAT32: "scalar", DType.INT64: "integer", DType.BOOL: "logical"}
 

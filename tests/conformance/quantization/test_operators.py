@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 import graphport as gp
-from graphport.backends import onnxruntime
+from graphport.formats.onnx import runtime as onnxruntime
 from graphport.quantization.engine import session
 from tests.conformance.quantization.operators import cases
 from tests.quantization import nets

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError, Source
-from graphport.formats.caffe.findings import Findings
-from graphport.formats.caffe.message import Message, Word
-from graphport.formats.caffe.printer import to_text
-from graphport.formats.caffe.prototxt import MOST_NESTED, parse
+from graphport.formats.caffe.container.findings import Findings
+from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.printer import to_text
+from graphport.formats.caffe.container.prototxt import MOST_NESTED, parse
 from tests.every import every
 
 

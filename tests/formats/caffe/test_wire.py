@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.core.storage import Bytes, FileStorage, Storage, storage_of
-from graphport.formats.caffe import schema
-from graphport.formats.caffe.blobs import storage_of_blob
-from graphport.formats.caffe.findings import Findings
-from graphport.formats.caffe.message import Message, Word
-from graphport.formats.caffe.prototxt import parse
-from graphport.formats.caffe.wire import decode, encode
+from graphport.formats.caffe.container import schema
+from graphport.formats.caffe.container.blobs import storage_of_blob
+from graphport.formats.caffe.container.findings import Findings
+from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.prototxt import parse
+from graphport.formats.caffe.container.wire import decode, encode
 from tests.formats.caffe.networks import blob_bytes, length_field
 
 _FIELD = descriptor_pb2.FieldDescriptorProto

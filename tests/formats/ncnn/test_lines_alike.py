@@ -6,7 +6,8 @@ import random
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.storage import Storage
-from graphport.formats.ncnn import read, reader, write
+from graphport.formats.ncnn import read, write
+from graphport.formats.ncnn.container import reader
 from graphport.ir import rewrite
 from graphport.ir.verify import verify
 

@@ -9,12 +9,12 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.check import Checked, check
-from graphport.formats.nnef.expand import Expansion, expand
-from graphport.formats.nnef.limits import DEFAULT, Limits
-from graphport.formats.nnef.operation import Operation, Tensor
-from graphport.formats.nnef.parser import Parsed, parse
-from graphport.formats.nnef.syntax import Document, Edition
+from graphport.formats.nnef.container.check import Checked, check
+from graphport.formats.nnef.container.expand import Expansion, expand
+from graphport.formats.nnef.container.limits import DEFAULT, Limits
+from graphport.formats.nnef.container.operation import Operation, Tensor
+from graphport.formats.nnef.container.parser import Parsed, parse
+from graphport.formats.nnef.container.syntax import Document, Edition
 
 FRAGMENTS = "extension KHR_enable_fragment_definitions;\n"
 OPERATORS = "extension KHR_enable_operator_expressions;\n"

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.bind import Binder, Plan, similar, suggestion
-from graphport.formats.nnef.declare import standard
-from graphport.formats.nnef.findings import Findings
-from graphport.formats.nnef.syntax import Argument, Call, Edition, Name
+from graphport.formats.nnef.container.bind import Binder, Plan, similar, suggestion
+from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.findings import Findings
+from graphport.formats.nnef.container.syntax import Argument, Call, Edition, Name
 
 CONV = standard(Edition.FINAL)["conv"]
 

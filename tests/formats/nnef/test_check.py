@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.diagnostics import Severity
-from graphport.formats.nnef.check import check
-from graphport.formats.nnef.limits import Limits
-from graphport.formats.nnef.syntax import Document, Edition
+from graphport.formats.nnef.container.check import check
+from graphport.formats.nnef.container.limits import Limits
+from graphport.formats.nnef.container.syntax import Document, Edition
 from tests.every import every
 from tests.formats.nnef.documents import (
     BOTH,

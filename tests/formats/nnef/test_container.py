@@ -15,9 +15,9 @@ import pytest
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.storage import FileStorage, storage_of
-from graphport.formats.nnef.container import FileLimits, Folder, Tar, Text, open_container, write_container
-from graphport.formats.nnef.recognition import recognizes
-from graphport.formats.nnef.tensors import Payload, read_tensor, tensor_file
+from graphport.formats.nnef.container.packaging import FileLimits, Folder, Tar, Text, open_container, write_container
+from graphport.formats.nnef.container.recognition import recognizes
+from graphport.formats.nnef.container.tensors import Payload, read_tensor, tensor_file
 from tests.every import every
 
 TEXT = "version 1.0;\ngraph g(x) -> (y) { x = external(shape = [1]); y = relu(x); }\n"

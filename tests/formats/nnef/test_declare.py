@@ -2,9 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.formats.nnef.declare import Operations, standard
-from graphport.formats.nnef.syntax import Edition
-from graphport.formats.nnef.types import GENERIC, INTEGER, SCALAR, array_of, holds_tensors, tensor_of, tuple_of
+from graphport.formats.nnef.container.declare import Operations, standard
+from graphport.formats.nnef.container.syntax import Edition
+from graphport.formats.nnef.container.types import (
+    GENERIC,
+    INTEGER,
+    SCALAR,
+    array_of,
+    holds_tensors,
+    tensor_of,
+    tuple_of,
+)
 
 ONLY_PROVISIONAL = {"idn", "planewise_conv", "planewise_deconv"}
 NEWER_PARAMETERS = {

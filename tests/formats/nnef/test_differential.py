@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.check import check
-from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.parser import parse
-from graphport.formats.nnef.propagation import Propagation
+from graphport.formats.nnef.container.check import check
+from graphport.formats.nnef.container.expand import expand
+from graphport.formats.nnef.container.parser import parse
+from graphport.formats.nnef.container.propagation import Propagation
 from tests.formats.nnef.documents import final
 
 CASES = Path(__file__).parents[2] / "conformance" / "nnef" / "cases"

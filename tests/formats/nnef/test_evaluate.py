@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
-from graphport.formats.nnef.evaluate import (
+from graphport.formats.nnef.container.evaluate import (
     EvaluationFault,
     OpenExtent,
     binary,

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol, symbols
-from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.limits import Limits
-from graphport.formats.nnef.operation import Tensor
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.expand import expand
+from graphport.formats.nnef.container.limits import Limits
+from graphport.formats.nnef.container.operation import Tensor
+from graphport.formats.nnef.container.syntax import Edition
 from tests import deep
 from tests.draws import spread, times
 from tests.every import every

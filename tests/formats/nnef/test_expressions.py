@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.formats.nnef.printer import to_text
-from graphport.formats.nnef.syntax import Binary, Edition, Expression, Unary
+from graphport.formats.nnef.container.printer import to_text
+from graphport.formats.nnef.container.syntax import Binary, Edition, Expression, Unary
 from tests import deep
 from tests.formats.nnef.documents import final, provisional, tree
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.findings import Findings
-from graphport.formats.nnef.syntax import Name
+from graphport.formats.nnef.container.findings import Findings
+from graphport.formats.nnef.container.syntax import Name
 
 
 def test_findings_are_ordered_by_place():

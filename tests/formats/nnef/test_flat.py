@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.flat import FlatStatements
-from graphport.formats.nnef.parser import parse
-from graphport.formats.nnef.printer import to_text
-from graphport.formats.nnef.syntax import Call
+from graphport.formats.nnef.container.flat import FlatStatements
+from graphport.formats.nnef.container.parser import parse
+from graphport.formats.nnef.container.printer import to_text
+from graphport.formats.nnef.container.syntax import Call
 from tests.draws import times
 from tests.formats.nnef.documents import final, provisional, tree
 from tests.formats.nnef.trees import documents

@@ -17,7 +17,7 @@ from graphport.api.edit import edit_file
 from graphport.cli.main import cli
 from graphport.core.diagnostics import DiagnosticError, Severity
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.tensors import HEADER
+from graphport.formats.nnef.container.tensors import HEADER
 
 HEAD = "version 1.0;\nextension KHR_enable_operator_expressions;\n"
 RNG = np.random.default_rng(7)

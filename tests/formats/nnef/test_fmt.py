@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError, Source
-from graphport.formats.nnef.fmt import WIDTH, format_text, is_formatted
-from graphport.formats.nnef.lexer import comments, tokenize
-from graphport.formats.nnef.parser import parse
-from graphport.formats.nnef.printer import to_text
+from graphport.formats.nnef.container.fmt import WIDTH, format_text, is_formatted
+from graphport.formats.nnef.container.lexer import comments, tokenize
+from graphport.formats.nnef.container.parser import parse
+from graphport.formats.nnef.container.printer import to_text
 from tests import deep
 from tests.draws import times
 from tests.formats.nnef.documents import final, fragment, provisional, tree

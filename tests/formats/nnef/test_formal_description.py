@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.dims import Symbol
-from graphport.formats.nnef.printer import to_text
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.printer import to_text
+from graphport.formats.nnef.container.syntax import Edition
 from tests.formats.nnef.documents import (
     attributes,
     checked,

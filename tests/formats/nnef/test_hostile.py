@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import graphport as gp
 from graphport.core import budget
 from graphport.core.diagnostics import DiagnosticError, Source
-from graphport.formats.nnef.check import check
-from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.fmt import format_text
-from graphport.formats.nnef.parser import parse
-from graphport.formats.nnef.printer import to_text
-from graphport.formats.nnef.quant import parse_quantization
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.check import check
+from graphport.formats.nnef.container.expand import expand
+from graphport.formats.nnef.container.fmt import format_text
+from graphport.formats.nnef.container.parser import parse
+from graphport.formats.nnef.container.printer import to_text
+from graphport.formats.nnef.container.quant import parse_quantization
+from graphport.formats.nnef.container.syntax import Edition
 from tests.draws import times
 from tests.every import every
 from tests.formats.nnef.documents import BOTH, OPERATORS, final, fragment, infer, probed, provisional

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.formats.nnef.limits import Limits
+from graphport.formats.nnef.container.limits import Limits
 from tests import deep
 from tests.every import every
 from tests.formats.nnef.documents import checked, codes, final, fragment, probed, provisional, read

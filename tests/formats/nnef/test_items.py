@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import Bytes, FileStorage, storage_of
-from graphport.formats.nnef.items import Converted, Fill, Item, ItemStorage, Kind, Linear, Logarithmic, regrouped
+from graphport.formats.nnef.container.items import (
+    Converted,
+    Fill,
+    Item,
+    ItemStorage,
+    Kind,
+    Linear,
+    Logarithmic,
+    regrouped,
+)
 from tests.every import every
 
 

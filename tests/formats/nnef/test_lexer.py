@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import Source, Span
-from graphport.formats.nnef.lexer import (
+from graphport.formats.nnef.container.lexer import (
     comments,
     fault_of_number,
     string_literal,

@@ -5,8 +5,8 @@ import pytest
 
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.naming import Labels, Names
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.naming import Labels, Names
+from graphport.formats.nnef.container.syntax import Edition
 from graphport.ir.graph import Graph, Value
 
 

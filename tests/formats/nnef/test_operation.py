@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from graphport.core.diagnostics import Source, Span
-from graphport.formats.nnef.operation import Operation, Origin, Tensor, tensors
+from graphport.formats.nnef.container.operation import Operation, Origin, Tensor, tensors
 
 SOURCE = Source("model.nnef", "a\nb\nc\nd\ne\nf\n")
 

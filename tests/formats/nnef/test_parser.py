@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.diagnostics import DiagnosticError, Source
-from graphport.formats.nnef.limits import Limits
-from graphport.formats.nnef.marks import edition_of
-from graphport.formats.nnef.parser import parse_fragments
-from graphport.formats.nnef.syntax import Edition, Missing, Name, Tuple
+from graphport.formats.nnef.container.limits import Limits
+from graphport.formats.nnef.container.marks import edition_of
+from graphport.formats.nnef.container.parser import parse_fragments
+from graphport.formats.nnef.container.syntax import Edition, Missing, Name, Tuple
 from tests.every import every
 from tests.formats.nnef.documents import BOTH, FRAGMENTS, codes, column, final, fragment, line, provisional, read, tree
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.formats.nnef.portable import portable
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.portable import portable
+from graphport.formats.nnef.container.syntax import Edition
 
 X = np.random.default_rng(3).normal(size=(2, 4, 6, 8)).astype(np.float32)
 

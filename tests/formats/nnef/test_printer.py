@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.parser import parse
-from graphport.formats.nnef.printer import to_text
-from graphport.formats.nnef.syntax import Binary, Edition, Name, Number, Select, Subscript, Tuple, Unary
+from graphport.formats.nnef.container.parser import parse
+from graphport.formats.nnef.container.printer import to_text
+from graphport.formats.nnef.container.syntax import Binary, Edition, Name, Number, Select, Subscript, Tuple, Unary
 from tests import deep
 from tests.draws import times
 from tests.formats.nnef.documents import tree

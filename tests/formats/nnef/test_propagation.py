@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
-from graphport.formats.nnef.check import check
-from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.parser import parse
-from graphport.formats.nnef.propagation import Propagation
+from graphport.formats.nnef.container.check import check
+from graphport.formats.nnef.container.expand import expand
+from graphport.formats.nnef.container.parser import parse
+from graphport.formats.nnef.container.propagation import Propagation
 
 
 def expansion_of(*statements: str, outputs: str = "y"):

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.limits import DEFAULT
-from graphport.formats.nnef.quant import check_quantization, parse_quantization, quantization_text
-from graphport.formats.nnef.quantized import Quantization
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.container.limits import DEFAULT
+from graphport.formats.nnef.container.quant import check_quantization, parse_quantization, quantization_text
+from graphport.formats.nnef.container.quantized import Quantization
+from graphport.formats.nnef.container.syntax import Edition
 from tests.every import every
 from tests.formats.nnef.documents import checked, codes, evaluated, final, line, provisional, remedy
 

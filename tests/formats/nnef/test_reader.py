@@ -14,10 +14,10 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import FileStorage, storage_of
 from graphport.formats.nnef import read
-from graphport.formats.nnef.build import call_form
-from graphport.formats.nnef.container import write_container
-from graphport.formats.nnef.limits import Limits
-from graphport.formats.nnef.tensors import Payload, tensor_file
+from graphport.formats.nnef.container.build import call_form
+from graphport.formats.nnef.container.limits import Limits
+from graphport.formats.nnef.container.packaging import write_container
+from graphport.formats.nnef.container.tensors import Payload, tensor_file
 from graphport.ir.verify import verify
 
 DIGITS = Path(__file__).parents[3] / "src" / "graphport" / "examples" / "digits"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.diagnostics import DiagnosticError
-from graphport.formats.nnef.reader import read
+from graphport.formats.nnef.container.reader import read
 
 HEAD = "version 1.0;\nextension vendor_words;\ngraph g( x ) -> ( result )\n{\n    x = external(shape = [1, 3, 8, 8]);\n"
 

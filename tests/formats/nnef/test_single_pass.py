@@ -15,11 +15,12 @@ import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
-from graphport.formats.nnef import read, reader
-from graphport.formats.nnef.container import write_container
-from graphport.formats.nnef.expand import Expander
-from graphport.formats.nnef.original import original_of
-from graphport.formats.nnef.tensors import Payload, tensor_file
+from graphport.formats.nnef import read
+from graphport.formats.nnef.container import reader
+from graphport.formats.nnef.container.expand import Expander
+from graphport.formats.nnef.container.original import original_of
+from graphport.formats.nnef.container.packaging import write_container
+from graphport.formats.nnef.container.tensors import Payload, tensor_file
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
 

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.spelling import Unspellable, attribute_text, constant_texts, is_default, literal_text
-from graphport.formats.nnef.types import INTEGER, SCALAR, STRING, array_of, tuple_of
+from graphport.formats.nnef.container.spelling import (
+    Unspellable,
+    attribute_text,
+    constant_texts,
+    is_default,
+    literal_text,
+)
+from graphport.formats.nnef.container.types import INTEGER, SCALAR, STRING, array_of, tuple_of
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from graphport.formats.nnef.stream import Stream
+from graphport.formats.nnef.container.stream import Stream
 
 
 def words(stream: Stream) -> list[str]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from graphport.formats.nnef.syntax import Array, Binary, Call, Name, Number, String, Tuple, Unary
+from graphport.formats.nnef.container.syntax import Array, Binary, Call, Name, Number, String, Tuple, Unary
 from tests.formats.nnef.documents import final, tree
 
 

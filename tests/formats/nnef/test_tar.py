@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.core.storage import Bytes
-from graphport.formats.nnef.tar import Archive, Member, fault_of_name, is_tar, tar_end, tar_header
+from graphport.formats.nnef.container.tar import Archive, Member, fault_of_name, is_tar, tar_end, tar_header
 
 
 def header(name: bytes, size: bytes, kind: bytes = b"0") -> bytes:

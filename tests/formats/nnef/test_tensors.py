@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import ArrayStorage, Bytes, FileStorage, MappedFile, Storage, storage_of
-from graphport.formats.nnef.items import Converted, Item, Kind
-from graphport.formats.nnef.syntax import Edition
-from graphport.formats.nnef.tensors import Region, read_tensor, tensor_file
+from graphport.formats.nnef.container.items import Converted, Item, Kind
+from graphport.formats.nnef.container.syntax import Edition
+from graphport.formats.nnef.container.tensors import Region, read_tensor, tensor_file
 from tests.every import every
 
 FINAL, PROVISIONAL = Edition.FINAL, Edition.PROVISIONAL

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphport.formats.nnef.syntax import Edition, TypeName
-from graphport.formats.nnef.types import (
+from graphport.formats.nnef.container.syntax import Edition, TypeName
+from graphport.formats.nnef.container.types import (
     ANY,
     EMPTY,
     GENERIC,

@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from graphport.formats.nnef.unpacked import UnpackedFile
+from graphport.formats.nnef.container.unpacked import UnpackedFile
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.formats.nnef.declare import standard
-from graphport.formats.nnef.syntax import Edition
-from graphport.formats.nnef.validity.table import RULES
+from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.syntax import Edition
+from graphport.formats.nnef.container.validity.table import RULES
 from tests.every import every
 from tests.formats.nnef.documents import codes, evaluated, final, provisional
 

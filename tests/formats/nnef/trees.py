@@ -6,8 +6,8 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from graphport.formats.nnef.lexer import string_literal
-from graphport.formats.nnef.syntax import (
+from graphport.formats.nnef.container.lexer import string_literal
+from graphport.formats.nnef.container.syntax import (
     Argument,
     Array,
     ArrayType,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from graphport import formats
-from graphport.formats.onnx import domains
+from graphport.formats.onnx.container import domains
 
 
 @pytest.mark.parametrize(

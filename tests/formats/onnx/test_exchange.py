@@ -14,7 +14,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import FileStorage, MappedFile
 from graphport.formats.onnx import from_ir, from_proto, read, to_ir, to_proto, write
-from graphport.formats.onnx.types import CODES
+from graphport.formats.onnx.container.types import CODES
 from graphport.ir.verify import verify
 from tests.every import every
 from tests.formats.onnx.models import DATA, model, plain, tensor, weights

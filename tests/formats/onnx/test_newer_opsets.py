@@ -2,7 +2,7 @@
 
 import onnx.defs
 
-from graphport.formats.onnx import domains, schema
+from graphport.formats.onnx.container import domains, schema
 from graphport.ops.declare import OPSET
 
 SAME = {

@@ -13,7 +13,8 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.onnx import older, read, to_proto
+from graphport.formats.onnx import read, to_proto
+from graphport.formats.onnx.container import older
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder

@@ -5,9 +5,9 @@ import pytest
 from graphport.core.diagnostics import Source
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.onnx import opsets, schema
-from graphport.formats.onnx.findings import Findings
-from graphport.formats.onnx.notes import MODEL, ModelNotes
+from graphport.formats.onnx.container import opsets, schema
+from graphport.formats.onnx.container.findings import Findings
+from graphport.formats.onnx.container.notes import MODEL, ModelNotes
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.declare import OPSET
 

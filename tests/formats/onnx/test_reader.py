@@ -17,7 +17,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import SequenceFact, TensorFact
 from graphport.core.storage import Bytes, FileStorage, MappedFile, Storage
 from graphport.formats.onnx import from_proto, read
-from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
+from graphport.formats.onnx.container.notes import MODEL, ModelNotes, noted
 from graphport.ir.graph import Graph, Node, walk
 from graphport.ir.verify import verify
 from tests.every import every

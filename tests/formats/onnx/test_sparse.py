@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import ArrayStorage, storage_of
-from graphport.formats.onnx.sparse import SparseStorage, misplaced
+from graphport.formats.onnx.container.sparse import SparseStorage, misplaced
 
 
 def sparse(dense: np.ndarray[Any, Any], *, flat: bool) -> SparseStorage:

@@ -6,8 +6,8 @@ import pytest
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
 from graphport.core.diagnostics import DiagnosticError
-from graphport.formats.onnx.notes import NodeNotes, noted
-from graphport.formats.onnx.reader import from_proto, read
+from graphport.formats.onnx.container.notes import NodeNotes, noted
+from graphport.formats.onnx.container.reader import from_proto, read
 from graphport.ir.verify import verify
 
 

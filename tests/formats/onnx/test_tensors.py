@@ -9,10 +9,10 @@ from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 from graphport.core.diagnostics import Source
 from graphport.core.dtypes import DType
 from graphport.core.storage import FileStorage, Storage
-from graphport.formats.onnx.external import Folder
-from graphport.formats.onnx.findings import Findings
-from graphport.formats.onnx.tensors import Tensors
-from graphport.formats.onnx.types import CODES
+from graphport.formats.onnx.container.external import Folder
+from graphport.formats.onnx.container.findings import Findings
+from graphport.formats.onnx.container.tensors import Tensors
+from graphport.formats.onnx.container.types import CODES
 from tests.every import every
 
 NUMERIC = [dtype for dtype in DType if dtype is not DType.STRING]

@@ -7,7 +7,7 @@ from onnx import TensorProto, TypeProto, helper
 from graphport.core.dims import Symbol, parse_dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, UNKNOWN, OptionalFact, SequenceFact, TensorFact
-from graphport.formats.onnx import types
+from graphport.formats.onnx.container import types
 
 FLOAT = TypeProto(tensor_type=TypeProto.Tensor(elem_type=TensorProto.FLOAT))
 

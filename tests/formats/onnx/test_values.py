@@ -8,8 +8,8 @@ from onnx import AttributeProto
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN
 from graphport.core.storage import storage_of
-from graphport.formats.onnx import attributes as kinds
-from graphport.formats.onnx.values import AttributeMismatchError, kind_of, set_value
+from graphport.formats.onnx.container import attributes as kinds
+from graphport.formats.onnx.container.values import AttributeMismatchError, kind_of, set_value
 from graphport.ir.graph import Graph
 
 

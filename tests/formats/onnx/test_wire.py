@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.formats.onnx import read, wire
+from graphport.formats.onnx import read
+from graphport.formats.onnx.container import wire
 from graphport.ir.verify import verify
 from tests.formats.onnx.models import DATA, model, tensor, weights
 

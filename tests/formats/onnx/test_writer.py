@@ -16,7 +16,8 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage, FileStorage, MappedFile, Storage, storage_of
-from graphport.formats.onnx import from_proto, read, to_proto, write, writer
+from graphport.formats.onnx import from_proto, read, to_proto, write
+from graphport.formats.onnx.container import writer
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.verify import verify
 from graphport.ops.declare import OPSET

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.storage import ArrayStorage
-from graphport.formats.openvino.blobs import Blobs
+from graphport.formats.openvino.container.blobs import Blobs
 
 LENGTHS = st.sampled_from([0, 1, 1023, 1024, 1025, 3000])
 

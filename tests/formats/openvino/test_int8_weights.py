@@ -6,9 +6,9 @@ import pytest
 import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.core.storage import ArrayStorage, storage_of
-from graphport.formats.openvino import int8_weights as module
 from graphport.formats.openvino import read
-from graphport.formats.openvino.int8_weights import Int8Weights
+from graphport.formats.openvino.container import int8_weights as module
+from graphport.formats.openvino.container.int8_weights import Int8Weights
 from tests.formats.openvino.documents import Constant, Layer, constant, parameter, write_ir
 
 RANDOM = np.random.default_rng(0)

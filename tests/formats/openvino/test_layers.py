@@ -5,7 +5,7 @@ import random
 import pytest
 
 import graphport as gp
-from graphport.formats.openvino import operators
+from graphport.formats.openvino.container import operators
 from tests.every import every
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 

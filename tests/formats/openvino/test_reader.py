@@ -9,8 +9,8 @@ import graphport as gp
 from graphport.core.dims import bounds
 from graphport.core.dtypes import DType
 from graphport.formats.openvino import recognizes, versions
-from graphport.formats.openvino.limits import Limits
-from graphport.formats.openvino.reader import read
+from graphport.formats.openvino.container.limits import Limits
+from graphport.formats.openvino.container.reader import read
 from graphport.ops.declare import ElementTypeError, ShapeError
 from graphport.ops.infer import is_foreign
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir

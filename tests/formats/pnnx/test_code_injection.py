@@ -14,7 +14,7 @@ import pytest
 import graphport as gp
 from graphport.core.python_code import CodeError, Names, checked, literal, path, source
 from graphport.formats.pnnx import read, write
-from graphport.formats.pnnx.code import code_of
+from graphport.formats.pnnx.container.code import code_of
 from graphport.ir.graph import Graph
 from tests.draws import spread, times
 from tests.formats.pnnx.code_rules import check

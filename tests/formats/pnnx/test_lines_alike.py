@@ -7,7 +7,8 @@ import zipfile
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.storage import Storage
-from graphport.formats.pnnx import read, reader, write
+from graphport.formats.pnnx import read, write
+from graphport.formats.pnnx.container import reader
 from graphport.ir import rewrite
 from graphport.ir.verify import verify
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
-from graphport.formats.pnnx.values import format_float, format_tensor, format_value, parse_tensor, parse_value
+from graphport.formats.pnnx.container.values import format_float, format_tensor, format_value, parse_tensor, parse_value
 from tests.every import every
 
 VALUES = [

@@ -11,9 +11,9 @@ import pytest
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.flexbuffers import FlexBufferError, numbers
-from graphport.formats.tflite import schema
-from graphport.formats.tflite import writer as written
-from graphport.formats.tflite.encode import Encoder
+from graphport.formats.tflite.container import schema
+from graphport.formats.tflite.container import writer as written
+from graphport.formats.tflite.container.encode import Encoder
 from tests.formats.tflite.litert import LiteRT
 from tests.formats.tflite.test_cases import CASES, recorded
 
@@ -115,7 +115,7 @@ def test_buffers_beside_a_file_are_read_in_its_folder_only(tmp_path: Path, name:
 def with_external(path: Path) -> None:
     """Let the second tensor, in place of an input, have the external buffer 5."""
     from graphport.core.storage import MappedFile
-    from graphport.formats.tflite.flatbuffer import FlatBuffer
+    from graphport.formats.tflite.container.flatbuffer import FlatBuffer
 
     root = FlatBuffer(MappedFile(path)).root("Model")
     graph = root["subgraphs"][0]

@@ -9,8 +9,8 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.formats.tflite.encode import Encoder
-from graphport.formats.tflite.reader import read
+from graphport.formats.tflite.container.encode import Encoder
+from graphport.formats.tflite.container.reader import read
 from tests.draws import times
 from tests.formats.tflite.test_cases import CASES, NAMES
 

@@ -9,9 +9,9 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.formats.tflite import schema
-from graphport.formats.tflite.encode import Encoder, number_of
-from graphport.formats.tflite.reader import read
+from graphport.formats.tflite.container import schema
+from graphport.formats.tflite.container.encode import Encoder, number_of
+from graphport.formats.tflite.container.reader import read
 
 if TYPE_CHECKING:
     from pathlib import Path

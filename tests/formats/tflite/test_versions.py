@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.tflite.least_version import version_of
-from graphport.formats.tflite.releases import least_release, release_of
+from graphport.formats.tflite.container.least_version import version_of
+from graphport.formats.tflite.container.releases import least_release, release_of
 from graphport.ir.graph import Node, Value
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ def checked(tmp_path, monkeypatch, text, found):
     model = read(tmp_path, text)
     assert operators(model) == found
     with monkeypatch.context() as patch:
-        patch.setattr("graphport.conversion.dialects.tract.recognize", lambda graph: 0)
+        patch.setattr("graphport.formats.nnef.graph_passes.tract.recognize", lambda graph: 0)
         loop = read(tmp_path, text)
     assert operators(loop) == ["Scan"] * len(found)
     shape = [dim for dim in model.inputs["x"].fact.dims if isinstance(dim, int)]

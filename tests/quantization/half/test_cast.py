@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 import graphport as gp
-from graphport.backends import onnxruntime as onnxruntime_
 from graphport.backends.pages import PagesSession
 from graphport.cli.main import cli
+from graphport.formats.onnx import runtime as onnxruntime_
 from graphport.ir.verify import verify
 from graphport.quantization.engine import Noise, session
 from graphport.quantization.half import ranges

@@ -12,13 +12,13 @@ import pytest
 import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
+from graphport.formats.onnx.target import ONNXRUNTIME
 from graphport.ir import rewrite
 from graphport.quantization import choices
 from graphport.quantization.insert_qdq import emit_halves
 from graphport.quantization.optimise.library import Library, Way
 from graphport.quantization.optimise.storing import fitting, noise_of, plans, shrunk, size, time_of
 from graphport.quantization.targets import TARGETS
-from graphport.quantization.targets.onnxruntime import ONNXRUNTIME
 from tests.quantization import nets
 from tests.quantization.test_weights_alone import _tokens, decoder
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.backends import onnxruntime
 from graphport.cli import arrays
+from graphport.formats.onnx import runtime as onnxruntime
 from graphport.quantization.engine import session
 from tests.draws import spread
 from tests.quantization import nets

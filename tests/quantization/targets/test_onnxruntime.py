@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 import graphport as gp
-from graphport.backends import onnxruntime as backend
+from graphport.formats.onnx import runtime as backend
 from graphport.quantization import processor
 from graphport.quantization.choices import Choices
 from graphport.quantization.engine import session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphport.backends import onnxruntime
+from graphport.formats.onnx import runtime as onnxruntime
 from graphport.ops.registry import pages
 from graphport.quantization.engine import session
 from tests.draws import spread

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import graphport as gp
-from graphport.backends import onnxruntime
+from graphport.formats.onnx import runtime as onnxruntime
 from tests.every import every
 from tests.quantization import nets
 from tests.quantization.targets.pieces import OPERATORS, check, operator, quantized

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.core.dtypes import DType
-from graphport.formats.nnef.tract.blocks import BLOCK
+from graphport.formats.nnef.container.tract.blocks import BLOCK
 from graphport.quantization.weights import block_qparams
 from tests.models import model, node
 from tests.quantization import nets

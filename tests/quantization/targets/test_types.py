@@ -9,8 +9,9 @@ import onnx
 import pytest
 
 import graphport as gp
-from graphport.backends import onnxruntime, reference
+from graphport.backends import reference
 from graphport.core.dtypes import DType
+from graphport.formats.onnx import runtime as onnxruntime
 from tests.draws import spread
 from tests.every import every
 from tests.quantization import nets

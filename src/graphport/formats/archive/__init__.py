@@ -20,21 +20,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.archive.documents import NOTE, Documents, noted, provenance
-from graphport.formats.archive.recognition import recognizes
+from graphport.formats.archive.container.documents import NOTE, Documents, noted, provenance
+from graphport.formats.archive.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.archive.reader import keeps, read, versions
-    from graphport.formats.archive.writer import write
+    from graphport.formats.archive.container.reader import keeps, read, versions
+    from graphport.formats.archive.container.writer import write
 
 __all__ = ["NOTE", "Documents", "keeps", "noted", "provenance", "read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
     {
-        "keeps": "graphport.formats.archive.reader",
-        "read": "graphport.formats.archive.reader",
-        "versions": "graphport.formats.archive.reader",
-        "write": "graphport.formats.archive.writer",
+        "keeps": "graphport.formats.archive.container.reader",
+        "read": "graphport.formats.archive.container.reader",
+        "versions": "graphport.formats.archive.container.reader",
+        "write": "graphport.formats.archive.container.writer",
     },
 )

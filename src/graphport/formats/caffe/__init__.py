@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.caffe.recognition import recognizes
+from graphport.formats.caffe.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.caffe.reader import read, versions
-    from graphport.formats.caffe.writer import write
+    from graphport.formats.caffe.container.reader import read, versions
+    from graphport.formats.caffe.container.writer import write
 
 __all__ = ["read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
     {
-        "read": "graphport.formats.caffe.reader",
-        "versions": "graphport.formats.caffe.reader",
-        "write": "graphport.formats.caffe.writer",
+        "read": "graphport.formats.caffe.container.reader",
+        "versions": "graphport.formats.caffe.container.reader",
+        "write": "graphport.formats.caffe.container.writer",
     },
 )

@@ -10,24 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.ncnn.recognition import recognizes
+from graphport.formats.ncnn.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.ncnn.reader import read, versions
-    from graphport.formats.ncnn.table import Scales, read_table, write_table
-    from graphport.formats.ncnn.writer import least_snr, write
+    from graphport.formats.ncnn.container.reader import read, versions
+    from graphport.formats.ncnn.container.table import Scales, read_table, write_table
+    from graphport.formats.ncnn.container.writer import least_snr, write
 
 __all__ = ["Scales", "least_snr", "read", "read_table", "recognizes", "versions", "write", "write_table"]
 
 __getattr__ = first_used(
     __name__,
     {
-        "Scales": "graphport.formats.ncnn.table",
-        "least_snr": "graphport.formats.ncnn.writer",
-        "read": "graphport.formats.ncnn.reader",
-        "read_table": "graphport.formats.ncnn.table",
-        "versions": "graphport.formats.ncnn.reader",
-        "write": "graphport.formats.ncnn.writer",
-        "write_table": "graphport.formats.ncnn.table",
+        "Scales": "graphport.formats.ncnn.container.table",
+        "least_snr": "graphport.formats.ncnn.container.writer",
+        "read": "graphport.formats.ncnn.container.reader",
+        "read_table": "graphport.formats.ncnn.container.table",
+        "versions": "graphport.formats.ncnn.container.reader",
+        "write": "graphport.formats.ncnn.container.writer",
+        "write_table": "graphport.formats.ncnn.container.table",
     },
 )

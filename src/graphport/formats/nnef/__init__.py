@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.nnef.original import has_facts, versions
-from graphport.formats.nnef.recognition import recognizes
+from graphport.formats.nnef.container.original import has_facts, versions
+from graphport.formats.nnef.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.nnef.chosen import settled
-    from graphport.formats.nnef.container import home, refuse_path
-    from graphport.formats.nnef.reader import read
-    from graphport.formats.nnef.writer import write
+    from graphport.formats.nnef.container.chosen import settled
+    from graphport.formats.nnef.container.packaging import home, refuse_path
+    from graphport.formats.nnef.container.reader import read
+    from graphport.formats.nnef.container.writer import write
     from graphport.ir.graph import Graph
 
 __all__ = [
@@ -34,11 +34,11 @@ ASKING = ("flavour", "edition", "strict", "allow_fragments")
 __getattr__ = first_used(
     __name__,
     {
-        "home": "graphport.formats.nnef.container",
-        "refuse_path": "graphport.formats.nnef.container",
-        "read": "graphport.formats.nnef.reader",
-        "settled": "graphport.formats.nnef.chosen",
-        "write": "graphport.formats.nnef.writer",
+        "home": "graphport.formats.nnef.container.packaging",
+        "refuse_path": "graphport.formats.nnef.container.packaging",
+        "read": "graphport.formats.nnef.container.reader",
+        "settled": "graphport.formats.nnef.container.chosen",
+        "write": "graphport.formats.nnef.container.writer",
     },
 )
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.onnx.domains import keeps, versions
-from graphport.formats.onnx.recognition import recognizes
+from graphport.formats.onnx.container.domains import keeps, versions
+from graphport.formats.onnx.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.onnx.exchange import from_ir, to_ir
-    from graphport.formats.onnx.functions import inline_functions
-    from graphport.formats.onnx.reader import from_proto, read
-    from graphport.formats.onnx.writer import to_proto, write
+    from graphport.formats.onnx.container.exchange import from_ir, to_ir
+    from graphport.formats.onnx.container.functions import inline_functions
+    from graphport.formats.onnx.container.reader import from_proto, read
+    from graphport.formats.onnx.container.writer import to_proto, write
 
 __all__ = [
     "from_ir",
@@ -34,12 +34,12 @@ __all__ = [
 __getattr__ = first_used(
     __name__,
     {
-        "from_ir": "graphport.formats.onnx.exchange",
-        "from_proto": "graphport.formats.onnx.reader",
-        "inline_functions": "graphport.formats.onnx.functions",
-        "read": "graphport.formats.onnx.reader",
-        "to_ir": "graphport.formats.onnx.exchange",
-        "to_proto": "graphport.formats.onnx.writer",
-        "write": "graphport.formats.onnx.writer",
+        "from_ir": "graphport.formats.onnx.container.exchange",
+        "from_proto": "graphport.formats.onnx.container.reader",
+        "inline_functions": "graphport.formats.onnx.container.functions",
+        "read": "graphport.formats.onnx.container.reader",
+        "to_ir": "graphport.formats.onnx.container.exchange",
+        "to_proto": "graphport.formats.onnx.container.writer",
+        "write": "graphport.formats.onnx.container.writer",
     },
 )

@@ -24,22 +24,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.openvino.notes import MEAN_VALUES, result_names
-from graphport.formats.openvino.recognition import recognizes
+from graphport.formats.openvino.container.notes import MEAN_VALUES, result_names
+from graphport.formats.openvino.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.openvino.reader import read, versions
-    from graphport.formats.openvino.writer import can_stay, least_snr, write
+    from graphport.formats.openvino.container.reader import read, versions
+    from graphport.formats.openvino.container.writer import can_stay, least_snr, write
 
 __all__ = ["MEAN_VALUES", "can_stay", "least_snr", "read", "recognizes", "result_names", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
     {
-        "can_stay": "graphport.formats.openvino.writer",
-        "least_snr": "graphport.formats.openvino.writer",
-        "read": "graphport.formats.openvino.reader",
-        "versions": "graphport.formats.openvino.reader",
-        "write": "graphport.formats.openvino.writer",
+        "can_stay": "graphport.formats.openvino.container.writer",
+        "least_snr": "graphport.formats.openvino.container.writer",
+        "read": "graphport.formats.openvino.container.reader",
+        "versions": "graphport.formats.openvino.container.reader",
+        "write": "graphport.formats.openvino.container.writer",
     },
 )

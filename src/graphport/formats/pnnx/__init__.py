@@ -10,19 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.pnnx.recognition import recognizes
+from graphport.formats.pnnx.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.pnnx.reader import read, versions
-    from graphport.formats.pnnx.writer import write
+    from graphport.formats.pnnx.container.reader import read, versions
+    from graphport.formats.pnnx.container.writer import write
 
 __all__ = ["read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
     {
-        "read": "graphport.formats.pnnx.reader",
-        "versions": "graphport.formats.pnnx.reader",
-        "write": "graphport.formats.pnnx.writer",
+        "read": "graphport.formats.pnnx.container.reader",
+        "versions": "graphport.formats.pnnx.container.reader",
+        "write": "graphport.formats.pnnx.container.writer",
     },
 )

@@ -11,24 +11,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-from graphport.formats.tflite.recognition import recognizes
+from graphport.formats.tflite.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.tflite.delegates import kernels
-    from graphport.formats.tflite.reader import read, versions
-    from graphport.formats.tflite.unchanged import copy_unchanged, mark_again
-    from graphport.formats.tflite.writer import write
+    from graphport.formats.tflite.container.delegates import kernels
+    from graphport.formats.tflite.container.reader import read, versions
+    from graphport.formats.tflite.container.unchanged import copy_unchanged, mark_again
+    from graphport.formats.tflite.container.writer import write
 
 __all__ = ["copy_unchanged", "kernels", "mark_again", "read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
     {
-        "copy_unchanged": "graphport.formats.tflite.unchanged",
-        "kernels": "graphport.formats.tflite.delegates",
-        "mark_again": "graphport.formats.tflite.unchanged",
-        "read": "graphport.formats.tflite.reader",
-        "versions": "graphport.formats.tflite.reader",
-        "write": "graphport.formats.tflite.writer",
+        "copy_unchanged": "graphport.formats.tflite.container.unchanged",
+        "kernels": "graphport.formats.tflite.container.delegates",
+        "mark_again": "graphport.formats.tflite.container.unchanged",
+        "read": "graphport.formats.tflite.container.reader",
+        "versions": "graphport.formats.tflite.container.reader",
+        "write": "graphport.formats.tflite.container.writer",
     },
 )

@@ -10,11 +10,11 @@ import numpy as np
 from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.operands import vector
 from graphport.ops.folded import Computed
 from graphport.ops.infer import Inference
 from graphport.ops.loops.rows import producer
+from graphport.ops.lowering.op_builder import OpBuilder
+from graphport.ops.lowering.operands import vector
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -14,13 +14,13 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.operands import vector
 from graphport.ops.folded import Computed
 from graphport.ops.infer import Inference
 from graphport.ops.loops.cells import Cell, Gate, cell_of
 from graphport.ops.loops.pairs import join_directions
 from graphport.ops.loops.rows import Part, Rows, columns, dims_of, matrix_of, row_of
+from graphport.ops.lowering.op_builder import OpBuilder
+from graphport.ops.lowering.operands import vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

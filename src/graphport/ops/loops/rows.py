@@ -10,8 +10,8 @@ import numpy as np
 from graphport.core.dims import decide_equal
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.dialects.operands import integers
 from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import integers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

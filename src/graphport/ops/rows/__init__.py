@@ -5,5 +5,5 @@ opset1.SquaredDifference(x, y)                -> Mul(d := Sub(x, y), d)
 Celu                                          -> alpha > 0: mul(elu(div(x, alpha), alpha=1.0), alpha)
 
 `text` takes a table apart, `terms` makes a function of what stands right of an arrow, `mirror` turns a row around, and
-`rule` has the rules themselves. `ops.dialects.table` registers them.
+`rule` has the rules themselves. `ops.lowering.table` registers them.
 """

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphport.backends import memory
-from graphport.backends.inputs import is_accepted, open_axes
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbolic, symbols
 from graphport.core.facts import TensorFact
@@ -20,6 +18,8 @@ from graphport.proof.coverage.influence import Setting, constant_of, input_of, s
 from graphport.proof.integer_ranges import integer_range, is_coordinate
 from graphport.proof.side import paired
 from graphport.proof.test_inputs import bytes_of_inputs, extents, make_test_input
+from graphport.runtimes import memory
+from graphport.runtimes.inputs import is_accepted, open_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.backends import memory, work
-from graphport.backends.inputs import checked
-from graphport.backends.relations import completed
 from graphport.ir.graph import walk
 from graphport.ops import registry
 from graphport.proof.coverage import work_budget
@@ -21,12 +18,15 @@ from graphport.proof.coverage.sizes import more_sizes, telling_sizes
 from graphport.proof.coverage.work_budget import WorkBudget
 from graphport.proof.side import paired
 from graphport.proof.test_inputs import TestInput, bound_by
+from graphport.runtimes import memory, work
+from graphport.runtimes.inputs import checked
+from graphport.runtimes.relations import completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from graphport.backends.relations import Relations
     from graphport.ir.graph import Graph
+    from graphport.runtimes.relations import Relations
 
 MAX_INPUTS = 6
 """Further test inputs that both files are run on."""

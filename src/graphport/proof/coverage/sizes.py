@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.inputs import open_axes
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
 from graphport.proof.coverage.influence import input_of
+from graphport.runtimes.inputs import open_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.backends.run_limits import RunLimitError
 from graphport.core.progress import stage
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.pieces.comparing import compare_segments
 from graphport.proof.run import Configuration, Run
+from graphport.runtimes.run_limits import RunLimitError
 
 if TYPE_CHECKING:
     from graphport.proof.case import Case

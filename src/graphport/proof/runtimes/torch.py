@@ -11,7 +11,7 @@ os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
 os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
 import torch
 
-from graphport.proof.runtimes.serve import Port, RefusedError, Settings, serve
+from graphport.runtimes.serve import Port, RefusedError, Settings, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

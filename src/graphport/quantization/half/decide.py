@@ -13,7 +13,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.onnx import domains, schema
+from graphport.formats.onnx.container import domains, schema
 from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.declare import OPSET

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.memory import nbytes
 from graphport.core.dims import Symbolic, symbols
 from graphport.quantization.engine import is_array, observing, session
 from graphport.quantization.placement import is_real
+from graphport.runtimes.memory import nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,9 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from graphport.backends import is_installed, onnxruntime, openvino
+from graphport.backends import is_installed
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import DiagnosticError
+from graphport.formats.onnx import runtime as onnxruntime
+from graphport.formats.openvino import runtime as openvino
 from graphport.quantization.nbits import exact_products, products_of
 from graphport.quantization.rotations import with_rotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
     from graphport.quantization.candidate import Candidate
     from graphport.quantization.optimise.costs import Times
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 _WEIGHTS = (0.0, *(10 ** (k / 2) for k in range(-6, 5)))
 """What noise counts beside time: 1 where all noise is worth as much as all time."""

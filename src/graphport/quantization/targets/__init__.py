@@ -6,19 +6,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.formats.ncnn.target import NCNN
+from graphport.formats.nnef.target import NNEF
+from graphport.formats.nnef.tract_target import TRACT
+from graphport.formats.onnx.target import ONNXRUNTIME
+from graphport.formats.openvino.target import OPENVINO
+from graphport.formats.tflite.target import TFLITE
 from graphport.quantization.targets.encodings import MNN, QNN, RKNN, TENSORRT_CACHE
-from graphport.quantization.targets.ncnn import NCNN
-from graphport.quantization.targets.nnef import NNEF
-from graphport.quantization.targets.onnxruntime import ONNXRUNTIME
-from graphport.quantization.targets.openvino import OPENVINO
 from graphport.quantization.targets.tensorrt import TENSORRT
-from graphport.quantization.targets.tflite import TFLITE
-from graphport.quantization.targets.tract import TRACT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphport.quantization.targets.target import Target
+    from graphport.runtimes.target import Target
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
@@ -26,6 +26,21 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         for target in (ONNXRUNTIME, OPENVINO, TENSORRT, NCNN, NNEF, TRACT, TFLITE, TENSORRT_CACHE, QNN, RKNN, MNN)
     }
 )
+
+_MODULES = {
+    "onnxruntime": "graphport.formats.onnx.target",
+    "openvino": "graphport.formats.openvino.target",
+    "ncnn": "graphport.formats.ncnn.target",
+    "nnef": "graphport.formats.nnef.target",
+    "tract": "graphport.formats.nnef.tract_target",
+    "tflite": "graphport.formats.tflite.target",
+    "tensorrt": "graphport.quantization.targets.tensorrt",
+}
+
+
+def module_of(target: Target) -> str:
+    """The module that declares a target, whose docstring describes it."""
+    return _MODULES.get(target.name, "graphport.quantization.targets.encodings")
 
 
 def target(name: str) -> Target:

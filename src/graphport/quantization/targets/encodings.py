@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphport.core.dtypes import DType
-from graphport.quantization.targets.target import LAYERS, Target
 from graphport.quantization.targets.tensorrt import TENSORRT
+from graphport.runtimes.target import LAYERS, Target
 
 TENSORRT_CACHE = replace(
     TENSORRT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphport.core.dtypes import DType
-from graphport.quantization.targets.target import LAYERS, Target
+from graphport.runtimes.target import LAYERS, Target
 
 TENSORRT = Target(
     name="tensorrt",

@@ -1,0 +1,1 @@
+"""Files of the archive: its members, and the graph in its text form."""

@@ -1,0 +1,174 @@
+"""The manifest of an archive: its version, its sections, and the types of its weights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
+from graphport.core.dtypes import DType
+from graphport.formats.archive.container.documents import SECTIONS
+from graphport.formats.archive.container.layout import GRAPH, MANIFEST, MOST_NESTED, NOTES, VERSION, WEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.core.diagnostics import Source
+
+_KNOWN = frozenset({"graph", "notes", WEIGHTS, *SECTIONS})
+
+
+class Weight(NamedTuple):
+    """Numbers in a member."""
+
+    member: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a manifest says."""
+
+    version: tuple[int, int]
+    sections: Mapping[str, str]
+    """Members by section, of those that are known."""
+    weights: Mapping[str, Weight]
+
+
+def written(weights: Mapping[str, Weight], documents: Mapping[str, str], *, has_notes: bool) -> bytes:
+    """The manifest of an archive with these weights, and these members by their sections."""
+    sections: list[dict[str, Any]] = [{"name": "graph", "member": GRAPH, "required": True}]
+    if weights:
+        sections.append({"name": WEIGHTS, "required": True})
+    if has_notes:
+        sections.append({"name": "notes", "member": NOTES, "required": False})
+    sections += [{"name": name, "member": member, "required": False} for name, member in documents.items()]
+    numbers = {
+        name: {"member": weight.member, "dtype": str(weight.dtype), "shape": list(weight.shape)}
+        for name, weight in weights.items()
+    }
+    return as_json({"version": list(VERSION), "sections": sections, "weights": numbers})
+
+
+def as_json(document: object) -> bytes:
+    """A document as text, the same every time.
+
+    Raises:
+        TypeError: it holds something that JSON does not have.
+    """
+    return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )
+
+
+def parsed(data: bytes, name: str, source: Source) -> dict[str, Any]:
+    """The document in the member `name`.
+
+    Raises:
+        DiagnosticError: IO0210 it is no JSON, no object, or nested too deep to be written again.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _corrupt_error(f"{name} is no JSON: {error}", name, source) from error
+    if not isinstance(document, dict):
+        raise _corrupt_error(f"{name} is no object", name, source)
+    if _is_deep(cast("dict[str, Any]", document)):
+        raise _corrupt_error(f"{name} has more than {MOST_NESTED} objects and lists within each other", name, source)
+    return cast("dict[str, Any]", document)
+
+
+def _is_deep(document: dict[str, Any]) -> bool:
+    level: list[dict[str, Any] | list[Any]] = [document]
+    for _ in range(MOST_NESTED):
+        entries = [entry for outer in level for entry in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [entry for entry in entries if isinstance(entry, dict | list)]
+    return bool(level)
+
+
+def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list[Diagnostic]]:
+    """What the manifest says, and warnings.
+
+    Raises:
+        DiagnosticError: IO0204 the first number of the version is greater than ours, IO0206 a required section is not
+            known, IO0210 something is not what it should be.
+    """
+    version = _version(document.get("version"), source)
+    findings = _about_version(version, source)
+    sections: dict[str, str] = {}
+    for entry in _objects(document.get("sections"), "sections", source):
+        name, member = entry.get("name"), entry.get("member", "")
+        if not isinstance(name, str) or not isinstance(member, str):
+            raise _corrupt_error("a section has no name", MANIFEST, source)
+        if name in _KNOWN:
+            sections[name] = member
+        elif entry.get("required") is not False:
+            message = f"the section {name!r} is required and not known here"
+            raise DiagnosticError(Diagnostic("IO0206", message, _span(source), "a newer graphport may know it"))
+        else:
+            message = f"the section {name!r} is not known here, and left out"
+            warning = Diagnostic("IO0205", message, _span(source), "a newer graphport may know it", Severity.WARNING)
+            findings.append(warning)
+    if "graph" not in sections:
+        raise _corrupt_error("there is no section 'graph'", MANIFEST, source)
+    return Manifest(version, sections, _weights(document.get("weights", {}), source)), findings
+
+
+def _about_version(version: tuple[int, int], source: Source) -> list[Diagnostic]:
+    stated, ours = (".".join(map(str, each)) for each in (version, VERSION))
+    if version[0] > VERSION[0]:
+        message = f"the archive has version {stated}, {ours} is the newest that is known here"
+        raise DiagnosticError(Diagnostic("IO0204", message, _span(source), "a newer graphport reads it"))
+    if version <= VERSION:
+        return []
+    message = f"the archive has version {stated}, {ours} is known here; what is new in it is left out"
+    return [Diagnostic("IO0205", message, _span(source), "a newer graphport reads all of it", Severity.WARNING)]
+
+
+def _version(found: object, source: Source) -> tuple[int, int]:
+    match found:
+        case [int(major), int(minor)] if major > 0 and minor >= 0:
+            return major, minor
+        case _:
+            raise _corrupt_error(f"the version is {found!r:.40}", MANIFEST, source)
+
+
+def _weights(found: object, source: Source) -> dict[str, Weight]:
+    if not isinstance(found, dict):
+        raise _corrupt_error("'weights' is no object", MANIFEST, source)
+    weights: dict[str, Weight] = {}
+    for name, entry in cast("dict[str, Any]", found).items():
+        stated = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        member, dtype, shape = stated.get("member"), stated.get("dtype"), stated.get("shape")
+        if not isinstance(member, str) or not isinstance(dtype, str) or not isinstance(shape, list):
+            raise _corrupt_error(f"the weight {name!r} has no member, dtype and shape", MANIFEST, source)
+        weights[name] = _weight(name, member, dtype, cast("list[Any]", shape), source)
+    return weights
+
+
+def _weight(name: str, member: str, dtype: str, shape: list[Any], source: Source) -> Weight:
+    known = {str(each): each for each in DType}
+    if dtype not in known:
+        raise _corrupt_error(f"the weight {name!r} is {dtype!r:.40}", MANIFEST, source)
+    extents = [extent for extent in shape if isinstance(extent, int) and not isinstance(extent, bool) and extent >= 0]
+    if len(extents) != len(shape) or prod(extents) >= 1 << 62:
+        raise _corrupt_error(f"the weight {name!r} has the shape {shape!r:.60}", MANIFEST, source)
+    return Weight(member, known[dtype], tuple(extents))
+
+
+def _objects(found: object, what: str, source: Source) -> list[dict[str, Any]]:
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", found)):
+        raise _corrupt_error(f"{what!r} is no list of objects", MANIFEST, source)
+    return cast("list[dict[str, Any]]", found)
+
+
+def _corrupt_error(message: str, member: str, source: Source) -> DiagnosticError:
+    span = Span(source, place=f"member {member!r}")
+    return DiagnosticError(Diagnostic("IO0210", message, span, "the archive is not ours, or damaged"))
+
+
+def _span(source: Source) -> Span:
+    return Span(source, place=f"member {MANIFEST!r}")

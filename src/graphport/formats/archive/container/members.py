@@ -1,0 +1,145 @@
+"""The members of a zip archive: where their bytes lie, and whether they are what they were."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
+
+from graphport.core import budget
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
+from graphport.core.opening import opened
+from graphport.formats.archive.container.layout import ALIGNMENT, HEAD, MOST_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from graphport.core.diagnostics import Source
+    from graphport.core.storage import MappedFile
+
+_LOCAL = struct.Struct("<4s5H3I2H")
+_MARK = b"PK\3\4"
+_PADDING = 0xD935
+"""The kind of extra field that other writers of aligned archives pad with."""
+_WIDE_FROM = 0x7FFFFFFF / 1.05
+"""Bytes from which on a member's header has room for 64 bits."""
+_WIDE_EXTRA = 20
+
+_CORRUPT = "the file is damaged or was cut short; fetch or write it again"
+
+
+class Member(NamedTuple):
+    """The bytes of one member."""
+
+    name: str
+    start: int
+    length: int
+    checksum: int
+
+
+def members(file: MappedFile, source: Source) -> dict[str, Member]:
+    """The members by name; only their headers are looked at.
+
+    Raises:
+        DiagnosticError: IO0201 it is no zip archive, IO0202 a member reaches beyond the file, IO0208 one is compressed
+            or encrypted, IO0209 two have one name.
+    """
+    found: dict[str, Member] = {}
+    for info in _directory(file.path, source):
+        span = Span(source, place=f"member {info.filename!r}")
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            message = f"the member {info.filename!r} is compressed or encrypted"
+            raise DiagnosticError(Diagnostic("IO0208", message, span, "members are stored as they are"))
+        if info.filename in found:
+            message = f"two members are called {info.filename!r}"
+            raise DiagnosticError(Diagnostic("IO0209", message, span, _CORRUPT))
+        start = _start(file, info)
+        if start is None or start + info.file_size > file.size:
+            message = f"the member {info.filename!r} of {info.file_size} bytes reaches beyond the end of the file"
+            raise DiagnosticError(Diagnostic("IO0202", message, span, _CORRUPT))
+        found[info.filename] = Member(info.filename, start, info.file_size, info.CRC)
+    return found
+
+
+def _directory(path: Path, source: Source) -> list[zipfile.ZipInfo]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.infolist()
+    # All that `zipfile` raises over a directory that is damaged, or of a newer version of the format than it reads.
+    except (zipfile.BadZipFile, NotImplementedError, struct.error, UnicodeDecodeError, EOFError) as error:
+        with opened(path) as file:
+            is_zip = file.read(4) == _MARK
+        if is_zip:
+            message = "the directory at the end of the archive is not there, or is damaged"
+            raise DiagnosticError(Diagnostic("IO0202", message, Span(source), _CORRUPT)) from error
+        message = "this is no graphport archive"
+        raise DiagnosticError(Diagnostic("IO0201", message, Span(source, place="byte 0"), "check the file")) from error
+
+
+def _start(file: MappedFile, info: zipfile.ZipInfo) -> int | None:
+    """Where the bytes of a member begin; `None` where its header is none."""
+    offset = info.header_offset
+    if offset < 0 or offset + HEAD > file.size:
+        return None
+    mark, *_, name_length, extra_length = _LOCAL.unpack(file.view(offset, HEAD))
+    return offset + HEAD + name_length + extra_length if mark == _MARK else None
+
+
+def verify(file: MappedFile, found: Iterable[Member], source: Source) -> list[Diagnostic]:
+    """A finding for every member whose bytes are not what they were."""
+    findings: list[Diagnostic] = []
+    for member in found:
+        checksum = 0
+        for chunk in file.chunks(member.start, member.length):
+            checksum = zlib.crc32(chunk, checksum)
+        if checksum != member.checksum:
+            message = f"the checksum of {member.name!r} is {checksum:08x}, it was {member.checksum:08x}"
+            span = Span(source, place=f"member {member.name!r}")
+            findings.append(Diagnostic("IO0203", message, span, _CORRUPT))
+    return findings
+
+
+def content(file: MappedFile, member: Member, source: Source) -> bytes:
+    """The bytes of a member that is read as a whole.
+
+    Raises:
+        DiagnosticError: IO0211 it is too large for that.
+    """
+    most = budget.limit("archive.text", MOST_TEXT)
+    if member.length > most:
+        message = f"the member {member.name!r} has {member.length} bytes, at most {most} are read"
+        remedy = "the archive is not ours; GRAPHPORT_LIMITS=archive.text=N allows N"
+        raise DiagnosticError(Diagnostic("IO0211", message, Span(source), remedy))
+    return bytes(file.view(member.start, member.length))
+
+
+class Writing:
+    """Writes members one behind the other, the same bytes every time."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    def add(self, name: str, length: int, chunks: Iterator[bytes | memoryview], *, is_aligned: bool = False) -> None:
+        """Write a member of `length` bytes; one that is aligned begins at a multiple of `ALIGNMENT`."""
+        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+        info.create_system = 3
+        info.external_attr = 0o644 << 16
+        info.file_size = length
+        if is_aligned:
+            info.extra = self._padding(name, length)
+        with self._archive.open(info, "w") as member:
+            for chunk in chunks:
+                member.write(chunk)
+
+    def _padding(self, name: str, length: int) -> bytes:
+        start = self._archive.start_dir + HEAD + len(name) + (_WIDE_EXTRA if length > _WIDE_FROM else 0)
+        missing = -(start + 4) % ALIGNMENT
+        return struct.pack("<HH", _PADDING, missing) + bytes(missing)

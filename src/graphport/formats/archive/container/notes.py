@@ -1,0 +1,60 @@
+"""Notes of formats that are plain names, numbers and texts, by what they are of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.formats.archive.container.documents import NOTE, VERSION_NOTE
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.ir.graph import Graph, Node, Notes, Value
+
+
+def gathered(graph: Graph) -> dict[str, Any]:
+    """The notes of `graph`, of its values by name and of its nodes by number; empty where there is none."""
+    found = {
+        "graph": _plain(graph.notes) if graph.has_notes else {},
+        "values": {v.name: notes for v in _values(graph) if v.has_notes and (notes := _plain(v.notes))},
+        "nodes": {
+            str(index): notes
+            for index, node in enumerate(_nodes(graph))
+            if node.has_notes and (notes := _plain(node.notes))
+        },
+    }
+    return {kind: notes for kind, notes in found.items() if notes}
+
+
+def spread(graph: Graph, document: dict[str, Any]) -> None:
+    """Put notes back to what they are of; what is no longer there is passed over."""
+    graph.notes.update(_plain(_object(document.get("graph"))))
+    values, nodes = _object(document.get("values")), _object(document.get("nodes"))
+    for value in _values(graph) if values else ():
+        if value.name in values:
+            value.notes.update(_plain(_object(values[value.name])))
+    for index, node in enumerate(_nodes(graph) if nodes else ()):
+        if str(index) in nodes:
+            node.notes.update(_plain(_object(nodes[str(index)])))
+
+
+def _plain(notes: Notes | dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: note
+        for name, note in notes.items()
+        if name not in (NOTE, VERSION_NOTE)
+        and (isinstance(note, str | int) or (isinstance(note, float) and note - note == 0))
+    }
+
+
+def _object(found: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _values(graph: Graph) -> Iterator[Value]:
+    return (value for inner in walk(graph) for value in inner.values())
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    return (node for inner in walk(graph) for node in inner)

@@ -1,0 +1,164 @@
+"""Archives as graphs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
+from graphport.core.dtypes import DType
+from graphport.core.storage import FileStorage, MappedFile, Storage
+from graphport.formats.archive.container import attributes, manifest, notes, texts
+from graphport.formats.archive.container.documents import NOTE, SECTIONS, VERSION_NOTE, Documents
+from graphport.formats.archive.container.layout import MANIFEST
+from graphport.formats.archive.container.members import content, members, verify
+from graphport.formats.archive.container.recognition import is_foreign, is_signed
+from graphport.formats.archive.container.references import dangling
+from graphport.ir.graph import walk
+from graphport.ir.text import from_text
+from graphport.ops.declare import OPSET
+
+if TYPE_CHECKING:
+    from graphport.formats.archive.container.manifest import Manifest, Weight
+    from graphport.formats.archive.container.members import Member
+    from graphport.ir.graph import Graph
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """The version of the archive's layout, and of the operators in it."""
+    layout = graph.notes.get(VERSION_NOTE) if graph.has_notes else None
+    opsets = {name or "ai.onnx": str(version) for name, version in graph.opsets.items()}
+    return ({"archive": str(layout)} if layout is not None else {}) | opsets
+
+
+def keeps(dialect: str) -> bool:
+    """Whether words of `dialect` can stand in an archive: all can."""
+    del dialect
+    return True
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
+    """The graph of an archive, with its documents in the note `documents`, and warnings.
+
+    Every byte is held against its checksum; weights stay where they are in the file.
+
+    Raises:
+        DiagnosticError: IO0201 to IO0216, what is wrong with the archive; IO0101 to IO0109, with the text of its graph;
+            IO0006 it cannot be opened.
+    """
+    source = Source(os.fspath(path))
+    try:
+        file = MappedFile(Path(path))
+        with file.path.open("rb") as opened:
+            head = opened.read(256)
+        _check_signature(head, source)
+        return _read(file, source)
+    except OSError as error:
+        message = f"{source.name} cannot be read: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("IO0006", message, Span(source), "check the path")) from error
+
+
+def _check_signature(head: bytes, source: Source) -> None:
+    if is_foreign(head):
+        message = "this is a graph that PPQ has saved, and to open it is to run whatever it says"
+        remedy = "let PPQ export the graph as ONNX; what it is made of, 'pickle', can hold any program"
+        raise DiagnosticError(Diagnostic("IO0213", message, Span(source), remedy))
+    if not is_signed(head):
+        message = "this is no graphport archive: its signature is another one"
+        raise DiagnosticError(Diagnostic("IO0201", message, Span(source, place="byte 0"), "check the file"))
+
+
+def _read(file: MappedFile, source: Source) -> tuple[Graph, list[Diagnostic]]:
+    found = members(file, source)
+    stated, warnings = manifest.understood(
+        manifest.parsed(_content(file, found, MANIFEST, source), MANIFEST, source), source
+    )
+    raise_errors(verify(file, found.values(), source))
+    table = _table(file, found, stated, source)
+    name = stated.sections["graph"]
+    graph = from_text(_text(_content(file, found, name, source), name, source), table=table)
+    _take_opset(graph, source)
+    if "notes" in stated.sections:
+        notes.spread(graph, _document(file, found, stated.sections["notes"], source))
+    documents = {s: _document(file, found, stated.sections[s], source) for s in SECTIONS if s in stated.sections}
+    if documents:
+        graph.notes[NOTE] = Documents(**documents)
+        warnings += dangling(graph, Documents(**documents), source)
+    graph.notes[VERSION_NOTE] = ".".join(map(str, stated.version))
+    # What is canonical is believed from here on, whoever wrote the file.
+    raise_errors(attributes.faults(graph))
+    return graph, [*warnings, *attributes.inferred(graph)]
+
+
+def _content(file: MappedFile, found: dict[str, Member], name: str, source: Source) -> bytes:
+    if name not in found:
+        message = f"the archive has no member {name!r}, which it refers to"
+        raise DiagnosticError(Diagnostic("IO0207", message, Span(source), "the archive is not whole"))
+    return content(file, found[name], source)
+
+
+def _document(file: MappedFile, found: dict[str, Member], name: str, source: Source) -> dict[str, object]:
+    return manifest.parsed(_content(file, found, name, source), name, source)
+
+
+def _text(data: bytes, name: str, source: Source) -> Source:
+    place = f"{source.name}!{name}"
+    try:
+        return Source(place, data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        message = f"byte {error.start} of {name} is not UTF-8"
+        raise DiagnosticError(Diagnostic("IO0210", message, Span(source), "the archive is damaged")) from error
+
+
+def _table(file: MappedFile, found: dict[str, Member], stated: Manifest, source: Source) -> dict[str, Storage]:
+    """The numbers by the name that the text has for them.
+
+    Raises:
+        DiagnosticError: all weights that are not there (IO0207) or not of the size that their type takes (IO0212).
+    """
+    table: dict[str, Storage] = {}
+    findings: list[Diagnostic] = []
+    for name, weight in stated.weights.items():
+        member = found.get(weight.member)
+        span = Span(source, place=f"weight {name!r}")
+        if member is None:
+            message = f"the numbers of {name!r} are in {weight.member!r}, which is not there"
+            findings.append(Diagnostic("IO0207", message, span, "the archive is not whole"))
+            continue
+        storage = _storage(file, member, weight)
+        if storage is None:
+            message = (
+                f"{member.name!r} has {member.length} bytes, which {weight.dtype}{list(weight.shape)} does not take"
+            )
+            findings.append(Diagnostic("IO0212", message, span, "the archive is damaged"))
+            continue
+        table[name] = storage
+    raise_errors(findings)
+    return table
+
+
+def _storage(file: MappedFile, member: Member, weight: Weight) -> Storage | None:
+    storage = FileStorage(file, member.start, weight.dtype, weight.shape)
+    if weight.dtype is DType.STRING:
+        return texts.unpacked(bytes(file.view(member.start, member.length)), weight.shape, storage.count)
+    return storage if storage.nbytes == member.length else None
+
+
+def _take_opset(graph: Graph, source: Source) -> None:
+    """Let operators of an older version be upgraded like those of any file.
+
+    Raises:
+        DiagnosticError: IO0214 they are newer than what is known here.
+    """
+    version = graph.opsets.get("", OPSET)
+    if version > OPSET:
+        message = f"the graph has operators of opset {version}, {OPSET} is the newest that is known here"
+        raise DiagnosticError(Diagnostic("IO0214", message, Span(source), "a newer graphport reads it"))
+    if version == OPSET:
+        return
+    del graph.opsets[""]
+    graph.opsets["onnx"] = version
+    for inner in walk(graph):
+        for node in inner:
+            node.dialect = node.dialect or "onnx"

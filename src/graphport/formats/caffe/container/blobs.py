@@ -1,0 +1,85 @@
+"""Numbers of layers: what a blob of a file holds, and what a storage is as a blob."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core import budget
+from graphport.core.dtypes import DType
+from graphport.core.storage import FileStorage, Storage, storage_of
+from graphport.formats.caffe.container import schema
+from graphport.formats.caffe.container.message import Message, Word
+
+if TYPE_CHECKING:
+    from graphport.formats.caffe.container.findings import Findings
+
+_LEGACY = ("num", "channels", "height", "width")
+_RAW = {"FLOAT": DType.FLOAT32, "FLOAT16": DType.FLOAT16, "DOUBLE": DType.FLOAT64}
+
+
+def storage_of_blob(blob: Message, findings: Findings, what: str) -> Storage | None:
+    """The numbers of `blob` in its shape; `None` where there are none, or where they are not as many as it says.
+
+    Blobs that are as old as the format have four extents.
+    """
+    before = len(findings.diagnostics)
+    numbers = _numbers(blob, findings, what)
+    shape = shape_of_blob(blob, numbers)
+    if any(extent < 0 for extent in shape):
+        findings.error("CAFFE0302", f"{what} has the shape {list(shape)}", blob.span, "the file is damaged")
+        return None
+    if numbers is None:
+        if prod(shape) and len(findings.diagnostics) == before:
+            findings.error("CAFFE0303", f"{what} has the shape {list(shape)} and no numbers", blob.span)
+        return None
+    if prod(shape) != numbers.count:
+        message = f"{what} has {numbers.count} numbers, its shape {list(shape)} takes {budget.shown(prod(shape))}"
+        findings.error("CAFFE0303", message, blob.span, "the file is damaged or cut short")
+        return None
+    # The numbers of a network are single floats, whatever its file has room for.
+    single = numbers if numbers.dtype is DType.FLOAT32 else storage_of(numbers.numpy().astype(np.float32))
+    return single.reshaped(shape)
+
+
+def shape_of_blob(blob: Message, numbers: Storage | None) -> tuple[int, ...]:
+    """The extents that `blob` says, in its newer or older way."""
+    if any(blob.has(name) for name in _LEGACY):
+        return tuple(blob.integer(name) for name in _LEGACY)
+    shape = blob.message("shape")
+    if shape is not None:
+        return tuple(shape.integers("dim"))
+    return () if numbers is None or numbers.count == 1 else (numbers.count,)
+
+
+def blob_of_storage(storage: Storage) -> Message:
+    """`storage`, of single floats, as a blob."""
+    shape = Message(schema.SHAPE)
+    for extent in storage.shape:
+        shape.add("dim", extent)
+    blob = Message(schema.BLOB)
+    blob.add("shape", shape)
+    blob.add("data", storage)
+    return blob
+
+
+def _numbers(blob: Message, findings: Findings, what: str) -> Storage | None:
+    for name in ("data", "double_data"):
+        found = [entry.content for entry in blob.all(name) if isinstance(entry.content, Storage)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            findings.error("CAFFE0304", f"{what} has its numbers in {len(found)} pieces", blob.span)
+            return None
+    raw = next((entry.content for entry in blob.all("raw_data") if isinstance(entry.content, FileStorage)), None)
+    if raw is None:
+        return None
+    # Of NVIDIA's fork.
+    kind = blob.text("raw_data_type", Word("DOUBLE"))
+    dtype = _RAW.get(kind)
+    if dtype is None or raw.count % (dtype.bits // 8):
+        findings.error("CAFFE0304", f"{what} has {raw.count} bytes of {kind}", blob.span)
+        return None
+    return FileStorage(raw.file, raw.start, dtype, (raw.count // (dtype.bits // 8),))

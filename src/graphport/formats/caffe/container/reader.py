@@ -1,0 +1,162 @@
+"""Networks of Caffe as graphs: from a text and the file of weights beside it, or from that file alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core import budget
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.opening import belonging, contents, opened
+from graphport.core.storage import MappedFile
+from graphport.formats.caffe.container.build import Building, weights_of
+from graphport.formats.caffe.container.findings import Findings
+from graphport.formats.caffe.container.phases import included
+from graphport.formats.caffe.container.prototxt import parse
+from graphport.formats.caffe.container.recognition import WEIGHTS
+from graphport.formats.caffe.container.upgrade import upgraded
+from graphport.formats.caffe.container.wire import decode
+
+if TYPE_CHECKING:
+    from graphport.formats.caffe.container.message import Message
+    from graphport.ir.graph import Graph
+
+TEXT = ".prototxt"
+VERSION_NOTE = "version"
+"""The note of a graph: the version of its file's layers."""
+
+MOST_TEXT = 1 << 26
+"""Bytes of a text that is read."""
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """The version of the format that the layers of a raw graph are written in."""
+    return {"layers": str(graph.notes.get(VERSION_NOTE, 2)) if graph.has_notes else "2"}
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a network, as inference runs it, and warnings.
+
+    A text takes its weights from the file of the same name beside it, or else from the only one that is there; without
+    one its weights have no numbers. A file of weights takes its network from the text of the same name, or has it
+    inside. Layers are nodes in Caffe's own words (`caffe.Convolution`), inputs are what data layers bring. A blob that
+    a layer replaces keeps its name in its last state.
+
+    Raises:
+        DiagnosticError: CAFFE0101 to CAFFE0304, everything that is wrong; IO0006 a file cannot be opened.
+    """
+    given = Path(path)
+    findings = Findings()
+    with paused_collection():
+        graph = _read(given, os.fspath(path), findings)
+    findings.raise_errors()
+    return graph, findings.all_findings()
+
+
+def _read(given: Path, name: str, findings: Findings) -> Graph:
+    text, weights = _pair(given, findings, name)
+    numbers: dict[str, list[Message]] = {}
+    if text is None:
+        net = _decoded(given, name, findings)
+    else:
+        net = parse(_source(text, name if text == given else str(text)), findings)
+        if weights is not None:
+            stored = _decoded(weights, name if weights == given else str(weights), findings)
+            numbers = weights_of(upgraded(stored, Findings()))
+    layers = included(net, upgraded(net, findings), findings)
+    graph = Building(findings, numbers).build(net, layers)
+    graph.notes[VERSION_NOTE] = _version(net)
+    _compare_names(layers, numbers, findings, weights)
+    return graph
+
+
+def _pair(given: Path, findings: Findings, name: str) -> tuple[Path | None, Path | None]:
+    """The text and the weights, as far as they are there."""
+    if _is_weights(given):
+        text = belonging(given.with_suffix(TEXT), given)
+        return (text if text.is_file() else None), given
+    beside = belonging(given.with_suffix(WEIGHTS), given)
+    if beside.is_file():
+        return given, beside
+    others = sorted(given.parent.glob(f"*{WEIGHTS}"))[:2]
+    if len(others) == 1:
+        message = f"the weights are taken from {others[0].name}, the only file of weights beside {given.name}"
+        remedy = f"call it {beside.name} if they belong together"
+        findings.warn("CAFFE0305", message, Span(Source(name)), remedy)
+        return given, others[0]
+    return given, None
+
+
+def _is_weights(path: Path) -> bool:
+    if path.suffix == WEIGHTS:
+        return True
+    try:
+        with opened(path) as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return b"\0" in head
+
+
+def _source(path: Path, name: str) -> Source:
+    try:
+        most = budget.limit("caffe.text", MOST_TEXT)
+        if path.stat().st_size > most:
+            message = f"{name} has more than {most} bytes"
+            remedy = "a network's text is short; GRAPHPORT_LIMITS=caffe.text=N allows N"
+            raise DiagnosticError(Diagnostic("CAFFE0102", message, Span(Source(name)), remedy))
+        data = contents(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        return Source(name, data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        message = f"byte {error.start} is not UTF-8"
+        span = Span(Source(name), place=f"byte {error.start}")
+        raise DiagnosticError(Diagnostic("CAFFE0103", message, span, "save the text as UTF-8")) from error
+
+
+def _decoded(path: Path, name: str, findings: Findings) -> Message:
+    source = Source(name)
+    try:
+        file = MappedFile(path)
+        net, unknown = decode(file, source)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if unknown:
+        message = f"{unknown} bytes of {path.name} are in fields that are not known here, and left out"
+        findings.warn("CAFFE0306", message, Span(source), "a fork of Caffe may have written it")
+    for index, layer in enumerate(net.messages("layer") or net.messages("layers")):
+        layer.span = Span(source, place=f'layer[{index}] "{_name(layer)}"')
+        for blob in layer.messages("blobs"):
+            blob.span = layer.span
+    return net
+
+
+def _name(layer: Message) -> str:
+    inner = layer.message("layer")
+    return (inner or layer).text("name")
+
+
+def _compare_names(
+    layers: list[Message], weights: dict[str, list[Message]], findings: Findings, path: Path | None
+) -> None:
+    if path is None or not weights or findings.has_errors:
+        return
+    names = {layer.text("name") for layer in layers}
+    if not names & weights.keys():
+        message = f"no layer of the network is in {path.name}"
+        findings.warn("CAFFE0307", message, Span(Source(str(path))), "weights are found by the names of layers")
+
+
+def _version(net: Message) -> int:
+    if net.has("layer") or not net.has("layers"):
+        return 2
+    return 0 if any(layer.has("layer") for layer in net.messages("layers")) else 1
+
+
+def _unreadable(path: Path, error: OSError) -> DiagnosticError:
+    message = f"{path} cannot be read: {error.strerror}"
+    return DiagnosticError(Diagnostic("IO0006", message, Span(Source(str(path))), "check the path"))

@@ -1,0 +1,298 @@
+"""Arithmetic in Caffe."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import log as natural_logarithm
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.budget import bounded
+from graphport.core.dims import decide_equal
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.caffe.rules.binding import (
+    Layer,
+    aligned,
+    checked_axis,
+    in_caffe,
+    layer,
+    reshaped_in_caffe,
+    small_numbers,
+)
+from graphport.formats.caffe.rules.rows import ROWS
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Mul, Neg, Pow, Reciprocal, Sqrt, Sub, Sum
+from graphport.ops.pages.reshape import Identity
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+ROWS.lower("AbsVal(x) <-> Abs(x)")
+
+
+@layer("Eltwise", "eltwise_param", bottoms=None)
+def eltwise(at: Layer, *, operation: str = "SUM", coeff: tuple[float, ...] = ()) -> Value:
+    """Sum with coefficients, product or maximum of blobs of one shape."""
+    pages = {"SUM": Add, "PROD": Mul, "MAX": Max}
+    if operation not in pages:
+        message = f"operation is {operation}"
+        raise UnsupportedError(message)
+    if not at.bottoms or (coeff and (len(coeff) != len(at.bottoms) or operation != "SUM")):
+        message = f"{len(coeff)} coefficients for a {operation} of {len(at.bottoms)} bottoms"
+        raise ShapeError(message, "one each for a sum, or none")
+    _check_shapes(at)
+    total = at.x if not coeff or coeff[0] == 1 else _times(at, at.x, coeff[0])
+    for index, bottom in enumerate(at.bottoms[1:], 1):
+        factor = coeff[index] if coeff else 1
+        if factor == -1:
+            total = at.b(Sub, total, bottom)
+        else:
+            total = at.b(pages[operation], total, bottom if factor == 1 else _times(at, bottom, factor))
+    return total
+
+
+def _check_shapes(at: Layer) -> None:
+    first = at.dims()
+    for index in range(1, len(at.bottoms)):
+        dims = at.dims(index)
+        if len(dims) != len(first) or any(decide_equal(m, n) is False for m, n in zip(first, dims, strict=True)):
+            message = f"blobs of the shapes {list(first)} and {list(dims)}"
+            raise ShapeError(message, "all must have one shape; Scale and Bias spread a blob")
+
+
+def _times(at: Layer, value: Value, factor: float) -> Value:
+    return at.b(Neg, value) if factor == -1 else at.b(Mul, value, at.real(factor))
+
+
+def _linear(at: Layer, scale: float, shift: float) -> Value:
+    """`shift + scale * x`."""
+    y = at.x if scale == 1 else _times(at, at.x, scale)
+    return y if shift == 0 else at.b(Add, y, at.real(shift))
+
+
+@layer("Power", "power_param")
+def power(at: Layer, *, power: float = 1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
+    """`(shift + scale * x) ** power`."""
+    y = _linear(at, scale, shift)
+    if power == 1:
+        return y if y is not at.x else at.b(Identity, y)
+    if power in (0.5, -1):
+        return at.b(Sqrt if power == 0.5 else Reciprocal, y)
+    return at.b(Pow, y, at.real(power))
+
+
+@layer("Exp", "exp_param")
+def exponential(at: Layer, *, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
+    """`base ** (shift + scale * x)`; e where the base is -1."""
+    if base != -1 and base <= 0:
+        message = f"base is {base}"
+        raise ShapeError(message, "a positive number, or -1 for e")
+    factor = 1.0 if base == -1 else natural_logarithm(base)
+    return at.b(Exp, _linear(at, scale * factor, shift * factor))
+
+
+@layer("Log", "log_param")
+def logarithm(at: Layer, *, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
+    """The logarithm of `shift + scale * x`; natural where the base is -1."""
+    if base != -1 and (base <= 0 or base == 1):
+        message = f"base is {base}"
+        raise ShapeError(message, "a positive number other than 1, or -1 for e")
+    y = at.b(Log, _linear(at, scale, shift))
+    return y if base == -1 else at.b(Mul, y, at.real(1 / natural_logarithm(base)))
+
+
+@layer("Scale", "scale_param", bottoms=None)
+def scale(at: Layer, *, axis: int = 1, num_axes: int = 1, bias_term: bool = False) -> Value:
+    """Multiplied by a blob of its own, or by the second bottom, from `axis` on; then perhaps shifted."""
+    rank = len(at.dims())
+    place, shape, factor = _second(at, axis, num_axes, "scale")
+    y = at.b(Mul, at.x, aligned(at.b, factor, place, rank))
+    if not bias_term:
+        return y
+    return at.b(Add, y, aligned(at.b, at.blob(2 - len(at.bottoms), shape, "bias"), place, rank))
+
+
+@layer("Bias", "bias_param", bottoms=None)
+def bias(at: Layer, *, axis: int = 1, num_axes: int = 1) -> Value:
+    """A blob of its own, or the second bottom, added from `axis` on."""
+    place, _, shift = _second(at, axis, num_axes, "bias")
+    return at.b(Add, at.x, aligned(at.b, shift, place, len(at.dims())))
+
+
+def _second(at: Layer, axis: int, num_axes: int, what: str) -> tuple[int, tuple[Dim, ...], Value]:
+    """The axis on which the other operand begins, its shape, and itself."""
+    dims = at.dims()
+    if len(at.bottoms) == 2:
+        shape = at.dims(1)
+        place = checked_axis(axis, len(dims)) if shape else 0
+        return place, shape, at.bottoms[1]
+    if len(at.bottoms) != 1:
+        message = f"{len(at.bottoms)} bottoms"
+        raise ShapeError(message, "1 or 2 are needed")
+    place = checked_axis(axis, len(dims))
+    if num_axes < -1 or (num_axes >= 0 and place + num_axes > len(dims)):
+        message = f"{num_axes} axes from axis {place} on, the blob has {len(dims)}"
+        raise ShapeError(message)
+    shape = dims[place:] if num_axes == -1 else dims[place : place + num_axes]
+    return place, shape, at.blob(0, shape, what)
+
+
+@layer("Axpy", bottoms=3)
+def axpy(at: Layer) -> Value:
+    """The second bottom times the first, which has one number a feature map, and the third added."""
+    factor, x, y = at.bottoms
+    return at.b(Add, at.b(Mul, x, aligned(at.b, factor, 0, len(at.dims(1)))), y)
+
+
+# Back
+
+
+def _power(b: Builder, x: Value, *, power: float = 1.0, scale: float = 1.0, shift: float = 0.0) -> tuple[Value, ...]:
+    """`(shift + scale * x) ** power`."""
+    stated = {"power": (power, 1.0), "scale": (scale, 1.0), "shift": (shift, 0.0)}
+    given: dict[str, Any] = {name: entry if entry != default else None for name, (entry, default) in stated.items()}
+    return in_caffe(b, "Power", x, facts=[x.fact], **given)
+
+
+ROWS.lift("""
+Sqrt -> Power(x, power=0.5)
+Reciprocal -> Power(x, power=-1.0)
+Neg -> Power(x, scale=-1.0)
+Exp -> Exp(input)
+Log -> Log(input)
+""")
+
+
+@Pow.lift("caffe")
+def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    """An exponent that is a number."""
+    exponent = _number(y)
+    return None if exponent is None or not _is_whole(b, x, y) else _power(b, x, power=exponent)
+
+
+@Add.lift("caffe")
+def lift_add(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    return _sum(b, x, y) or _sum(b, y, x)
+
+
+def _sum(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    number = _number(y)
+    if number is not None and _is_whole(b, x, y):
+        return _power(b, x, shift=number)
+    return _elementwise(b, "SUM", x, y) or _along_axes(b, "Bias", x, y)
+
+
+@Mul.lift("caffe")
+def lift_mul(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    return _product(b, x, y) or _product(b, y, x)
+
+
+def _product(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    number = _number(y)
+    if number is not None and _is_whole(b, x, y):
+        return _power(b, x, scale=number)
+    return _elementwise(b, "PROD", x, y) or _along_axes(b, "Scale", x, y)
+
+
+@Sub.lift("caffe")
+def lift_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    """A sum with what is negative."""
+    first, second = _number(x), _number(y)
+    if second is not None and _is_whole(b, x, y):
+        return _power(b, x, shift=-second)
+    if first is not None and _is_whole(b, y, x):
+        return _power(b, y, scale=-1.0, shift=first)
+    if _elements_agree(b, x, y):
+        return _elementwise(b, "SUM", x, y, coeff=(1.0, -1.0))
+    numbers = small_numbers(y)
+    if numbers is not None:
+        return _along_axes(b, "Bias", x, b.constant(-numbers))
+    (negative,) = _power(b, y, scale=-1.0)
+    return _along_axes(b, "Bias", x, negative) or _along_axes(b, "Bias", negative, x)
+
+
+@Div.lift("caffe")
+def lift_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    """A product with the reciprocal."""
+    first, second = _number(x), _number(y)
+    if second is not None and _is_whole(b, x, y):
+        return _power(b, x, scale=1 / second) if second else None
+    if first is not None and _is_whole(b, y, x):
+        (inverse,) = _power(b, y, power=-1.0)
+        return _power(b, inverse, scale=first) if first != 1 else (inverse,)
+    numbers = small_numbers(y)
+    if numbers is not None and numbers.dtype == np.float32:
+        return None if not numbers.all() else _along_axes(b, "Scale", x, b.constant(np.float32(1) / numbers))
+    (inverse,) = _power(b, y, power=-1.0)
+    return _elementwise(b, "PROD", x, inverse) or _along_axes(b, "Scale", x, inverse)
+
+
+def _several(operation: str, b: Builder, *operands: Value) -> tuple[Value, ...] | None:
+    """Blobs of one shape."""
+    first, *rest = operands
+    if not rest or not all(_elements_agree(b, first, other) for other in rest):
+        return None
+    return in_caffe(b, "Eltwise", *operands, operation=operation)
+
+
+Max.lift("caffe")(partial(_several, "MAX"))
+Sum.lift("caffe")(partial(_several, "SUM"))
+
+
+def _elementwise(
+    b: Builder, operation: str, x: Value, y: Value, coeff: tuple[float, ...] | None = None
+) -> tuple[Value, ...] | None:
+    if not _elements_agree(b, x, y):
+        return None
+    return in_caffe(b, "Eltwise", x, y, operation=operation, coeff=coeff)
+
+
+def _elements_agree(b: Builder, x: Value, y: Value) -> bool:
+    """Whether both have one shape."""
+    one, other = b.dims(x), b.dims(y)
+    return len(one) == len(other) and all(decide_equal(m, n) is True for m, n in zip(one, other, strict=True))
+
+
+def _number(value: Value) -> float | None:
+    """The only entry of a constant."""
+    found = small_numbers(value)
+    return float(found.reshape(-1)[0]) if found is not None and found.size == 1 else None
+
+
+def _is_whole(b: Builder, x: Value, number: Value) -> bool:
+    """Whether the result with a number has the shape of `x`."""
+    return len(b.dims(number)) <= len(b.dims(x))
+
+
+def _along_axes(b: Builder, type: str, x: Value, y: Value) -> tuple[Value, ...] | None:
+    """`y`, whose axes of more than 1 stand together, as a blob or second bottom; `None` where it does not fit."""
+    dims, own = b.dims(x), b.dims(y)
+    if len(own) > len(dims):
+        return None
+    padded = (*[1] * (len(dims) - len(own)), *own)
+    axes = [axis for axis, n in enumerate(padded) if decide_equal(n, 1) is not True]
+    if not axes:
+        return None
+    start, stop = axes[0], axes[-1] + 1
+    if any(decide_equal(padded[axis], dims[axis]) is not True for axis in range(start, stop)):
+        return None
+    shape = padded[start:stop]
+    place = start if start != 1 else None
+    if y.is_constant:
+        whole = [n for n in shape if isinstance(n, int)]
+        flat = b.reshaped(y, whole) if len(whole) == len(shape) else None
+        count = len(shape) if len(shape) != 1 else None
+        if flat is None:
+            return None
+        stated: dict[str, Any] = {"axis": place, "num_axes": count}
+        if type != "Bias":
+            return in_caffe(b, type, x, blobs=[flat], **stated)
+        # The layer that only shifts is younger than most readers of the format.
+        ones = b.constant(np.ones(bounded(whole), np.float32))
+        return in_caffe(b, "Scale", x, blobs=[ones, flat], bias_term=True, **stated)
+    second = y if len(own) == len(shape) else reshaped_in_caffe(b, y, TensorFact(DType.FLOAT32, shape))[0]
+    return in_caffe(b, type, x, second, axis=place)

@@ -1,0 +1,159 @@
+"""Convolutions in Caffe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import Dim, decide_equal
+from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer
+from graphport.formats.caffe.rules.windows import Frame, emitted_window, frame
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.windows import transposed_window_of, window_of
+from graphport.ops.pages.convolution import Conv, ConvTranspose
+from graphport.ops.views.convolution import ConvTransposeView, ConvView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+    from graphport.ops.pages.convolution.window import Window
+
+Shaped = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """The parameters of a convolution as far as they are not about groups."""
+
+    num_output: int = 0
+    bias_term: bool = True
+    kernel_size: Shaped = ()
+    kernel_h: int | None = None
+    kernel_w: int | None = None
+    pad: Shaped = ()
+    pad_h: int | None = None
+    pad_w: int | None = None
+    stride: Shaped = ()
+    stride_h: int | None = None
+    stride_w: int | None = None
+    dilation: Shaped = ()
+    axis: int = 1
+
+    def frame(self, rank: int) -> Frame:
+        """The window over `rank` axes."""
+        kernel = (self.kernel_size, self.kernel_h, self.kernel_w)
+        pad, stride = (self.pad, self.pad_h, self.pad_w), (self.stride, self.stride_h, self.stride_w)
+        return frame(rank, kernel=kernel, pad=pad, stride=stride, dilation=self.dilation)
+
+
+@layer("Convolution", "convolution_param", bottoms=None, stated=Stated)
+def convolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Value, ...]:
+    """One convolution of each bottom, all with the same weights."""
+    return tuple(_convolved(at, index, group, **attributes) for index in range(len(at.bottoms)))
+
+
+@layer("ConvolutionDepthwise", "convolution_param", stated=Stated)
+def convolution_depthwise(at: Layer, *, group: int = 1, **attributes: Any) -> Value:
+    """Each channel by itself, whatever `group` says."""
+    del group
+    channels = at.dims()[1]
+    if not isinstance(channels, int):
+        message = "each channel by itself, and their number is not known"
+        raise UnsupportedError(message)
+    return _convolved(at, 0, channels, **attributes)
+
+
+layer("DepthwiseConvolution", "convolution_param", stated=Stated)(convolution_depthwise)
+
+
+def _convolved(at: Layer, index: int, group: int, **attributes: Any) -> Value:
+    stated = Stated(**attributes)
+    channels, window = _window(at, index, group, stated)
+    return _over(at, Conv, index, (stated.num_output, channels // group, *window.kernel), group, stated)
+
+
+@layer("Im2col", "convolution_param", stated=Stated)
+def im2col(at: Layer, **attributes: Any) -> Value:
+    """What the window covers at each place, as channels."""
+    stated = Stated(**attributes)
+    channels, dims = at.dims()[1], at.dims()[2:]
+    window = stated.frame(len(dims))
+    count = prod(window.kernel)
+    if not isinstance(channels, int) or stated.axis != 1:
+        message = "the number of channels is not known"
+        raise UnsupportedError(message)
+    at.bounded(channels * count**2)
+    # Each channel's window by one that is 1 at a single place.
+    single = np.eye(count, dtype=np.float32).reshape(count, 1, *window.kernel)
+    reserve(channels, single.size)
+    filters = at.b.constant(np.tile(single, (channels, *[1] * (len(dims) + 1))))
+    return at.b(Conv, at.x, filters, group=channels if channels != 1 else None, **window.attributes())
+
+
+@layer("Deconvolution", "convolution_param", bottoms=None, stated=Stated)
+def deconvolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Value, ...]:
+    """The transposed convolution; weights have the bottom's channels first."""
+    stated = Stated(**attributes)
+    tops: list[Value] = []
+    for index in range(len(at.bottoms)):
+        channels, window = _window(at, index, group, stated)
+        shape = (channels, stated.num_output // group, *window.kernel)
+        tops.append(_over(at, ConvTranspose, index, shape, group, stated))
+    return tuple(tops)
+
+
+def _over(at: Layer, page: Page, index: int, shape: Sequence[Dim], group: int, stated: Stated) -> Value:
+    """A convolution of a bottom by weights of a shape."""
+    weights = at.blob(0, shape)
+    bias = at.blob(1, (stated.num_output,), "bias") if stated.bias_term else None
+    attributes = stated.frame(len(shape) - 2).attributes()
+    return at.b(page, at.bottoms[index], weights, bias, group=group if group != 1 else None, **attributes)
+
+
+def _window(at: Layer, index: int, group: int, stated: Stated) -> tuple[Dim, Frame]:
+    """The number of channels, and the window over the axes behind them."""
+    dims = at.dims(index)
+    if at.axis(stated.axis, index) != 1:
+        message = f"the channels are on axis {stated.axis}"
+        raise UnsupportedError(message)
+    if group < 1 or stated.num_output < 1:
+        message = f"num_output is {stated.num_output}, group is {group}"
+        raise ShapeError(message, "both are positive")
+    channels, maps = dims[1], stated.num_output
+    if maps % group or (isinstance(channels, int) and channels % group):
+        message = f"{channels} channels and {maps} outputs are not {group} equal groups"
+        raise ShapeError(message, "group divides both")
+    return channels, stated.frame(len(dims) - 2)
+
+
+@ConvView.lift("caffe")
+def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
+    """Padding is the same before and behind."""
+    return _written(b, "Convolution", op, b.dims(op.w)[0], window_of(op))
+
+
+@ConvTransposeView.lift("caffe")
+def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
+    """Nothing more than the whole window, cut off evenly."""
+    slid = transposed_window_of(op)
+    axes = zip(b.dims(op.x)[2:], slid.kernel, slid.strides, slid.dilations, slid.pads, slid.lengths, strict=True)
+    if any(decide_equal((n - 1) * s + (k - 1) * d + 1 - p - q, out) is not True for n, k, s, d, (p, q), out in axes):
+        message = "the result has entries that no window paints"
+        raise UnsupportedError(message)
+    return _written(b, "Deconvolution", op, b.dims(op.w)[1] * op.group, slid)
+
+
+def _written(b: Builder, type: str, op: ConvView | ConvTransposeView, maps: Dim, slid: Window) -> tuple[Value, ...]:
+    stated = emitted_window(slid)
+    if not isinstance(maps, int) or not slid.kernel:
+        message = "the number of feature maps is not known"
+        raise UnsupportedError(message)
+    stated |= {"num_output": maps, "group": op.group if op.group != 1 else None, "bias_term": None if op.b else False}
+    return in_caffe(b, type, op.x, blobs=[op.w] if op.b is None else [op.w, op.b], **stated)

@@ -1,0 +1,386 @@
+"""Layers of Caffe's forks for detectors: boxes to start from, regions to look into, and detections to end with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dims import product
+from graphport.core.dtypes import DType
+from graphport.formats.caffe.rules.binding import Layer, layer
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pages.arithmetic import Add, Exp, Max, Min, Mul, Sub
+from graphport.ops.pages.arithmetic.cast import Cast
+from graphport.ops.pages.comparison import GreaterOrEqual, Where
+from graphport.ops.pages.detection.suppression import NonMaxSuppression
+from graphport.ops.pages.indexing.gathering import Gather, GatherND
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.reduction import ReduceMin, TopK
+from graphport.ops.pages.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pages.reshape.pieces import Concat, Expand, Split
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+
+Reals = tuple[float, ...]
+
+LARGEST_BOX = 1 << 16
+"""Pixels, or times, that a box to start from is less than."""
+
+MOST_PICTURES = 64
+"""Pictures of a batch whose detections are told one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """The parameters of a layer that makes up boxes."""
+
+    min_size: Reals = ()
+    max_size: Reals = ()
+    aspect_ratio: Reals = ()
+    flip: bool = True
+    clip: bool = False
+    variance: Reals = ()
+    img_size: int = 0
+    img_h: int = 0
+    img_w: int = 0
+    step: float = 0.0
+    step_h: float = 0.0
+    step_w: float = 0.0
+    offset: float = 0.5
+
+    def sizes(self) -> list[tuple[float, float]]:
+        """Width and height of the boxes at one place, in order."""
+        if not self.min_size or min(self.min_size) <= 0 or len(self.max_size) not in (0, len(self.min_size)):
+            message = f"min_size {list(self.min_size)} and max_size {list(self.max_size)}"
+            raise ShapeError(message, "at least one min_size, and as many max_size or none")
+        found: list[tuple[float, float]] = []
+        for index, size in enumerate(self.min_size):
+            found.append((size, size))
+            if self.max_size:
+                middle = sqrt(size * self.max_size[index])
+                found.append((middle, middle))
+            found += [(size * sqrt(ratio), size / sqrt(ratio)) for ratio in self._ratios()]
+        return found
+
+    def _ratios(self) -> list[float]:
+        """Ratios other than 1, each once, and their inverses."""
+        found = [1.0]
+        for ratio in self.aspect_ratio:
+            if not 1e-6 < ratio < 1e6:
+                message = f"aspect_ratio is {ratio}"
+                raise ShapeError(message, "a positive number, not too far from 1")
+            if any(abs(ratio - each) < 1e-6 for each in found):
+                continue
+            found += [ratio, 1 / ratio] if self.flip else [ratio]
+        return [ratio for ratio in found if abs(ratio - 1) >= 1e-6]
+
+    def variances(self) -> list[float]:
+        """One for each coordinate."""
+        if len(self.variance) not in (0, 1, 4) or any(entry <= 0 for entry in self.variance):
+            message = f"variance is {list(self.variance)}"
+            raise ShapeError(message, "1 or 4 positive numbers")
+        return list(self.variance) if len(self.variance) == 4 else [*(self.variance or (0.1,))] * 4
+
+
+@layer("PriorBox", "prior_box_param", bottoms=2, stated=Priors)
+def prior_box(at: Layer, **attributes: Any) -> Value:
+    """Boxes around every place of a feature map, in parts of the picture; then what each is multiplied with."""
+    stated = Priors(**attributes)
+    rows, columns = _whole(at.dims(0)[2:])
+    height, width = _picture(at, stated)
+    steps = (stated.step_h or stated.step, stated.step_w or stated.step)
+    step_h, step_w = steps if all(steps) else (height / rows, width / columns)
+    sizes = np.array(stated.sizes(), np.float64)
+    at.bounded(8 * rows * columns * len(sizes))
+    x = ((np.arange(columns) + stated.offset) * step_w)[None, :, None]
+    y = ((np.arange(rows) + stated.offset) * step_h)[:, None, None]
+    w, h = sizes[:, 0] / 2, sizes[:, 1] / 2
+    corners = [(x - w) / width, (y - h) / height, (x + w) / width, (y + h) / height]
+    boxes = np.stack(np.broadcast_arrays(*corners), axis=-1).reshape(-1)
+    boxes = np.clip(boxes, 0, 1) if stated.clip else boxes
+    variances = np.resize(np.array(stated.variances()), boxes.shape)
+    return at.b.constant(np.stack([boxes, variances])[None].astype(np.float32))
+
+
+def _whole(dims: tuple[Dim, ...]) -> tuple[int, int]:
+    found = [dim for dim in dims if isinstance(dim, int)]
+    if len(found) != 2 or len(dims) != 2 or min(found) < 1:
+        message = f"the extents {list(dims)} of a map"
+        raise UnsupportedError(message)
+    return found[0], found[1]
+
+
+def _picture(at: Layer, stated: Priors) -> tuple[int, int]:
+    height, width = stated.img_h or stated.img_size, stated.img_w or stated.img_size
+    return (height, width) if height and width else _whole(at.dims(1)[2:])
+
+
+@layer("DetectionOutput", "detection_output_param", bottoms=3)
+def detection_output(
+    at: Layer,
+    *,
+    num_classes: int,
+    share_location: bool = True,
+    background_label_id: int = 0,
+    nms_param: tuple[tuple[str, Any], ...] = (),
+    code_type: str = "CORNER",
+    variance_encoded_in_target: bool = False,
+    keep_top_k: int = -1,
+    confidence_threshold: float | None = None,
+    normalized_bbox: bool = True,
+) -> Value:
+    """Boxes that are left of each class: picture, class, score and corners, [1, 1, n, 7]; a row of -1 if none is."""
+    suppression = {"nms_threshold": 0.3, "top_k": -1, "eta": 1.0} | dict(nms_param)
+    if suppression["eta"] != 1 or not normalized_bbox:
+        message = "a threshold that adapts itself, or boxes in pixels"
+        raise UnsupportedError(message)
+    batch, count = at.dims(1)[0], at.dims(2)[-1]
+    if not isinstance(batch, int) or not isinstance(count, int) or batch > MOST_PICTURES:
+        message = "the size of the batch or the number of boxes is not known, or too large"
+        raise UnsupportedError(message)
+    if num_classes < 1 or product(at.dims(1)[1:]) != num_classes * (count // 4):
+        message = f"{list(at.dims(1))} is not {num_classes} scores for each of {count // 4} boxes"
+        raise ShapeError(message)
+    at.bounded(num_classes)
+    count //= 4
+    locations = 1 if share_location else num_classes
+    if product(at.dims(0)[1:]) != locations * count * 4:
+        message = f"{list(at.dims(0))} is not {locations} times {count} boxes of four numbers"
+        raise ShapeError(message)
+    boxes = _decoded(at, (batch, count, locations), code_type, is_encoded=variance_encoded_in_target)
+    scores = at.b(Reshape, at.bottoms[1], at.integers(batch, count, num_classes))
+    scores = at.b(Transpose, scores, perm=(0, 2, 1))
+    lowest = float(np.finfo(np.float32).min) if confidence_threshold is None else confidence_threshold
+    kept = _Kept(at, num_classes, background_label_id, suppression["nms_threshold"], lowest)
+    limit = int(suppression["top_k"])
+    if -1 < limit < count:
+        scores = _only_best(at, scores, limit)
+    rows = [kept.of_picture(index, batch, boxes, scores, locations, keep_top_k) for index in range(batch)]
+    found = rows[0] if batch == 1 else at.b(Concat, *rows, axis=0)
+    return at.b(Unsqueeze, _never_empty(at, found, batch), at.integers(0, 1))
+
+
+def _decoded(at: Layer, extents: tuple[int, int, int], code_type: str, *, is_encoded: bool) -> Value:
+    """The corners of every box, [batch, locations, boxes, 4]."""
+    batch, count, locations = extents
+    offsets = at.b(Reshape, at.bottoms[0], at.integers(batch, count, locations, 4))
+    offsets = at.b(Transpose, offsets, perm=(0, 2, 1, 3))
+    priors = at.b(Reshape, at.bottoms[2], at.integers(2, count, 4))
+    boxes, variances = at.b.results(Split, 2, priors, axis=0, num_outputs=2)
+    if not is_encoded:
+        offsets = at.b(Mul, offsets, variances)
+    if code_type == "CORNER":
+        return at.b(Add, boxes, offsets)
+    corners = at.b.results(Split, 4, boxes, axis=-1, num_outputs=4)
+    moves = at.b.results(Split, 4, offsets, axis=-1, num_outputs=4)
+    w, h = at.b(Sub, corners[2], corners[0]), at.b(Sub, corners[3], corners[1])
+    if code_type == "CORNER_SIZE":
+        moved = [at.b(Add, at.b(Mul, m, size), c) for m, size, c in zip(moves, (w, h, w, h), corners, strict=True)]
+        return at.b(Concat, *moved, axis=-1)
+    if code_type != "CENTER_SIZE":
+        message = f"code_type is {code_type}"
+        raise UnsupportedError(message)
+    half = at.real(0.5)
+    lower: list[Value] = []
+    upper: list[Value] = []
+    for axis, size in enumerate((w, h)):
+        middle = at.b(Mul, at.b(Add, corners[axis], corners[axis + 2]), half)
+        middle = at.b(Add, at.b(Mul, moves[axis], size), middle)
+        reach = at.b(Mul, at.b(Mul, at.b(Exp, moves[axis + 2]), size), half)
+        lower.append(at.b(Sub, middle, reach))
+        upper.append(at.b(Add, middle, reach))
+    return at.b(Concat, *lower, *upper, axis=-1)
+
+
+def _only_best(at: Layer, scores: Value, limit: int) -> Value:
+    """`scores` with what is not among the best of its class set to less than any threshold."""
+    best, _ = at.b.results(TopK, 2, scores, at.integers(limit), axis=-1)
+    least = at.b(ReduceMin, best, at.integers(-1))
+    return at.b(Where, at.b(GreaterOrEqual, scores, least), scores, at.real(float(np.finfo(np.float32).min)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What suppression leaves."""
+
+    at: Layer
+    num_classes: int
+    background: int
+    overlap: float
+    lowest: float
+
+    def of_picture(self, index: int, batch: int, boxes: Value, scores: Value, locations: int, keep_top_k: int) -> Value:
+        """The rows of one picture, by class and then by score: [n, 7]."""
+        b, at = self.at.b, self.at
+        if batch > 1:
+            boxes = b(Gather, boxes, at.integers(index))
+            scores = b(Gather, scores, at.integers(index))
+        labels = [label for label in range(self.num_classes) if label != self.background]
+        own = b(Gather, scores, at.integers(*labels), axis=1)
+        if locations == 1:
+            picks = b(NonMaxSuppression, b(Squeeze, boxes, at.integers(1)), own, *self._limits())
+            chosen = b(Gather, picks, b.constant(np.int64(1)), axis=1)
+        else:
+            # Each class has boxes of its own: to suppression, it is a picture.
+            chosen_boxes = b(Squeeze, b(Gather, boxes, at.integers(*labels), axis=1), at.integers(0))
+            rows = b(Transpose, own, perm=(1, 0, 2))
+            picks = b(NonMaxSuppression, chosen_boxes, rows, *self._limits())
+            chosen = b(Gather, picks, b.constant(np.int64(0)), axis=1)
+        place = b(Gather, picks, b.constant(np.int64(2)), axis=1)
+        at_scores = b(Concat, *(b(Unsqueeze, v, at.integers(1)) for v in (chosen, place)), axis=1)
+        found = b(GatherND, b(Squeeze, own, at.integers(0)), at_scores)
+        label = b(Gather, b.constant(np.array(labels, np.float32)), chosen)
+        if locations == 1:
+            corners = b(Gather, b(Squeeze, boxes, at.integers(0, 1)), place)
+        else:
+            mine = b(Squeeze, b(Gather, boxes, at.integers(*labels), axis=1), at.integers(0))
+            corners = b(GatherND, mine, at_scores)
+        columns = [b(Unsqueeze, v, at.integers(1)) for v in (label, found)]
+        rows = b(Concat, *columns, corners, axis=1)
+        if keep_top_k > -1:
+            rows = self._best(rows, found, keep_top_k)
+        count = b(Shape, rows, end=1)
+        number = b(Expand, b.constant(np.array([[index]], np.float32)), b(Concat, count, at.integers(1), axis=0))
+        return b(Concat, number, rows, axis=1)
+
+    def _limits(self) -> tuple[Value, Value, Value]:
+        # Suppression keeps what is above the threshold, and no box is better than all that there are.
+        at = self.at
+        count = at.dims(2)[-1]
+        most = count // 4 if isinstance(count, int) else 0
+        return at.b.constant(np.array([most], np.int64)), at.real(self.overlap), at.real(self.lowest)
+
+    def _best(self, rows: Value, scores: Value, count: int) -> Value:
+        """The best `count` of the rows, in the order in which they are."""
+        b, at = self.at.b, self.at
+        limit = b(Min, at.integers(count), b(Shape, scores))
+        _, best = b.results(TopK, 2, scores, limit, axis=0)
+        in_order, _ = b.results(TopK, 2, best, limit, axis=0, largest=0)
+        return b(Gather, rows, in_order)
+
+
+def _never_empty(at: Layer, rows: Value, batch: int) -> Value:
+    """`rows`, or if there are none, one of -1 for each picture."""
+    b = at.b
+    none = b(Sub, at.integers(1), b(Min, at.integers(1), b(Shape, rows, end=1)))
+    blank = np.full((batch, 7), -1, np.float32)
+    blank[:, 0] = np.arange(batch)
+    # As many copies of the row as there are pictures, or no copy.
+    shape = b(Concat, none, at.integers(batch, 7), axis=0)
+    instead = b(Reshape, b(Expand, b.constant(blank[None]), shape), at.integers(-1, 7))
+    return b(Concat, rows, instead, axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """The boxes that a layer of proposals puts on every place of a map."""
+
+    feat_stride: int = 16
+    base_size: int = 16
+    ratio: Reals = ()
+    scale: Reals = ()
+
+    def kinds(self) -> int:
+        """How many boxes a place has.
+
+        Raises:
+            ShapeError: they are none, or no boxes.
+        """
+        stated = np.array([self.feat_stride, self.base_size, *self.ratio, *self.scale])
+        if not self.ratio or not self.scale or not ((stated > 0) & (stated < LARGEST_BOX)).all():
+            message = f"feat_stride {self.feat_stride}, base_size {self.base_size}, ratio {list(self.ratio)}"
+            remedy = f"positive numbers below {LARGEST_BOX}, one of each at least"
+            raise ShapeError(f"{message}, scale {list(self.scale)}", remedy)
+        return len(self.ratio) * len(self.scale)
+
+    def boxes(self) -> np.ndarray[Any, Any]:
+        """Corners of the boxes on the first place, by ratio and then by scale; corners are whole pixels within."""
+        ratio = np.array(self.ratio, np.float64)
+        width = np.floor(np.sqrt(self.base_size**2 / ratio) + 0.5)
+        height = np.floor(width * ratio + 0.5)
+        reach = [(np.outer(side, self.scale).reshape(-1) - 1) / 2 for side in (width, height)]
+        middle = (self.base_size - 1) / 2
+        return np.stack([middle - reach[0], middle - reach[1], middle + reach[0], middle + reach[1]], axis=-1)
+
+    def on(self, rows: int, columns: int) -> np.ndarray[Any, Any]:
+        """Corners of all boxes, row by row: [rows * columns * boxes, 4]."""
+        y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+        shifts = np.stack([x, y, x, y], axis=-1).reshape(-1, 1, 4) * self.feat_stride
+        return (shifts + self.boxes()).reshape(-1, 4).astype(np.float32)
+
+
+@layer("Proposal", "proposal_param", bottoms=3, stated=Anchors)
+def proposal(
+    at: Layer,
+    *,
+    min_size: int = 16,
+    pre_nms_topn: int = 6000,
+    post_nms_topn: int = 300,
+    nms_thresh: float = 0.7,
+    **attributes: Any,
+) -> tuple[Value, ...]:
+    """The best regions of one picture that overlap little, [n, 5]: picture 0 and corners; and their scores, [n, 1]."""
+    stated = Anchors(**attributes)
+    rows, columns = _whole(at.dims(0)[2:])
+    kinds = stated.kinds()
+    count = at.bounded(4 * kinds * rows * columns) // 4
+    if at.dims(0)[:2] != (1, 2 * kinds) or at.dims(1) != (1, 4 * kinds, rows, columns):
+        message = f"{list(at.dims(0))} and {list(at.dims(1))} are not scores and offsets of {kinds} boxes a place"
+        raise ShapeError(message, "one picture; two scores and four offsets for each ratio and scale")
+    if min(pre_nms_topn, post_nms_topn) < 1:
+        message = f"pre_nms_topn is {pre_nms_topn}, post_nms_topn {post_nms_topn}"
+        raise ShapeError(message, "positive numbers")
+    boxes, sizes = _inside(at, _moved(at, stated.on(rows, columns)), min_size)
+    scores = at.b(Slice, at.bottoms[0], at.integers(kinds), at.integers(2 * kinds), at.integers(1))
+    scores = at.b(Reshape, at.b(Transpose, scores, perm=(0, 2, 3, 1)), at.integers(count))
+    # A region that is too small is as bad as can be, but still one.
+    scores = at.b(Mul, scores, at.b(Cast, sizes, to=DType.FLOAT32))
+    scores, order = at.b.results(TopK, 2, scores, at.integers(min(pre_nms_topn, count)), axis=0)
+    boxes = at.b(Gather, boxes, order)
+    kept = _suppressed(at, boxes, scores, post_nms_topn, nms_thresh)
+    number = at.b(Expand, at.real(0), at.b(Concat, at.b(Shape, kept), at.integers(1), axis=0))
+    rois = at.b(Concat, number, at.b(Gather, boxes, kept), axis=1)
+    return rois, at.b(Unsqueeze, at.b(Gather, scores, kept), at.integers(1))
+
+
+def _moved(at: Layer, anchors: np.ndarray[Any, Any]) -> Value:
+    """The corners of `anchors`, [n, 4], moved and stretched by the second bottom; a pixel is part of its box."""
+    b = at.b
+    offsets = b(Reshape, b(Transpose, at.bottoms[1], perm=(0, 2, 3, 1)), at.integers(len(anchors), 4))
+    moves, stretches = b.results(Split, 2, offsets, axis=1, num_outputs=2)
+    size = anchors[:, 2:] - anchors[:, :2] + 1
+    extent = b.constant(size)
+    middle = b(Add, b(Mul, moves, extent), b.constant(anchors[:, :2] + size / 2))
+    reach = b(Mul, b(Mul, b(Exp, stretches), extent), at.real(0.5))
+    return b(Concat, b(Sub, middle, reach), b(Add, middle, reach), axis=1)
+
+
+def _inside(at: Layer, boxes: Value, min_size: int) -> tuple[Value, Value]:
+    """`boxes` cut off at the edges of the picture that the third bottom tells of, and which are large enough, [n]."""
+    b = at.b
+    info = b(Reshape, at.bottoms[2], at.integers(-1))
+    last = b(Sub, b(Gather, info, at.integers(1, 0, 1, 0)), at.real(1))
+    boxes = b(Max, b(Min, boxes, last), at.real(0))
+    lower, upper = b.results(Split, 2, boxes, axis=1, num_outputs=2)
+    sizes = b(Add, b(Sub, upper, lower), at.real(1))
+    least = b(Mul, b(Gather, info, at.integers(2)), at.real(min_size))
+    return boxes, b(GreaterOrEqual, b(ReduceMin, sizes, at.integers(1), keepdims=0), least)
+
+
+def _suppressed(at: Layer, boxes: Value, scores: Value, count: int, overlap: float) -> Value:
+    """Which of `boxes`, the best first, are left where they overlap; a pixel is part of its box: [n]."""
+    b = at.b
+    whole = b(Add, boxes, b.constant(np.array([0, 0, 1, 1], np.float32)))
+    picks = b(
+        NonMaxSuppression,
+        b(Unsqueeze, whole, at.integers(0)),
+        b(Unsqueeze, scores, at.integers(0, 1)),
+        at.integers(count),
+        at.real(overlap),
+    )
+    return b(Gather, picks, b.constant(np.int64(2)), axis=1)

@@ -1,0 +1,185 @@
+"""Normalizations in Caffe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.formats.caffe.rules.binding import Layer, aligned, in_caffe, layer
+from graphport.formats.caffe.rules.rows import ROWS
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
+from graphport.ops.pages.normalization import LRN, BatchNormalization
+from graphport.ops.pages.pooling import AveragePool
+from graphport.ops.pages.reduction import ReduceMean, ReduceSum
+from graphport.ops.views.normalization import BatchNormalizationView
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+LARGEST_STATISTICS = 1 << 16
+"""Bytes of a vector of statistics up to which its numbers are settled here: a node for them would hide constants."""
+
+
+@layer("BatchNorm", "batch_norm_param")
+def batch_norm(
+    at: Layer,
+    *,
+    use_global_stats: bool = True,
+    moving_average_fraction: float = 0.999,
+    eps: float = 1e-5,
+    scale_bias: bool = False,
+) -> Value:
+    """Mean and variance are stored as sums, with the factor that they are to be divided by as third blob.
+
+    With `scale_bias`, scale and bias are the last two blobs; of four, none is a factor.
+    """
+    del moving_average_fraction
+    dims = at.dims()
+    channels: Dim = dims[1] if len(dims) > 1 else 1
+    if not use_global_stats:
+        axes = [axis for axis in range(len(dims)) if axis != 1]
+        y = _standardized(at, at.x, axes, eps)
+        return _scaled_and_shifted(at, y, channels) if scale_bias else y
+    is_divided = not (scale_bias and len(at.blobs) == 4)
+    mean, variance = (_statistics(at, index, channels, is_divided=is_divided) for index in (0, 1))
+    if len(dims) < 2:
+        y = at.b(Div, at.b(Sub, at.x, mean), at.b(Sqrt, at.b(Add, variance, at.real(eps))))
+        return _scaled_and_shifted(at, y, channels) if scale_bias else y
+    if scale_bias:
+        scale, bias = _scale_and_bias(at, channels)
+    else:
+        count = at.b.dims(mean)[0]
+        if not isinstance(count, int):
+            message = "the number of channels is not known"
+            raise UnsupportedError(message)
+        scale, bias = (at.b.constant(np.full(at.bounded(count), entry, np.float32)) for entry in (1, 0))
+    return at.b(BatchNormalization, at.x, scale, bias, mean, variance, epsilon=eps)
+
+
+def _statistics(at: Layer, index: int, channels: Dim, *, is_divided: bool) -> Value:
+    value = at.blob(index, (channels,), ("mean", "variance")[index])
+    if not at.blobs or not is_divided:
+        return value
+    stored = at.numbers(2)
+    if stored is None or stored.size != 1:
+        message = f"{len(at.blobs)} blobs, the third is the factor of the statistics"
+        raise ShapeError(message, "mean, variance and one number")
+    factor = np.float32(0 if stored[0] == 0 else 1 / stored[0])
+    if factor == 1:
+        return value
+    if value.storage is not None and value.storage.nbytes <= LARGEST_STATISTICS:
+        return at.b.constant(value.storage.numpy() * factor)
+    return at.b(Mul, value, at.b.constant(factor))
+
+
+def _scale_and_bias(at: Layer, channels: Dim) -> tuple[Value, Value]:
+    first = 2 if len(at.blobs) == 4 else 3
+    return at.blob(first, (channels,), "scale"), at.blob(first + 1, (channels,), "bias")
+
+
+def _scaled_and_shifted(at: Layer, y: Value, channels: Dim) -> Value:
+    rank = len(at.dims())
+    scale, bias = _scale_and_bias(at, channels)
+    axis = min(1, rank - 1)
+    return at.b(Add, at.b(Mul, y, aligned(at.b, scale, axis, rank)), aligned(at.b, bias, axis, rank))
+
+
+def _standardized(at: Layer, x: Value, axes: list[int], eps: float) -> Value:
+    """`(x - mean) / sqrt(variance + eps)` over `axes`."""
+    over = at.integers(*axes)
+    centred = at.b(Sub, x, at.b(ReduceMean, x, over))
+    variance = at.b(ReduceMean, at.b(Mul, centred, centred), over)
+    return at.b(Div, centred, at.b(Sqrt, at.b(Add, variance, at.real(eps))))
+
+
+@layer("BN", "bn_param")
+def segnet_bn(
+    at: Layer, *, bn_mode: str = "LEARN", frozen: bool = False, momentum: float = 0.9, eps: float = 1e-5
+) -> Value:
+    """SegNet's form for inference: scale and shift alone, the statistics in them."""
+    del frozen, momentum, eps
+    if len(at.blobs) == 4:
+        message = "forks disagree whether its fourth blob is a variance or the inverse of a deviation"
+        raise UnsupportedError(message)
+    if bn_mode != "INFERENCE" or len(at.blobs) > 2:
+        message = "statistics of a fork that keeps them in its own way"
+        raise UnsupportedError(message)
+    dims = at.dims()
+    scale, shift = at.blob(0, (dims[1],), "scale"), at.blob(1, (dims[1],), "shift")
+    return at.b(Add, at.b(Mul, at.x, aligned(at.b, scale, 1, len(dims))), aligned(at.b, shift, 1, len(dims)))
+
+
+@layer("LRN", "lrn_param")
+def lrn(
+    at: Layer,
+    *,
+    local_size: int = 5,
+    alpha: float = 1.0,
+    beta: float = 0.75,
+    norm_region: str = "ACROSS_CHANNELS",
+    k: float = 1.0,
+) -> Value:
+    """Across channels as ONNX has it; within a channel, by the mean of squares in a square around."""
+    if local_size % 2 == 0:
+        message = f"local_size is {local_size}"
+        raise ShapeError(message, "an odd number, so that there is a middle")
+    if norm_region == "ACROSS_CHANNELS":
+        return at.b(LRN, at.x, alpha=alpha, beta=beta, bias=k, size=local_size)
+    if norm_region != "WITHIN_CHANNEL":
+        message = f"norm_region is {norm_region}"
+        raise UnsupportedError(message)
+    pad = local_size // 2
+    squares = at.b(Mul, at.x, at.x)
+    mean = at.b(
+        AveragePool, squares, kernel_shape=(local_size,) * 2, pads=(pad,) * 4 if pad else None, count_include_pad=1
+    )
+    # Here the constant is 1, whatever `k` says.
+    sums = at.b(Add, at.b(Mul, mean, at.real(alpha)), at.real(1))
+    return at.b(Mul, at.x, at.b(Pow, sums, at.real(-beta)))
+
+
+@layer("MVN", "mvn_param")
+def mvn(at: Layer, *, normalize_variance: bool = True, across_channels: bool = False, eps: float = 1e-9) -> Value:
+    """Without the mean of each picture or map, and divided by its deviation."""
+    rank = len(at.dims())
+    over = at.integers(*range(1 if across_channels else 2, rank))
+    if rank < 3 and not across_channels:
+        message = f"a blob of {rank} axes has no feature maps"
+        raise ShapeError(message, "across_channels: true")
+    centred = at.b(Sub, at.x, at.b(ReduceMean, at.x, over))
+    if not normalize_variance:
+        return centred
+    deviation = at.b(Sqrt, at.b(ReduceMean, at.b(Mul, centred, centred), over))
+    return at.b(Div, centred, at.b(Add, deviation, at.real(eps)))
+
+
+@layer("Normalize", "norm_param")
+def normalize(at: Layer, *, across_spatial: bool = True, channel_shared: bool = True, eps: float = 1e-10) -> Value:
+    """Divided by the 2-norm of the picture, or of the channels at each place, and scaled."""
+    dims = at.dims()
+    over = at.integers(*range(1, len(dims))) if across_spatial else at.integers(1)
+    squares = at.b(ReduceSum, at.b(Mul, at.x, at.x), over)
+    y = at.b(Div, at.x, at.b(Sqrt, at.b(Add, squares, at.real(eps))))
+    scale = at.blob(0, (1,) if channel_shared else (dims[1],), "scale")
+    return at.b(Mul, y, aligned(at.b, scale, 1, len(dims)))
+
+
+@BatchNormalizationView.lift("caffe")
+def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
+    """Two layers: the statistics, then scale and shift."""
+    if op.training_mode or b.count > 1:
+        return None
+    one = b.constant(np.ones(1, np.float32))
+    stated: dict[str, Any] = {"use_global_stats": True, "eps": op.epsilon}
+    (y,) = in_caffe(b, "BatchNorm", op.x, facts=[op.x.fact], blobs=[op.input_mean, op.input_var, one], **stated)
+    return in_caffe(b, "Scale", y, blobs=[op.scale, op.b], bias_term=True)
+
+
+ROWS.lift("""
+# Windows with a middle.
+LRN -> rank(x) == 4 and size % 2 == 1: LRN(x, local_size=size, alpha=alpha, beta=beta, k=bias)
+""")

@@ -1,0 +1,296 @@
+"""Layers of Caffe that move entries and compute nothing."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import Dim, decide_equal
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer, reshaped_in_caffe
+from graphport.formats.caffe.rules.rows import ROWS, stated_axis
+from graphport.ops import pattern
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pages.reshape import Flatten, Identity, Reshape, Shape, Transpose
+from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
+from graphport.ops.pages.reshape.pieces import Concat, Split, Tile
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Shaped = tuple[int, ...]
+
+
+@layer("Split")
+def split(at: Layer) -> tuple[Value, ...]:
+    """The same blob under several names."""
+    return tuple(at.b(Identity, at.x) for _ in range(at.tops))
+
+
+@layer("Silence", bottoms=None)
+def silence(at: Layer) -> tuple[Value, ...]:
+    """Bottoms that nobody else reads."""
+    del at
+    return ()
+
+
+@layer("HDF5Output", "hdf5_output_param", bottoms=None)
+def hdf5_output(at: Layer, *, file_name: str = "") -> tuple[Value, ...]:
+    """Bottoms that Caffe writes to a file of its own."""
+    del at, file_name
+    return ()
+
+
+@layer("Reshape", "reshape_param")
+def reshape(at: Layer, *, shape: Shaped = (), axis: int = 0, num_axes: int = -1) -> Value:
+    """The axes from `axis` on replaced; 0 keeps an extent, -1 follows from the others."""
+    dims = at.dims()
+    rank = len(dims)
+    # Counted from the end, -1 stands behind the last axis.
+    start = axis if axis >= 0 else rank + axis + 1
+    stop = rank if num_axes == -1 else start + num_axes
+    if not 0 <= start <= stop <= rank:
+        message = f"axes {start} to {stop} of a blob with {rank}"
+        raise ShapeError(message)
+    if shape.count(-1) > 1 or any(extent < -1 for extent in shape):
+        message = f"the shape {list(shape)}"
+        raise ShapeError(message, "extents, 0 to keep one, and at most one -1")
+    if any(extent == 0 and start + index >= rank for index, extent in enumerate(shape)):
+        message = f"the shape {list(shape)} keeps an extent that the blob does not have"
+        raise ShapeError(message)
+    # A kept extent and those in front of it are where they were: 0 says them in ONNX, too.
+    wanted: list[Dim] = [*[0] * start, *shape, *dims[stop:]]
+    whole = [extent for extent in wanted if isinstance(extent, int)]
+    if len(whole) == len(wanted):
+        return at.b(Reshape, at.x, at.integers(*whole))
+    if stop == rank - 1 and -1 not in shape:
+        return at.b(Reshape, at.x, at.integers(*[0] * start, *shape, -1))
+    tail = at.b(Shape, at.x, start=stop)
+    return at.b(Reshape, at.x, at.b(Concat, at.integers(*[0] * start, *shape), tail, axis=0))
+
+
+@layer("Flatten", "flatten_param")
+def flatten(at: Layer, *, axis: int = 1, end_axis: int = -1) -> Value:
+    """The axes from `axis` to `end_axis` as one."""
+    dims = at.dims()
+    start, end = at.axis(axis), at.axis(end_axis)
+    if start > end:
+        message = f"axes {start} to {end}"
+        raise ShapeError(message)
+    if start == 1 and end == len(dims) - 1:
+        return at.b(Flatten, at.x)
+    behind = dims[end + 1 :]
+    whole = [dim for dim in behind if isinstance(dim, int)]
+    front = at.integers(*[0] * start, -1)
+    if len(whole) == len(behind):
+        return at.b(Reshape, at.x, at.integers(*[0] * start, -1, *whole))
+    return at.b(Reshape, at.x, at.b(Concat, front, at.b(Shape, at.x, start=end + 1), axis=0))
+
+
+@layer("Permute", "permute_param")
+def permute(at: Layer, *, order: Shaped = ()) -> Value:
+    """Axes in another order; those that are not named stay behind in theirs."""
+    rank = len(at.dims())
+    if len(set(order)) < len(order) or any(axis >= rank for axis in order):
+        message = f"the order {list(order)} of {rank} axes"
+        raise ShapeError(message, "each axis once")
+    return at.b(Transpose, at.x, perm=(*order, *(axis for axis in range(rank) if axis not in order)))
+
+
+@layer("Concat", "concat_param", bottoms=None)
+def concat(at: Layer, *, axis: int | None = None, concat_dim: int | None = None) -> Value:
+    """One behind the other, by default channels; `concat_dim` is the older name of `axis`."""
+    if not at.bottoms:
+        message = "there are no bottoms"
+        raise ShapeError(message)
+    return at.b(Concat, *at.bottoms, axis=at.axis(_axis(axis, concat_dim)))
+
+
+def _axis(axis: int | None, older: int | None) -> int:
+    if axis is not None and older is not None:
+        message = "the axis is said twice, by its older name, too"
+        raise ShapeError(message)
+    return older if older is not None else 1 if axis is None else axis
+
+
+@layer("Slice", "slice_param")
+def slices(
+    at: Layer, *, axis: int | None = None, slice_dim: int | None = None, slice_point: Shaped = ()
+) -> tuple[Value, ...]:
+    """Pieces between the points, or equal ones."""
+    place = at.axis(_axis(axis, slice_dim))
+    extent, count = at.dims()[place], at.tops
+    if not slice_point:
+        if isinstance(extent, int) and extent % count:
+            message = f"{extent} entries are not {count} equal pieces"
+            raise ShapeError(message, "say slice_point")
+        return _pieces(at, place, [extent // count] * count)
+    if len(slice_point) != count - 1:
+        message = f"{len(slice_point)} points for {count} tops"
+        raise ShapeError(message, "one less")
+    points: list[Dim] = [0, *slice_point, extent]
+    lengths = [b - a for a, b in pairwise(points)]
+    if any(isinstance(n, int) and n <= 0 for n in lengths):
+        message = f"the points {list(slice_point)} of {extent} entries"
+        raise ShapeError(message, "each larger than the one before")
+    return _pieces(at, place, lengths)
+
+
+def _pieces(at: Layer, axis: int, lengths: list[Dim]) -> tuple[Value, ...]:
+    if len(lengths) == 1:
+        return (at.b(Identity, at.x),)
+    whole = [n for n in lengths if isinstance(n, int)]
+    if len(whole) == len(lengths):
+        return at.b.results(Split, len(lengths), at.x, at.integers(*whole), axis=axis)
+    if not whole:
+        return at.b.results(Split, len(lengths), at.x, axis=axis, num_outputs=len(lengths))
+    message = "points on an axis whose extent is not known"
+    raise UnsupportedError(message)
+
+
+@layer("Tile", "tile_param")
+def tile(at: Layer, *, tiles: int, axis: int = 1) -> Value:
+    """Repeated along one axis."""
+    place = at.axis(axis)
+    if tiles < 1:
+        message = f"tiles is {tiles}"
+        raise ShapeError(message, "a positive number")
+    return at.b(Tile, at.x, at.integers(*(tiles if i == place else 1 for i in range(len(at.dims())))))
+
+
+@layer("Reorg", "reorg_param")
+def reorg(at: Layer, *, stride: int = 2, reverse: bool = False) -> Value:
+    """Darknet's rearrangement: the maps are read as a space that blocks are gathered from; in reverse, as blocks."""
+    dims = [dim for dim in at.dims() if isinstance(dim, int)]
+    if len(dims) != 4 or len(at.dims()) != 4:
+        message = f"the extents {list(at.dims())} of maps"
+        raise UnsupportedError(message)
+    n, c, h, w = dims
+    if stride < 1 or c % stride**2 or (not reverse and (h % stride or w % stride)):
+        message = f"{c} maps of {h} by {w} and blocks of {stride} by {stride}"
+        raise ShapeError(message, "whole blocks, and as many maps for each of their places")
+    if reverse:
+        return at.b(DepthToSpace, at.x, blocksize=stride, mode="DCR")
+    split = at.b(Reshape, at.x, at.integers(n, c // stride**2, h, stride, w, stride))
+    moved = at.b(Transpose, split, perm=(0, 3, 5, 1, 2, 4))
+    return at.b(Reshape, moved, at.integers(n, c * stride**2, h // stride, w // stride))
+
+
+@layer("ShuffleChannel", "shuffle_channel_param")
+def shuffle_channel(at: Layer, *, group: int = 1) -> Value:
+    """Channels dealt out to groups and collected across them."""
+    dims = at.dims()
+    channels = dims[1]
+    if not isinstance(channels, int):
+        message = "the number of channels is not known"
+        raise UnsupportedError(message)
+    if group < 1 or channels % group:
+        message = f"{channels} channels are not {group} equal groups"
+        raise ShapeError(message)
+    grouped = at.b(Reshape, at.x, at.integers(0, group, channels // group, -1))
+    dealt = at.b(Transpose, grouped, perm=(0, 2, 1, 3))
+    if all(isinstance(dim, int) for dim in dims[2:]):
+        return at.b(Reshape, dealt, at.integers(0, channels, *(dim for dim in dims[2:] if isinstance(dim, int))))
+    if len(dims) == 3 and decide_equal(dims[0], 0) is not True:
+        return at.b(Reshape, dealt, at.integers(0, channels, -1))
+    return at.b(Reshape, dealt, at.b(Shape, at.x))
+
+
+# Back
+
+
+ROWS.lift("""
+Identity -> Split(input)
+# A flattening from the second axis on; otherwise a blob of two extents.
+Flatten
+    -> axis == 1 or axis == 1 - rank(input): Flatten(input)
+    -> reshaped(input)
+Squeeze, Unsqueeze(axes: ignored) -> reshaped(data)
+Concat -> Concat(*inputs, axis=stated_axis(axis, *inputs))
+""")
+
+
+@Reshape.lift("caffe")
+def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> tuple[Value, ...] | None:
+    """A shape that is known, but for one extent."""
+    wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+    if wanted is None:
+        return None
+    if not allowzero and all(isinstance(n, int) for n in wanted):
+        return in_caffe(b, "Reshape", data, shape=wanted)
+    if 0 in wanted or -1 in wanted:
+        return None
+    return reshaped_in_caffe(b, data, TensorFact(DType.FLOAT32, wanted))
+
+
+@Transpose.lift("caffe")
+def lift_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tuple[Value, ...]:
+    return in_caffe(b, "Permute", x, order=tuple(reversed(range(len(b.dims(x))))) if perm is None else perm)
+
+
+@DepthToSpace.lift("caffe")
+def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> tuple[Value, ...]:
+    """Three moves: forks have no Reorg, or one that knows no `reverse`."""
+    n, c, h, w = b.dims(input, 4)
+    blocks, maps = (blocksize, blocksize), c // blocksize**2
+    split = (n, *blocks, maps, h, w) if mode == "DCR" else (n, maps, *blocks, h, w)
+    perm = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
+    return _moved(b, input, split, perm)
+
+
+@SpaceToDepth.lift("caffe")
+def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Value, ...]:
+    n, c, h, w = b.dims(input, 4)
+    split = (n, c, h // blocksize, blocksize, w // blocksize, blocksize)
+    return _moved(b, input, split, (0, 3, 5, 1, 2, 4))
+
+
+def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped) -> tuple[Value, ...]:
+    """`x` with the extents `dims` and then its axes in the order `perm`, in the shape of the result."""
+    (split,) = reshaped_in_caffe(b, x, TensorFact(DType.FLOAT32, dims))
+    fact = TensorFact(DType.FLOAT32, tuple(dims[axis] for axis in perm))
+    (moved,) = in_caffe(b, "Permute", split, facts=[fact], order=perm)
+    return reshaped_in_caffe(b, moved)
+
+
+@Split.lift("caffe")
+def lift_split(
+    b: Builder, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Value, ...] | None:
+    """Pieces whose lengths are known."""
+    dims = b.dims(x)
+    place = axis % len(dims)
+    lengths = None if split is None else pattern.constant_numbers(split)
+    extent = dims[place]
+    if split is None and isinstance(extent, int):
+        count = num_outputs or b.count
+        step = -(-extent // count)
+        lengths = tuple(min(step, extent - step * index) for index in range(count))
+    return None if lengths is None or min(lengths) < 1 else sliced(b, x, place, lengths)
+
+
+def sliced(b: Builder, x: Value, axis: int, lengths: Shaped) -> tuple[Value, ...]:
+    """Pieces of `x` of these lengths."""
+    dims = b.dims(x)
+    if len(lengths) == 1:
+        return in_caffe(b, "Split", x)
+    points = tuple(accumulate(lengths[:-1]))
+    facts = [TensorFact(DType.FLOAT32, (*dims[:axis], n, *dims[axis + 1 :])) for n in lengths]
+    return in_caffe(b, "Slice", x, facts=facts, axis=stated_axis(b, axis, x), slice_point=points)
+
+
+@Tile.lift("caffe")
+def lift_tile(b: Builder, x: Value, repeats: Value) -> tuple[Value, ...] | None:
+    """An axis after the other."""
+    numbers = pattern.constant_numbers(repeats)
+    if numbers is None or min(numbers, default=0) < 1:
+        return None
+    dims = b.dims(x)
+    y = (x,)
+    for axis, count in enumerate(numbers):
+        if count != 1:
+            dims = (*dims[:axis], dims[axis] * count, *dims[axis + 1 :])
+            y = in_caffe(b, "Tile", y[0], facts=[TensorFact(DType.FLOAT32, dims)], axis=axis, tiles=count)
+    return y if y[0] is not x else in_caffe(b, "Split", x)

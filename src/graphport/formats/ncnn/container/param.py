@@ -1,0 +1,335 @@
+"""Lists of layers, as text and in binary."""
+
+from __future__ import annotations
+
+import re
+import struct
+from array import array
+from dataclasses import dataclass, field
+from sys import intern
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
+from graphport.formats.ncnn.container.layers import BINARY_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.core.diagnostics import Source
+
+MAGIC = 7767517
+MOST_KEYS = 32
+_ARRAY = -23300
+_BINARY_END = -233
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_MOST_FINDINGS = 100
+_LONGEST_NUMBER = 40
+_PIECE = 1 << 16
+
+
+Row: TypeAlias = "tuple[list[str], int]"
+"""The words of a line, and where the first one begins in the text."""
+
+
+@dataclass(slots=True)
+class Layer:
+    """One layer as it stands in the file; `start` and `stop` are its place in a text.
+
+    What a node notes of its layer are type and parameters: the rest it has itself.
+    """
+
+    type: str
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    parameters: dict[str, Any]
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    start: int | None = None
+    stop: int | None = None
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong with a file, as far as it is told."""
+
+    source: Source
+    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    def error(self, code: str, message: str, layer: Layer | None, help: str | None = None) -> None:
+        """Something that makes the file unusable."""
+        if len(self.found) < _MOST_FINDINGS:
+            self.found.append(Diagnostic(code, message, self.span(layer), help))
+
+    def warning(self, code: str, message: str, layer: Layer | None, help: str | None = None) -> None:
+        """Something that is read all the same."""
+        if len(self.found) < _MOST_FINDINGS:
+            self.found.append(Diagnostic(code, message, self.span(layer), help, Severity.WARNING))
+
+    def span(self, layer: Layer | None) -> Span:
+        """The place of a layer."""
+        if layer is None:
+            return Span(self.source)
+        if layer.start is None:
+            return Span(self.source, place=f'layer "{layer.name}"')
+        return Span(self.source, layer.start, layer.stop)
+
+    def settle(self) -> list[Diagnostic]:
+        """The warnings.
+
+        Raises:
+            DiagnosticError: everything, if there is an error.
+        """
+        if any(finding.is_error for finding in self.found):
+            raise DiagnosticError(*self.found)
+        return list(self.found)
+
+
+class Spans:
+    """Says the places of layers when somebody asks."""
+
+    __slots__ = ("_names", "_source", "_starts", "_stops")
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._names: list[str] = []
+        """Of layers that are in no text."""
+        self._starts = array("q")
+        self._stops = array("q")
+
+    def add(self, start: int, stop: int) -> None:
+        """Take note of where one more layer stands."""
+        self._starts.append(start)
+        self._stops.append(stop)
+
+    def add_named(self, name: str) -> None:
+        """Take note of one more layer, of a list that is no text."""
+        self._names.append(name)
+
+    def start(self, index: int) -> int:
+        """Where layer `index` begins in the text; -1 where there is none."""
+        return -1 if self._names else self._starts[index]
+
+    def span(self, index: int) -> Span:
+        """The place of layer `index`."""
+        if self._names:
+            return Span(self._source, place=f'layer "{self._names[index]}"')
+        return Span(self._source, self._starts[index], self._stops[index])
+
+
+# ── text ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse_text(text: str, findings: Findings) -> list[Layer]:
+    """The layers of a text.
+
+    Raises:
+        DiagnosticError: NCNN0001 it does not begin as one, NCNN0002 its counts are not those of its lines.
+    """
+    rows = rows_of(text)
+    count = parse_head(rows, findings)
+    known = Known({}, {})
+    layers = [layer for row in rows if (layer := parse_layer(*row, known, findings)) is not None]
+    if not findings.found:
+        check_count(count, len(layers), findings)
+    return layers
+
+
+def parse_head(rows: Iterator[Row], findings: Findings) -> int:
+    """The number of layers that a text announces.
+
+    Raises:
+        DiagnosticError: NCNN0001 and NCNN0002, as `parse_text`.
+    """
+    nothing: Row = [], 0
+    if next(rows, nothing)[0] != [str(MAGIC)]:
+        findings.error("NCNN0001", f"the file does not begin with {MAGIC}", None)
+        findings.settle()
+    counts = next(rows, nothing)[0]
+    if len(counts) != 2 or not all(_COUNT.fullmatch(count) for count in counts):
+        findings.error("NCNN0002", "the second line is not the number of layers and of blobs", None)
+        findings.settle()
+    return int(counts[0])
+
+
+def check_count(count: int, layers: int, findings: Findings) -> None:
+    """Hold the number of layers that a text announces against those that it has."""
+    if count != layers:
+        message = f"the file announces {count} layers and has {layers}"
+        findings.error("NCNN0002", message, None, "it may have been cut off")
+
+
+def rows_of(text: str) -> Iterator[Row]:
+    """The words of each line that has any, and where the first one begins."""
+    start = 0
+    while start < len(text):
+        # A few lines at once: all of them would take as much as the text again.
+        stop = text.find("\n", start + _PIECE)
+        piece = text[start:] if stop < 0 else text[start:stop]
+        for line in piece.split("\n"):
+            words = line.split()
+            if words:
+                yield words, start + line.index(words[0])
+            start += len(line) + 1
+
+
+class Known(NamedTuple):
+    """What parameters are that stood in another line."""
+
+    words: dict[str, tuple[str, Any]]
+    """The key and value of each."""
+    lists: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, str]]]
+    """All of a line by key, values and words: layers that say the same have the same ones."""
+
+
+def parse_layer(words: list[str], start: int, known: Known, findings: Findings) -> Layer | None:
+    """The layer of a line; `None` after a finding."""
+    stop = start + len(words[0])
+    layer = Layer(intern(words[0]), words[1] if len(words) > 1 else "", [], [], {}, {}, start, stop)
+    if len(words) < 4 or not all(_COUNT.fullmatch(word) for word in words[2:4]):
+        message = f"{words[0]!r} is not followed by a name and the numbers of inputs and outputs"
+        findings.error("NCNN0003", message, layer)
+        return None
+    taken, given = int(words[2]), int(words[3])
+    if 4 + taken + given > len(words):
+        message = f"{layer.name} announces {taken} inputs and {given} outputs, {len(words) - 4} words follow"
+        findings.error("NCNN0003", message, layer, "the line breaks off, or its numbers are wrong")
+        return None
+    layer.inputs = words[4 : 4 + taken]
+    layer.outputs = words[4 + taken : 4 + taken + given]
+    stated = tuple(words[4 + taken + given :])
+    alike = known.lists.get(stated)
+    if alike is not None:
+        layer.parameters, layer.texts = alike
+        return layer
+    count = len(findings.found)
+    for word in stated:
+        parameter = known.words.get(word)
+        if parameter is None:
+            parameter = _parameter(word, layer, findings)
+            if parameter is None:
+                continue
+            known.words[word] = parameter
+        layer.parameters[parameter[0]] = parameter[1]
+        layer.texts[parameter[0]] = word
+    if len(findings.found) == count:
+        known.lists[stated] = layer.parameters, layer.texts
+    return layer
+
+
+def _parameter(word: str, layer: Layer, findings: Findings) -> tuple[str, Any] | None:
+    """The key and value of a parameter; `None` after a finding."""
+    key, sign, text = word.partition("=")
+    number = int(key) if re.fullmatch(r"-?\d{1,6}", key, re.ASCII) else MOST_KEYS
+    is_array = number <= _ARRAY
+    number = _ARRAY - number if is_array else number
+    if not sign or not 0 <= number < MOST_KEYS:
+        findings.error("NCNN0004", f"{layer.name}: {word[:40]!r} is no parameter", layer, "0=… to 31=…")
+        return None
+    try:
+        value = _array(text) if is_array else _value(text)
+    except ValueError as error:
+        findings.error("NCNN0004", f"{layer.name}: {error}", layer)
+        return None
+    return str(number), value
+
+
+def _array(text: str) -> tuple[int | float, ...]:
+    """`3,1,2,5`: the number of items and the items."""
+    count, *items = text.split(",")
+    if not _COUNT.fullmatch(count) or int(count) != len(items):
+        message = f"the array {text[:40]!r} has not the length that it announces"
+        raise ValueError(message)
+    return tuple(_number(item) for item in items)
+
+
+def _value(text: str) -> int | float | str | tuple[int | float, ...]:
+    if text[:1] == '"' or text[:1].isalpha():
+        return text
+    if "," in text:
+        return tuple(_number(item) for item in text.split(",") if item)
+    return _number(text)
+
+
+def _number(text: str) -> int | float:
+    if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_NUMBER:
+        message = f"{text[:40]!r} is no number"
+        raise ValueError(message)
+    if any(mark in text for mark in ".eE"):
+        return float(text)
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63:
+        message = f"{text[:40]} is no integer of 64 bits"
+        raise ValueError(message)
+    return number
+
+
+# ── binary ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse_binary(data: bytes, findings: Findings) -> list[Layer]:
+    """The layers of a binary list: numbers of 32 bits. Whether a parameter is an integer or not, it does not say.
+
+    Raises:
+        DiagnosticError: NCNN0001 to NCNN0005.
+    """
+    words = _Words(data, findings)
+    if words.take() != MAGIC:
+        findings.error("NCNN0001", f"the file does not begin with {MAGIC}", None)
+        findings.settle()
+    count, blobs = words.take(), words.take()
+    if not 0 <= count <= len(data) // 16 or not 0 <= blobs <= len(data):
+        findings.error("NCNN0002", f"{count} layers and {blobs} blobs in {len(data)} bytes", None)
+        findings.settle()
+    layers: list[Layer] = []
+    for index in range(count):
+        number, taken, given = words.take(), words.take(), words.take()
+        if not 0 <= number < len(BINARY_TYPES):
+            findings.error("NCNN0005", f"layer {index} has the type {number}, which is none", None)
+            findings.settle()
+        inputs, outputs = words.many(taken), words.many(given)
+        layer = Layer(BINARY_TYPES[number], f"layer_{index}", [str(i) for i in inputs], [str(i) for i in outputs], {})
+        words.parameters(layer)
+        layers.append(layer)
+    return layers
+
+
+class _Words:
+    def __init__(self, data: bytes, findings: Findings) -> None:
+        self.data = data
+        self.findings = findings
+        self.position = 0
+
+    def take(self) -> int:
+        """The next integer."""
+        return self.many(1)[0]
+
+    def many(self, count: int) -> tuple[int, ...]:
+        """The next integers."""
+        if count < 0 or self.position + 4 * count > len(self.data):
+            message = f"byte {self.position}: {count} numbers of 32 bits reach beyond the end of the file"
+            self.findings.error("NCNN0005", message, None)
+            self.findings.settle()
+        found = struct.unpack_from(f"<{count}i", self.data, self.position)
+        self.position += 4 * count
+        return found
+
+    def parameters(self, layer: Layer) -> None:
+        """The parameters of one layer, up to the end mark."""
+        while (key := self.take()) != _BINARY_END:
+            is_array = key <= _ARRAY
+            number = _ARRAY - key if is_array else key
+            if not 0 <= number < MOST_KEYS:
+                self.findings.error("NCNN0004", f"{layer.name}: there is no parameter {key}", layer)
+                self.findings.settle()
+            if is_array:
+                layer.parameters[str(number)] = tuple(map(_guessed, self.many(self.take())))
+            else:
+                layer.parameters[str(number)] = _guessed(self.take())
+
+
+def _guessed(word: int) -> int | float:
+    """A number of 32 bits: as an integer if it is a small one, else as a float, whose exponent makes it large."""
+    if -(1 << 23) < word < 1 << 23:
+        return word
+    return struct.unpack("<f", struct.pack("<i", word))[0]

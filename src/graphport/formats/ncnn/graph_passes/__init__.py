@@ -1,0 +1,1 @@
+"""Passes on whole graphs between the dialect of ncnn and canonical operators."""

@@ -1,0 +1,79 @@
+"""Functions that ncnn has and ONNX has not: `log(1 + x)` and `exp(x) - 1` as they are made of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.formats.ncnn.rules.annotations import FUNCTION
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node, Value
+
+_EXPM1, _LOG1P = 21, 27
+"""Their numbers as functions of ncnn."""
+
+
+def note_functions(graph: Graph) -> int:
+    """Note of nodes that are one of these functions of their second operand which one; return how many.
+
+    A choice of what is not finite has no form there, and the function needs none.
+    """
+    count = 0
+    for node in graph:
+        if node.word != "Where" or node.dialect:
+            continue
+        number = _LOG1P if _is_log1p(node) else _EXPM1 if _is_expm1(node) else None
+        if number is not None:
+            node.notes[FUNCTION] = number
+            count += 1
+    return count
+
+
+def _made(value: Value | None, op: str) -> tuple[Value, ...]:
+    """What the operator reads that makes a value; nothing where it is another one."""
+    node = None if value is None else value.producer
+    return tuple(node.operands) if node is not None and node.op == op else ()
+
+
+def _is(value: Value, number: float) -> bool:
+    storage = value.storage if value.is_constant else None
+    return storage is not None and storage.count == 1 and float(storage.numpy().reshape(-1)[0]) == number
+
+
+def _is_log1p(node: Node) -> bool:
+    """Where(Or(Equal(near, 1), IsInf(x)), x, Log(near) * (x / (near - 1)))  with  near = x + 1.
+
+    Only infinity is itself, not its opposite.
+    """
+    condition, x, corrected = node.operands
+    either, product = _made(condition, "Or"), _made(corrected, "Mul")
+    if len(either) != 2 or len(product) != 2:
+        return False
+    equal, infinite, ratio = _made(either[0], "Equal"), _made(either[1], "IsInf"), _made(product[1], "Div")
+    if len(equal) != 2 or infinite != (x,) or not _is(equal[1], 1) or not _is_of_positive(either[1].producer):
+        return False
+    near = equal[0]
+    added, logged = _made(near, "Add"), _made(product[0], "Log")
+    if logged != (near,) or len(ratio) != 2 or ratio[0] is not x:
+        return False
+    less = _made(ratio[1], "Sub")
+    return len(added) == 2 and added[0] is x and _is(added[1], 1) and less[:1] == (near,) and _is(less[1], 1)
+
+
+def _is_of_positive(node: Node | None) -> bool:
+    attributes = {} if node is None else node.attributes
+    return attributes.get("detect_positive", 1) == 1 and attributes.get("detect_negative", 1) == 0
+
+
+def _is_expm1(node: Node) -> bool:
+    """Where(Equal(grown, 1), x, Where(…, less, less * (x / Log(grown))))  with  grown = Exp(x), less = grown - 1."""
+    condition, x, settled = node.operands
+    equal, inner = _made(condition, "Equal"), _made(settled, "Where")
+    if len(equal) != 2 or len(inner) != 3 or _made(equal[0], "Exp") != (x,) or not _is(equal[1], 1):
+        return False
+    grown, less, product = equal[0], inner[1], _made(inner[2], "Mul")
+    taken = _made(less, "Sub")
+    if len(product) != 2 or product[0] is not less or taken[:1] != (grown,) or not _is(taken[1], 1):
+        return False
+    ratio = _made(product[1], "Div")
+    return len(ratio) == 2 and ratio[0] is x and _made(ratio[1], "Log") == (grown,)

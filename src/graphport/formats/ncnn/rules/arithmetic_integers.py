@@ -1,0 +1,240 @@
+"""Arithmetic of integers on the way to ncnn, whose blobs have real numbers: each type wraps at its own width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, reduce
+from typing import Any
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.ncnn.rules.arithmetic import floating
+from graphport.formats.ncnn.rules.emitting import emitted, refuse_constants
+from graphport.formats.ncnn.rules.functions import both, by_number, unary
+from graphport.formats.ncnn.rules.integers import (
+    LIMIT,
+    NARROW,
+    counted,
+    is_bits,
+    is_left,
+    kept,
+    most,
+    range_of,
+    real,
+    span_of,
+    spanned,
+)
+from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import folded
+from graphport.ops.pages.arithmetic import Abs, Cast, Mod, Neg, Sign
+
+_MOST_DIVIDED = 1 << 20
+Span = tuple[int, int]
+
+
+def _is_of_integers(x: Value) -> bool:
+    dtype = x.dtype
+    return dtype is not None and not dtype.is_floating
+
+
+def _typed(y: Value, dtype: DType | None) -> Value:
+    y.fact = TensorFact(dtype, y.shape)
+    return y
+
+
+def _fitted(b: Builder, y: Value, dtype: DType, span: Span) -> Value:
+    """Integers of an element type, where the numbers of `y` are within `span`: others wrap at the width of the type.
+
+    Raises:
+        UnsupportedError: single precision lacks what they wrap to.
+    """
+    low, high = range_of(dtype)
+    if low <= span[0] and span[1] <= high:
+        return spanned(_typed(y, dtype), *span)
+    if dtype.bits > NARROW:
+        message = f"integers from {span[0]} to {span[1]} wrap to {dtype}, and blobs of single precision lack those"
+        raise UnsupportedError(message, help="let the type be int32 or int64")
+    width = float(1 << dtype.bits)
+    shifted = by_number(b, "add", y, float(-low)) if low else y
+    # A product with a power of two is exact.
+    turns = unary(b, "floor", by_number(b, "mul", shifted, 1 / width))
+    found = both(b, "sub", y, by_number(b, "mul", turns, width))
+    return spanned(_typed(found, dtype), low, high)
+
+
+# ── one operand ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_one(name: str, spanning: Callable[[Span], Span], b: Builder, x: Value) -> Value:
+    y, dtype, span = unary(b, name, x), x.dtype, span_of(x)
+    if dtype is None or not dtype.is_integer:
+        return y
+    return counted(_typed(y, dtype)) if span is None else _fitted(b, y, dtype, spanning(span))
+
+
+Abs.lift("ncnn")(partial(_of_one, "abs", lambda span: (0, max(-span[0], span[1]))))
+Neg.lift("ncnn")(partial(_of_one, "neg", lambda span: (-span[1], -span[0])))
+Sign.lift("ncnn")(partial(_of_one, "sign", lambda _: (-1, 1)))
+
+
+# ── two ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _exact(b: Builder, name: str, x: Value, y: Value) -> Value:
+    """As `both`; of integers, if single precision has the result."""
+    dtype = x.dtype
+    if dtype is None or not _is_of_integers(x):
+        return both(b, name, x, y)
+    if name == "div":
+        return _divided(b, x, y, dtype)
+    first, second = span_of(x), span_of(y)
+    span = None if first is None or second is None else _spans(name, first, second)
+    if span is None or max(-span[0], span[1]) >= LIMIT:
+        message = (
+            f"arithmetic of integers that may be larger than {LIMIT}, which blobs of single precision have not all of"
+        )
+        raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
+    return _fitted(b, both(b, name, x, y), dtype, span)
+
+
+def _spans(name: str, x: Span, y: Span) -> Span:
+    match name:
+        case "add":
+            return x[0] + y[0], x[1] + y[1]
+        case "sub":
+            return x[0] - y[1], x[1] - y[0]
+        case "mul":
+            products = [p * q for p in x for q in y]
+            return min(products), max(products)
+        case "maximum":
+            return max(x[0], y[0]), max(x[1], y[1])
+        case _:
+            return min(x[0], y[0]), min(x[1], y[1])
+
+
+def _divided(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
+    """Towards zero: what is left of the sign is put back."""
+    x = real(b, x)
+    signs = unary(b, "sign", x)
+    found = both(b, "mul", signs, _quotient(b, emitted(b, "AbsVal", x), y, most(x)))
+    return spanned(_typed(found, dtype), *(span_of(x) or range_of(dtype)))
+
+
+def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
+    """Rounded towards minus infinity. Layers may multiply by a reciprocal, so what is divided is half a one larger.
+
+    Raises:
+        UnsupportedError: it is divided by what is no positive number that is known, or it may be too large for that.
+    """
+    storage = folded(y)
+    divisor = 0 if storage is None or storage.count != 1 else int(storage.numpy().reshape(-1)[0])
+    if divisor < 1 or not 0 < size < _MOST_DIVIDED:
+        message = f"integers up to {_MOST_DIVIDED} are divided by positive ones that are known"
+        raise UnsupportedError(message)
+    plus_half = by_number(b, "add", x, 0.5)
+    return unary(b, "floor", by_number(b, "div", plus_half, float(divisor)))
+
+
+@Mod.lift("ncnn")
+def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
+    """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
+    dtype = a.dtype
+    if fmod:
+        return both(b, "fmod", floating(a), floating(b_))
+    if dtype is None or dtype.is_floating:
+        message = "the remainder of reals takes its sign from the dividend (fmod=1)"
+        raise UnsupportedError(message)
+    a = real(b, a)
+    whole = _quotient(b, a, b_, most(a))
+    found = both(b, "sub", a, both(b, "mul", whole, b_))
+    return spanned(_typed(found, dtype), 0, most(b_) - 1)
+
+
+# ── other types ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_FEWEST_BITS = 16
+"""Of numbers that blobs can have where that is asked for."""
+
+
+@Cast.lift("ncnn")
+def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value:
+    """Blobs have real numbers: of half precision they may be, too, of eight bits they are not.
+
+    Integers are numbers without a fraction, and truth is 1.
+
+    Raises:
+        UnsupportedError: numbers are rounded to fewer bits than blobs can have.
+    """
+    del attributes
+    refuse_constants(input)
+    source = input.dtype
+    if to.is_floating:
+        if to.bits < _FEWEST_BITS:
+            message = f"{input.name} is rounded to {to}, which no blob has"
+            raise UnsupportedError(message)
+        return emitted(b, "Noop", real(b, input))
+    if to is DType.BOOL:
+        return _is_true(b, input)
+    if not to.is_integer or source is None:
+        message = f"{input.name} is made {to}, which no blob has"
+        raise UnsupportedError(message)
+    if not source.is_floating:
+        return _of_integers(b, input, source, to)
+    if to.bits <= NARROW:
+        message = f"numbers are cut to the {to.bits} bits of {to}"
+        raise UnsupportedError(message)
+    return counted(_typed(unary(b, "trunc", input), to))
+
+
+def _of_integers(b: Builder, x: Value, source: DType, to: DType) -> Value:
+    """Integers of another type; such of any size only where that has all of them."""
+    span = span_of(x)
+    if span is not None and not (is_bits(x) and source is to):
+        return _fitted(b, emitted(b, "Noop", real(b, x)), to, span)
+    if to.bits <= NARROW:
+        message = f"integers are cut to the {to.bits} bits of {to}"
+        raise UnsupportedError(message)
+    if source.kind == "i" and to.kind == "u":
+        message = f"integers below 0 wrap to {to}, and blobs of single precision lack those"
+        raise UnsupportedError(message, help="let the type be int32 or int64")
+    if is_bits(x):
+        return _typed(emitted(b, "Noop", x), to)
+    x = real(b, x)
+    y = _typed(emitted(b, "Noop", x), to)
+    kept(y, x)
+    return y
+
+
+def _is_true(b: Builder, x: Value) -> Value:
+    """1 of what is not 0: also of what is no number, which is neither above 0 nor not."""
+    if x.dtype is DType.BOOL:
+        return emitted(b, "Noop", x)
+    size = emitted(b, "AbsVal", real(b, x))
+    y = emitted(b, "Threshold", size, p0=0.0)
+    source = x.dtype
+    if source is None or source.is_floating:
+        is_number = emitted(b, "Threshold", size, p0=-1.0)
+        y = both(b, "maximum", y, by_number(b, "-sub", is_number, 1.0))
+    y.fact = TensorFact(DType.BOOL, b.dims(y))
+    return y
+
+
+def _chained(b: Builder, name: str, *operands: Value) -> Value:
+    """A layer of two for each operand behind the first."""
+    if len(operands) == 1:
+        return emitted(b, "Noop", operands[0])
+    return reduce(partial(_exact, b, name), operands)
+
+
+ROWS.having(exact=_chained).lift("""
+Add -> exact("add", a, b)
+Sub -> exact("sub", a, b)
+Mul -> exact("mul", a, b)
+Div -> exact("div", a, b)
+Max -> exact("maximum", *data_0)
+Min -> exact("minimum", *data_0)
+Sum -> exact("add", *data_0)
+""")

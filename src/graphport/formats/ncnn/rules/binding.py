@@ -1,0 +1,182 @@
+"""Layers of ncnn: parameters by number, weights in the order of loading.
+
+Blobs of ncnn have no batch axis; the values that stand for them have one of length 1 in front. Axes of a blob are
+counted from its outermost one: channels, depth, height, width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from graphport.core.dtypes import DType
+from graphport.core.sequences import is_sequence
+from graphport.core.storage import Storage
+from graphport.formats.pytorch.rules.binding import length
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+
+DIALECT = "ncnn"
+_MISMATCHES = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, StopIteration)
+AXES = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}
+"""The names of the axes of a blob, from the outermost in."""
+NONE = -233
+"""What stands for a number that is not given."""
+
+Answer: TypeAlias = "Value | Sequence[Value]"
+C = TypeVar("C")
+F = TypeVar("F", bound="Callable[[Layer], Answer]")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer that is being lowered."""
+
+    b: Builder
+    inputs: tuple[Value, ...]
+    parameters: Mapping[str, Any]
+
+    @property
+    def x(self) -> Value:
+        """The first blob."""
+        if not self.inputs:
+            message = "the layer has no input"
+            raise ShapeError(message)
+        return self.inputs[0]
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of the first blob."""
+        return len(self.b.dims(self.x)) - 1
+
+    def lengths(self, first: int = 1) -> list[int]:
+        """The lengths of the first blob from an axis of its value on, where those are known."""
+        dims = self.b.dims(self.x)
+        return [length(dims, axis) for axis in range(first, len(dims))]
+
+    def integer(self, key: int, default: int = 0) -> int:
+        """A parameter that is an integer."""
+        return int(self._number(key, default))
+
+    def real(self, key: int, default: float = 0.0) -> float:
+        """A parameter that is a real number."""
+        return float(self._number(key, default))
+
+    def _number(self, key: int, default: float) -> float:
+        value = self.parameters.get(str(key), default)
+        if not isinstance(value, int | float):
+            message = f"parameter {key} is {value!r}, a number is needed"
+            raise UnsupportedError(message)
+        return value
+
+    def choice(self, key: int, choices: Sequence[C] | Mapping[int, C], what: str, default: int = 0) -> C:
+        """What the number of a parameter stands for.
+
+        Raises:
+            UnsupportedError: nothing.
+        """
+        number = self.integer(key, default)
+        found = choices if isinstance(choices, Mapping) else dict(enumerate(choices))
+        if number not in found:
+            message = f"there is no rule for the {what} {number}"
+            raise UnsupportedError(message)
+        return found[number]
+
+    def text(self, key: int) -> str | None:
+        """A parameter that is a text; `None` where it is none."""
+        found = self.parameters.get(str(key))
+        return found if isinstance(found, str) else None
+
+    def array(self, key: int) -> tuple[Any, ...]:
+        """A parameter that is an array; empty where it is not given."""
+        value = self.parameters.get(str(key), ())
+        return tuple(value) if is_sequence(value) else (value,)
+
+    def weight(self, index: int, shape: Sequence[int]) -> Value:
+        """A weight in a shape, as float32.
+
+        Raises:
+            ShapeError: it has another number of elements, or is missing.
+        """
+        storage = self.stored(index)
+        try:
+            value = self.b.constant(storage.reshaped(shape))
+        except ValueError as error:
+            message = f"weight {index} has {storage.count} elements, and {list(shape)} is needed"
+            raise ShapeError(message) from error
+        return value if storage.dtype is DType.FLOAT32 else self.b(registry.pages()["Cast"], value, to=DType.FLOAT32)
+
+    def stored(self, index: int) -> Storage:
+        """A weight as it is stored.
+
+        Raises:
+            ShapeError: it is missing.
+        """
+        storage = self.parameters.get(f"@{index}")
+        if not isinstance(storage, Storage):
+            message = f"weight {index} is missing"
+            raise ShapeError(message)
+        return storage
+
+    def count(self, index: int) -> int:
+        """How many elements a weight has."""
+        storage = self.parameters.get(f"@{index}")
+        return storage.count if isinstance(storage, Storage) else 0
+
+    def axis(self, axis: int) -> int:
+        """An axis of the first blob as one of the value that stands for it."""
+        return axis_of(self.b, axis, self.x)
+
+    def refuse(self, *keys: int) -> None:
+        """Refuse parameters that are set and have no rule."""
+        emitted = [key for key in keys if self.parameters.get(str(key), 0) not in (0, 0.0)]
+        if emitted:
+            message = f"there is no rule for parameter {', '.join(map(str, emitted))}"
+            raise UnsupportedError(message)
+
+
+def axis_of(b: Builder, axis: int, x: Value) -> int:
+    """An axis of a blob as one of the value that stands for it.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    rank = len(b.dims(x)) - 1
+    if not -rank <= axis < rank:
+        message = f"axis {axis} is outside of a blob of {rank} axes"
+        raise ShapeError(message)
+    return axis % rank + 1
+
+
+def _complete(b: Builder, answer: Answer) -> Answer:
+    """The answer, if it has all blobs that the file reads."""
+    found = registry.results(answer)
+    if any(b.wants(place) for place in range(len(found), b.count)):
+        message = f"the layer gives {len(found)} blobs, {b.count} are read"
+        raise ShapeError(message)
+    return answer
+
+
+def layer(*types: str) -> Callable[[F], F]:
+    """Register a function as the meaning of layers of these types."""
+
+    def register(function: F) -> F:
+        def lowered(b: Builder, *inputs: Value, **parameters: Any) -> Answer:
+            try:
+                return _complete(b, function(Layer(b, inputs, parameters)))
+            except ShapeError:
+                raise
+            except _MISMATCHES as error:
+                # An array that is too short, a length of 0: what a file may say, and its writers never do.
+                message = f"its parameters do not go together: {error}"
+                raise ShapeError(message) from error
+
+        vars(lowered)["__wrapped__"] = getattr(function, "__wrapped__", function)
+        for type_ in types:
+            lower(DIALECT, type_)(lowered)
+        return function
+
+    return register

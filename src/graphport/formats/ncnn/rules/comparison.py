@@ -1,0 +1,289 @@
+"""Comparisons, logic and choice in ncnn, whose blobs have 1 for true and 0 for false."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial, reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import Storage
+from graphport.formats.ncnn.rules.annotations import FUNCTION
+from graphport.formats.ncnn.rules.emitting import emitted, refuse_constants
+from graphport.formats.ncnn.rules.functions import BINARY, UNARY, both, by_number, infinite, unary
+from graphport.formats.ncnn.rules.indices import MOST_PIXELS, gathered_columns
+from graphport.formats.ncnn.rules.integers import (
+    LIMIT,
+    MOVING,
+    is_bits,
+    is_left,
+    is_number,
+    is_rounded,
+    kept,
+    most,
+    real,
+)
+from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.formats.pytorch.rules.binding import seen
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import Computed, folded
+from graphport.ops.lowering.operands import dtype_of, sizes, vector
+from graphport.ops.pages.comparison import (
+    IsInf,
+    IsNaN,
+    Where,
+)
+from graphport.ops.pages.reshape import Concat, Expand, Reshape
+from graphport.ops.shapes import broadcast
+
+
+def _truth(b: Builder, y: Value) -> Value:
+    y.fact = TensorFact(DType.FLOAT32, b.dims(y))
+    return y
+
+
+def _above(b: Builder, x: Value, y: Value) -> Value:
+    """1 where `x` is above `y`; nothing is where one of them is no number."""
+    return _truth(b, emitted(b, "Threshold", both(b, "sub", x, y), p0=0.0))
+
+
+def _inverted(b: Builder, x: Value) -> Value:
+    return by_number(b, "-sub", x, 1.0)
+
+
+def _opposite(b: Builder, truth: Value, *operands: Value) -> Value:
+    """1 where a comparison does not hold, but 0 where an operand is no number: of such none holds."""
+    y = _inverted(b, truth)
+    for x in operands:
+        if folded(x) is None:
+            y = both(b, "mul", y, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))
+    return y
+
+
+def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Two operands; integers are refused that single precision may not keep apart.
+
+    Those of any size are told from a number that it has, for they are rounded in their order.
+    """
+    del b
+    if x.dtype in (None, DType.BOOL) or dtype_of(x).is_floating:
+        return x, y
+    if dtype_of(x) is DType.STRING:
+        message = f"{x.name} is {x.fact}: blobs hold numbers"
+        raise UnsupportedError(message)
+    for each, other in ((x, y), (y, x)):
+        if folded(other) is not None and 0 < most(other) < LIMIT and (is_bits(each) or is_number(each)):
+            return x, y
+    if not (is_number(x) and is_number(y)) or is_rounded(x) or is_rounded(y):
+        message = f"{x.name} is {x.fact}: integers of any size are compared with numbers that are known alone"
+        raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
+    return x, y
+
+
+@IsNaN.lift("ncnn")
+def lift_is_nan(b: Builder, x: Value) -> Value:
+    """Not even the size of what is no number is above -1."""
+    return _of_finite(b, _truth(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))), of=x)
+
+
+@IsInf.lift("ncnn")
+def lift_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
+    """Above the largest number that there is."""
+    if detect_negative and detect_positive:
+        size = emitted(b, "AbsVal", x)
+    elif detect_positive or detect_negative:
+        size = emitted(b, "Noop", x) if detect_positive else unary(b, "neg", x)
+    else:
+        size = by_number(b, "mul", x, 0.0)
+    return _of_finite(b, _truth(b, emitted(b, "Threshold", size, p0=float(np.finfo(np.float32).max))), of=x)
+
+
+_FINITE = "ncnn.finite"
+"""The note of a truth that tells finite numbers from others: whether those are what they should be."""
+_KEEPS, _LOSES = 1, 2
+_SUMS = tuple(map(BINARY.index, ("add", "sub", "mul")))
+_FAR = 64
+"""Values that are followed back at most."""
+
+
+def _of_finite(b: Builder, y: Value, *sources: Value, of: Value | None = None) -> Value:
+    """Note that what is chosen by `y` may be what is not finite, as `sources` say, or that it is told of a value."""
+    del b
+    found = [x.notes[_FINITE] for x in sources if x.has_notes and _FINITE in x.notes]
+    if of is not None:
+        found.append(_KEEPS if _keeps(of) else _LOSES)
+    if found:
+        y.notes[_FINITE] = _LOSES if _LOSES in found else _KEEPS
+    return y
+
+
+def _keeps(x: Value) -> bool:
+    """Whether a value is made of inputs by moves, samples and sums of products, which alone keep what is not finite."""
+    waiting, seen_ = [x], {x}
+    while waiting:
+        made = waiting.pop().producer
+        if made is None:
+            continue
+        is_sum = made.word == "BinaryOp" and made.attributes.get("0") in _SUMS
+        if len(seen_) > _FAR or not (is_sum or made.word in (*MOVING, "GridSample", "MemoryData")):
+            return False
+        kept_ = made.operands[:1] if made.word == "GridSample" else made.operands
+        new = [each for each in kept_ if each not in seen_]
+        seen_.update(new)
+        waiting += new
+    return True
+
+
+ROWS.having(
+    ordered=_ordered, above=_above, opposite=_opposite, both=both, inverted=_inverted, of_finite=_of_finite
+).lift("""
+Greater -> x, y = ordered(a, b); above(x, y)
+Less -> x, y = ordered(a, b); above(y, x)
+GreaterOrEqual -> x, y = ordered(a, b); opposite(above(y, x), x, y)
+LessOrEqual -> x, y = ordered(a, b); opposite(above(x, y), x, y)
+Equal -> x, y = ordered(a, b); opposite(both("maximum", above(x, y), above(y, x)), x, y)
+And -> of_finite(both("mul", a, b), a, b)
+Or -> of_finite(both("maximum", a, b), a, b)
+Xor -> AbsVal(both("sub", a, b))
+Not -> of_finite(inverted(x), x)
+""")
+
+
+@Where.lift("ncnn")
+def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """The larger of `x`, which is minus infinity where it is not chosen, and of such a `y`."""
+    node = b.before
+    function = None if node is None or not node.has_notes else node.notes.get(FUNCTION)
+    if isinstance(function, int):
+        b.looks_around = True
+        return emitted(b, "UnaryOp", x, p0=function)
+    x, y = real(b, x), real(b, y)
+    tells = condition.notes.get(_FINITE) if condition.has_notes else None
+    if tells == _LOSES:
+        message = "a choice by IsNaN or IsInf of what is computed: exp, a softmax or a quotient loses what is no number"
+        raise UnsupportedError(message)
+    if folded(condition) is None and (_is_nan(x) or _is_nan(y)):
+        return _nan_where(b, condition, y) if _is_nan(x) else _nan_where(b, _inverted(b, condition), x)
+    lacks = [_may_be_none(each) for each in (x, y)]
+    is_copied = tells is not None or (any(lacks) and _is_copyable(b, condition, x, y))
+    found = _selected(b, condition, x, y) if is_copied else _chosen(b, condition, x, y, lacks)
+    if x.dtype not in (None, DType.BOOL) and not dtype_of(x).is_floating:
+        found.fact = TensorFact(dtype_of(x), b.dims(found))
+        kept(found, x, y)
+    return found
+
+
+def _is_nan(x: Value) -> bool:
+    """Whether it is one constant, and no number."""
+    stored = folded(x)
+    return stored is not None and stored.count == 1 and bool(np.isnan(stored.numpy()).all())
+
+
+def _nan_where(b: Builder, truth: Value, x: Value) -> Value:
+    """`x`, but no number where it is true: sqrt(-1) is added there, and sqrt(-0) elsewhere.
+
+    Bounds do not do it: which of two is the larger one is open where one is no number.
+    """
+    return both(b, "add", x, unary(b, "sqrt", by_number(b, "mul", truth, -1.0)))
+
+
+_ROOTS = frozenset(
+    map(UNARY.index, ("sqrt", "rsqrt", "log", "asin", "acos", "reciprocal", "log10", "acosh", "atanh", "log1p"))
+)
+"""Functions that are no number where they have no value: roots, logarithms, reciprocals, arcs."""
+_QUOTIENTS = frozenset(map(BINARY.index, ("div", "pow", "-div", "-pow", "fmod", "-fmod")))
+_EACH = frozenset({"UnaryOp", "BinaryOp", "Clip", "ReLU", "Sigmoid", "TanH", "Swish", "AbsVal", "GELU", "ELU", *MOVING})
+"""Layers that compute each element by itself, or move it."""
+
+
+def _may_be_none(x: Value) -> bool:
+    """Whether single elements of a value may be no numbers, though what it is made of are numbers."""
+    waiting, seen_ = [x], {x}
+    while waiting:
+        made = waiting.pop().producer
+        if made is None or len(seen_) > _FAR:
+            continue
+        kind = made.attributes.get("0")
+        is_by_number = made.word == "BinaryOp" and kind == BINARY.index("div") and bool(made.attributes.get("1"))
+        if made.word == "Softmax" or (made.word == "UnaryOp" and kind in _ROOTS):
+            return True
+        if made.word == "BinaryOp" and kind in _QUOTIENTS and not is_by_number:
+            return True
+        if made.word in _EACH:
+            new = [each for each in made.operands if each not in seen_]
+            seen_.update(new)
+            waiting += new
+    return False
+
+
+def _is_copyable(b: Builder, *operands: Value) -> bool:
+    """Whether lengths are known, and places of as many pixels exact."""
+    lengths = [[dim for dim in b.dims(each) if isinstance(dim, int)] for each in operands]
+    if any(len(known) < len(b.dims(each)) for known, each in zip(lengths, operands, strict=True)):
+        return False
+    return 2 * prod(np.broadcast_shapes(*lengths)) <= MOST_PIXELS
+
+
+def _selected(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """One of two pixels each, for what is no number is no larger or smaller one."""
+    shape = sizes(b.dims(condition), "the condition")
+    for each in (x, y):
+        shape = np.broadcast_shapes(shape, sizes(b.dims(each), "what is chosen from"))
+    columns = [prod(shape), 1]
+    pair = [b(Reshape, b(Expand, each, vector(b, shape)), vector(b, [1, 1, *columns])) for each in (x, y)]
+    mask = folded(condition)
+    other = _inverted(b, condition) if mask is None else b.constant((mask.numpy() == 0).astype(np.float32))
+    other = b(Reshape, b(Expand, other, vector(b, shape)), vector(b, [1, *columns]))
+    return b(Reshape, gathered_columns(b, b(Concat, *pair, axis=3), other), vector(b, shape))
+
+
+def _chosen(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bool]) -> Value:
+    """By bounds: of two, ncnn takes in one part of a blob the first and in the other the second if one is no number."""
+    mask = folded(condition)
+    if mask is not None:
+        refuse_constants(x, y)
+        least, most = (_known_bounds(b, mask, is_chosen=is_chosen) for is_chosen in (True, False))
+    else:
+        least = infinite(b, by_number(b, "add", condition, -0.5))
+        most = unary(b, "neg", least)
+    parts: list[Value] = []
+    for value, bound, may_lack in ((x, least, lacks[0]), (y, most, lacks[1])):
+        part = _bounded(b, mask, value, bound, is_first=value is x)
+        if part is not None:
+            parts.append(both(b, "minimum", bound, part) if may_lack else part)
+    found = reduce(partial(both, b, "maximum"), parts)
+    wanted = reduce(broadcast, [b.dims(each) for each in (condition, x, y)])
+    if b.dims(found) == wanted:
+        return found
+    message = f"{condition.name} and constants give the result its shape"
+    raise UnsupportedError(message)
+
+
+def _known_bounds(b: Builder, mask: Storage, *, is_chosen: bool) -> Value:
+    """Infinity where a value is chosen, and minus infinity elsewhere."""
+
+    def bounds(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.where((array != 0) == is_chosen, np.inf, -np.inf)
+
+    return b.constant(Computed(bounds, (mask,), DType.FLOAT32, mask.shape))
+
+
+def _bounded(b: Builder, mask: Storage | None, x: Value, bound: Value, *, is_first: bool) -> Value | None:
+    """The smaller of two; `None` where it is minus infinity throughout."""
+    storage, known = folded(x), seen(x)
+    if known is not None and known.size and np.isneginf(known).all():
+        return None
+    if storage is None or mask is None:
+        return both(b, "minimum", x, bound)
+
+    def chosen(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.where((array != 0) == is_first, other, -np.inf)
+
+    shape = np.broadcast_shapes(mask.shape, storage.shape)
+    return b.constant(Computed(chosen, (mask, storage), DType.FLOAT32, shape))

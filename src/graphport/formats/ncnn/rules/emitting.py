@@ -1,0 +1,330 @@
+"""What liftings to ncnn have in common: its layers, their blobs without a batch, and lengths as it wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isfinite
+from typing import Any
+
+from graphport.core.dims import Dim, Functions, Symbolic, prefixed
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, Fact, TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.core.storage import Storage
+from graphport.formats.ncnn.rules.annotations import BATCH, batch_of
+from graphport.formats.ncnn.rules.binding import AXES
+from graphport.formats.ncnn.rules.integers import BITS, MOVING, is_bits, is_left, kept, real, refuse_rounded
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import Computed, folded
+
+MOST_AXES = 4
+KEYS = {"w": 0, "h": 1, "d": 11, "c": 2}
+"""The parameters that say lengths, or which axes are meant, by the names of axes."""
+
+
+def placed(y: Value, batch: int | None) -> Value:
+    """`y`, whose blob lacks the axis `batch`; there is no such axis if it is `None`."""
+    if batch != 0:
+        y.notes[BATCH] = -1 if batch is None else batch
+    elif y.has_notes:
+        y.notes.pop(BATCH, None)
+    return y
+
+
+def lacking(b: Builder, x: Value, axis: int) -> Value:
+    """`x` as a blob that lacks `axis`, which is of length 1.
+
+    Raises:
+        UnsupportedError: it is of another length.
+    """
+    if batch_of(x) == axis:
+        return x
+    if b.dims(x)[axis] != 1:
+        raise _no_item(b, x)
+    return restored(b, x, x.fact, axis)
+
+
+def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
+    """`x` has another batch than 1; where inputs of the model have, that is the cause of it."""
+    message = what or f"{x.name} is {x.fact}: a blob stands for a batch of 1"
+    given = [] if b.graph is None else [(each.name, each.fact) for each in b.graph.root.inputs]
+    facts = {name: fact for name, fact in given if isinstance(fact, TensorFact)}
+    batches = {name: str(fact) for name, fact in facts.items() if fact.shape and fact.shape[0] != 1}
+    if not batches or is_left(x):
+        return UnsupportedError(message, is_secondary=is_left(x))
+    name, fact = next(iter(batches.items()))
+    more = f", and {len(batches) - 1} inputs more are so" if len(batches) > 1 else ""
+    cause = f"a blob is one item of a batch, and the input {name} is {fact}{more}"
+    return UnsupportedError(message, cause=cause, help="--batch 1 writes the model of one item")
+
+
+def laid(b: Builder, x: Value) -> list[Dim]:
+    """The lengths of the blob of a value, wherever its batch is; those that are open are expressions.
+
+    A number, and a batch of nothing else, is a blob of one element.
+
+    Raises:
+        UnsupportedError: the batch is not of length 1, or there are more than four.
+    """
+    dims, batch = b.dims(x), batch_of(x)
+    if batch is not None and dims and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
+        raise _no_item(b, x)
+    rest = [dim for axis, dim in enumerate(dims) if axis != batch]
+    if not rest and x.is_input:
+        message = f"the input {x.name} is {x.fact}: ncnn is given arrays of an axis at least behind the batch"
+        raise UnsupportedError(message, help="give it an axis more")
+    if len(rest) > MOST_AXES:
+        raise _too_many(x)
+    return rest or [1]
+
+
+def _too_many(x: Value) -> UnsupportedError:
+    return UnsupportedError(f"{x.name} is {x.fact}: a blob has four axes at most, without one of length 1")
+
+
+def lengths_of(b: Builder, x: Value) -> list[Dim]:
+    """The lengths of a blob, without the batch, which is in front.
+
+    Raises:
+        UnsupportedError: it is not, or not of length 1, or there are more than four.
+    """
+    if batch_of(x) != 0 or not b.dims(x):
+        raise _no_item(b, x, f"{x.name} is {x.fact}: its first axis is not a batch of 1")
+    return laid(b, x)
+
+
+def known(x: Value, lengths: Sequence[Dim]) -> list[int]:
+    """The lengths of the blob of `x`, where a layer has them as numbers.
+
+    Raises:
+        UnsupportedError: one is open.
+    """
+    numbers = [dim for dim in lengths if isinstance(dim, int)]
+    if len(numbers) < len(lengths):
+        raise _open_lengths(f"{x.name} is {x.fact}")
+    return numbers
+
+
+def _open_lengths(what: str) -> UnsupportedError:
+    return UnsupportedError(f"{what}: a layer has its lengths as numbers", cause="a layer has lengths that are open")
+
+
+def numbers_of(value: Value) -> Storage:
+    """A constant as float32.
+
+    Raises:
+        UnsupportedError: it is no constant.
+    """
+    storage = folded(value)
+    if storage is None:
+        message = f"{value.name} is computed, and a layer has its weights in the file"
+        raise UnsupportedError(message)
+    if storage.dtype is DType.FLOAT32:
+        return storage
+    return Computed(lambda array: array, (storage,), DType.FLOAT32, storage.shape)
+
+
+def rearranged(value: Value, function: Callable[..., Any], shape: Sequence[int]) -> Storage:
+    """A constant as float32, in another layout."""
+    return Computed(function, (numbers_of(value),), DType.FLOAT32, tuple(shape))
+
+
+def refuse_constants(*blobs: Value) -> None:
+    """Leave what is computed from constants alone to its readers: they have it as numbers.
+
+    Raises:
+        UnsupportedError: there are blobs, and all of them are constants.
+    """
+    if blobs and all(folded(each) is not None for each in blobs):
+        message = f"{blobs[0].name} is a constant"
+        raise UnsupportedError(message, is_secondary=True)
+
+
+def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **parameters: Any) -> Value:
+    """The first result of a layer; `p3` is parameter 3 and `w0` the first weight, what is `None` is not said.
+
+    Without a fact of its own it is laid out as the first blob is.
+    """
+    named = {
+        (f"@{key[1:]}" if key[0] == "w" else key[1:]): value for key, value in parameters.items() if value is not None
+    }
+    refuse_constants(*blobs)
+    blobs = tuple(each if folded(each) is None else remembered(b, each) for each in blobs)
+    moves = type_ in MOVING and all(is_bits(each) for each in blobs)
+    if not moves and type_ not in ("Embed", "Dequantize", "Requantize"):
+        blobs = tuple(real(b, each) for each in blobs)
+    for each in blobs:
+        laid(b, each)
+    if any(isinstance(n, Symbolic) for value in named.values() for n in (value if is_sequence(value) else (value,))):
+        raise _open_lengths(f"a layer {type_}")
+    if any(isinstance(n, float) and not isfinite(n) for n in named.values()):
+        message = f"a layer {type_} with a parameter that is not finite, which the text of ncnn has no word for"
+        raise UnsupportedError(message)
+    own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
+    if fact is None and type_ not in MOVING and isinstance(own, TensorFact):
+        # What layers compute is real; what they compute of integers is not always one.
+        own = TensorFact(DType.FLOAT32, own.shape)
+    y = b.word(type_, *blobs, facts=[own], **named)[0]
+    if moves:
+        refuse_rounded(b, blobs[0])
+        y.notes[BITS] = 1
+    elif type_ in MOVING:
+        kept(y, *blobs)
+    return placed(y, batch_of(blobs[0])) if blobs and fact is None else y
+
+
+def shaped(lengths: Sequence[int]) -> dict[str, int]:
+    """Parameters that say the lengths of a blob."""
+    return {f"p{KEYS[name]}": length for name, length in zip(AXES[len(lengths)], lengths, strict=True)}
+
+
+def reshaped(b: Builder, x: Value, lengths: Sequence[Dim]) -> Value:
+    """A blob in another shape; lengths that are open are computed from those of blobs."""
+    lengths = lengths or [1]
+    if len(lengths) > MOST_AXES:
+        message = f"{len(lengths)} axes, a blob has one to four"
+        raise UnsupportedError(message)
+    fact = TensorFact(x.dtype, (1, *lengths))
+    numbers = [n for n in lengths if isinstance(n, int)]
+    if len(numbers) == len(lengths):
+        return emitted(b, "Reshape", x, fact=fact, **shaped(numbers))
+    if len(numbers) == len(lengths) - 1:
+        # One that is not told takes what is left.
+        numbers = [n if isinstance(n, int) else -1 for n in lengths]
+        return emitted(b, "Reshape", x, fact=fact, **shaped(numbers))
+    text, blobs = computed(b, lengths[::-1], x)
+    return emitted(b, "Reshape", *blobs, fact=fact, p6=text)
+
+
+_FUNCTIONS = Functions("+", "-", "*", "//", "max", "min")
+_MOST_BLOBS = 10
+"""Blobs that a text of lengths can name: by one digit."""
+
+
+def computed(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[str, list[Value]]:
+    """A text that computes numbers of the lengths of blobs, `"*(0h,2),0w"`, and the blobs: `near`, and inputs.
+
+    Raises:
+        UnsupportedError: a number is no such expression.
+    """
+    inputs = [] if b.graph is None else list(b.graph.root.inputs)[:_MOST_BLOBS]
+    blobs = list(near)
+
+    def length(dim: Symbolic) -> str | None:
+        for value in dict.fromkeys([*near, *inputs]):
+            dims, batch = value.shape, batch_of(value)
+            axis = dims.index(dim) if dims is not None and dim in dims else batch
+            if dims is None or axis is None or axis == batch or len(dims) - (batch is not None) not in AXES:
+                continue
+            if value not in blobs:
+                blobs.append(value)
+            names = AXES[len(dims) - (batch is not None)]
+            return f"{blobs.index(value)}{names[axis - (batch is not None and axis > batch)]}"
+        return None
+
+    texts = [prefixed(number, _FUNCTIONS, length) for number in numbers]
+    found = [text for text in texts if text is not None]
+    if len(found) < len(texts) or len(blobs) > _MOST_BLOBS:
+        raise _open_lengths(", ".join(map(str, numbers)))
+    return f'"{",".join(found)}"', blobs
+
+
+def restored(b: Builder, y: Value, fact: Fact, batch: int | None) -> Value:
+    """The elements of a blob as those of a value of a shape, whose blob lacks the axis `batch`."""
+    dims = fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
+    found = reshaped(b, y, [dim for axis, dim in enumerate(dims) if axis != batch])
+    found.fact = fact
+    return placed(found, batch)
+
+
+def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:
+    """The blobs of values of which each is stretched to the shape of all, and the axis of the result they lack."""
+    refuse_constants(*operands)
+    rank = max(len(b.dims(x)) for x in operands) or 1
+    computed = [x for x in operands if folded(x) is None]
+    wanted = [None if (own := batch_of(x)) is None else own + rank - len(b.dims(x)) for x in computed]
+    padded = {x: [1] * (rank - len(b.dims(x))) + list(b.dims(x)) for x in operands}
+
+    def is_common(batch: int | None) -> bool:
+        return batch is None or (0 <= batch < rank and all(own[batch] == 1 for own in padded.values()))
+
+    batch = next((batch for batch in [0, *wanted, None] if is_common(batch)), None)
+    return [stretched(b, x, padded[x], batch) for x in operands], batch
+
+
+def beside(b: Builder, axis: int, *operands: Value) -> tuple[list[Value], int | None]:
+    """The blobs of values that are joined along `axis`, and the axis that they lack."""
+    refuse_constants(*operands)
+    batches = [batch_of(x) for x in operands if folded(x) is None] or [0]
+    dims = [b.dims(x) for x in operands]
+    common = [n for n in [0, *batches] if n is not None and n != axis and all(own[n] == 1 for own in dims)]
+    batch = common[0] if common else None
+    return [stretched(b, x, b.dims(x), batch) for x in operands], batch
+
+
+def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -> Value:
+    """The blob of `x` as that of a value of the shape `dims`, without the axis `batch`."""
+    storage = folded(x)
+    if storage is not None:
+        return _memory(b, x, storage, len(dims), batch)
+    lengths = laid(b, x)
+    own = [dim for axis, dim in enumerate(dims) if axis != batch] or [1]
+    target = [dim for dim in own if isinstance(dim, int | Symbolic)]
+    if len(target) < len(own):
+        message = f"{x.name} is {x.fact}: its batch is not that of the other operand"
+        raise UnsupportedError(message)
+    return x if target == lengths else reshaped(b, x, target)
+
+
+def settled(b: Builder, y: Value, batch: int | None) -> Value:
+    """`y`, whose blob lacks the axis `batch`; where its first axis is of length 1, that one is the batch again."""
+    dims = b.dims(y)
+    if batch == 0 or not dims or dims[0] != 1:
+        return placed(y, batch)
+    lengths = [dim for axis, dim in enumerate(dims) if axis != batch]
+    rest = list(dims[1:])
+    return y if lengths == rest else reshaped(b, y, rest)
+
+
+def remembered(b: Builder, x: Value) -> Value:
+    """A constant as a blob; one whose first axis is of length 1 has its batch there.
+
+    Raises:
+        UnsupportedError: a blob cannot have its shape.
+    """
+    storage, dims = folded(x), b.dims(x)
+    if storage is None:
+        return x
+    batch = 0 if dims[:1] == (1,) else None
+    y = _memory(b, x, storage, len(dims), batch)
+    y.fact = TensorFact(DType.FLOAT32, dims)
+    if batch is None:
+        y.notes[BATCH] = -1
+    return y
+
+
+def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None) -> Value:
+    """A layer that has the numbers of `x`, a value of `rank` axes, without the axis `batch`."""
+    shape = [1] * (rank - len(storage.shape)) + list(storage.shape)
+    lengths = [n for axis, n in enumerate(shape) if axis != batch] or [1]
+    if len(lengths) > MOST_AXES:
+        raise _too_many(x)
+    if len(shape) != rank or (batch is not None and shape and shape[batch] != 1):
+        raise _no_item(b, x)
+    fact = TensorFact(DType.FLOAT32, (1, *lengths))
+    return emitted(b, "MemoryData", fact=fact, **shaped(lengths), w0=numbers_of(x))
+
+
+def blob_axis(axis: int, rank: int, batch: int | None = 0) -> int:
+    """An axis of a value as one of its blob, which lacks the axis `batch`.
+
+    Raises:
+        UnsupportedError: it is that of the batch.
+    """
+    found = axis % rank if rank else batch
+    if found is None or found == batch:
+        message = "it works along the batch, which a blob does not have"
+        raise UnsupportedError(message)
+    return found - (batch is not None and found > batch)

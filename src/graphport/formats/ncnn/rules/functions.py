@@ -1,0 +1,64 @@
+"""Functions of one blob or two, by the names that the numbers of layers stand for."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.ncnn.rules.emitting import emitted, joining, settled
+from graphport.formats.ncnn.rules.integers import real
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.folded import folded
+from graphport.ops.shapes import broadcast
+
+BINARY = (
+    *("add", "sub", "mul", "div", "maximum", "minimum", "pow", "-sub", "-div", "-pow", "atan2", "-atan2", "fmod"),
+    *("-fmod", "logaddexp", "floor_divide", "-floor_divide", "remainder", "-remainder"),
+)
+"""Functions by number; a minus marks those whose operands change places."""
+UNARY = (
+    *("abs", "neg", "floor", "ceil", "square", "sqrt", "rsqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos"),
+    *("atan", "reciprocal", "tanh", "log10", "round", "trunc", "sign", "expm1", "sinh", "asinh", "cosh", "acosh"),
+    *("atanh", "log1p"),
+)
+
+
+def unary(b: Builder, name: str, x: Value) -> Value:
+    """A layer of one blob."""
+    return emitted(b, "UnaryOp", x, p0=UNARY.index(name))
+
+
+def by_number(b: Builder, name: str, x: Value, number: float) -> Value:
+    """A layer of one blob and a number."""
+    return emitted(b, "BinaryOp", x, p0=BINARY.index(name), p1=1, p2=number)
+
+
+def both(b: Builder, name: str, x: Value, y: Value) -> Value:
+    """A layer of two blobs, of which one may be a number."""
+    x, y = real(b, x), real(b, y)
+    first, second = _number(x), _number(y)
+    if second is not None and folded(x) is None:
+        return by_number(b, name, x, second)
+    if first is not None and folded(y) is None:
+        return by_number(b, f"-{name}" if f"-{name}" in BINARY else name, y, first)
+    fact = TensorFact(DType.FLOAT32, broadcast(b.dims(x), b.dims(y)))
+    blobs, batch = joining(b, x, y)
+    return settled(b, emitted(b, "BinaryOp", *blobs, fact=fact, p0=BINARY.index(name)), batch)
+
+
+def _number(x: Value) -> float | None:
+    """The one number of a constant, if a layer can have it in its text."""
+    storage = folded(x)
+    number = None if storage is None or storage.count != 1 else float(storage.numpy().reshape(-1)[0])
+    return number if number is not None and isfinite(number) else None
+
+
+_LARGE = 1e30
+"""A number whose square is infinite."""
+
+
+def infinite(b: Builder, truth: Value, sign: int = 1) -> Value:
+    """Infinity for 1, and 0 for 0; ncnn's logarithm and quotient of 0 are no numbers."""
+    return by_number(b, "mul", by_number(b, "mul", truth, sign * _LARGE), _LARGE)

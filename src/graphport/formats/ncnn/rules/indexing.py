@@ -1,0 +1,346 @@
+"""Pieces of ncnn's blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import Dim, bounds
+from graphport.core.facts import TensorFact
+from graphport.formats.ncnn.rules import indexing_gather
+from graphport.formats.ncnn.rules.annotations import batch_of
+from graphport.formats.ncnn.rules.binding import AXES, NONE, Layer, layer
+from graphport.formats.ncnn.rules.emitting import (
+    blob_axis,
+    computed,
+    emitted,
+    known,
+    laid,
+    numbers_of,
+    placed,
+    refuse_constants,
+    reshaped,
+    restored,
+    settled,
+)
+from graphport.formats.ncnn.rules.integers import is_bits
+from graphport.formats.ncnn.rules.shape_expressions import Length, joined, lengths_of_text, list_of
+from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.functions.indexing_slices import flip as flipped
+from graphport.formats.pytorch.rules.functions.padding import padded
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import dtype_of, needed, sizes
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reshape import Flatten, Reshape, Unsqueeze
+from graphport.ops.pattern import constant_numbers
+from graphport.ops.views.indexing import SliceView
+
+_LAST = 2147483647
+
+
+@layer("Crop")
+def crop(at: Layer) -> Value:
+    """From place to place along given axes; or from an offset on, with a length or up to a distance from the end.
+
+    Of two blobs, the second one has the lengths.
+    """
+    x, b = at.x, at.b
+    if len(at.inputs) == 2 and at.integer(0) != NONE and not any(str(key) in at.parameters for key in (9, 10, 19, 20)):
+        return _like(at)
+    first, last, along = (at.text(key) for key in (19, 20, 21))
+    if first is not None and last is not None:
+        axes = [] if along is None else list_of(at, along)
+        return _slice(at, lengths_of_text(at, first), lengths_of_text(at, last), axes)
+    if len(at.inputs) != 1:
+        message = "the piece depends on another blob"
+        raise UnsupportedError(message)
+    starts, ends = at.array(9), at.array(10)
+    if starts or ends:
+        return _slice(at, [int(n) for n in starts], [int(n) for n in ends], [int(n) for n in at.array(11)])
+    names = AXES[at.rank]
+    keys = {"w": (0, 3, 6), "h": (1, 4, 7), "d": (13, 14, 15), "c": (2, 5, 8)}
+    if not any(at.integer(key) for name in names for key in keys[name][1:]):
+        message = "lengths that are not given"
+        raise ShapeError(message)
+    for axis, name in enumerate(names, 1):
+        offset, size, rest = (at.integer(key) for key in keys[name])
+        extent = length(b.dims(x), axis)
+        stop = extent - rest if size == NONE else min(offset + size, extent - rest)
+        x = _cropped(b, x, axis, offset, stop)
+    return x
+
+
+def _cropped(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    if not start and stop == length(b.dims(x), axis):
+        return x
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+
+
+def _like(at: Layer) -> Value:
+    """From an offset on, with the lengths of another blob; channels only of one with as many axes."""
+    b, x = at.b, at.x
+    keys = {"w": 0, "h": 1, "d": 13, "c": 2}
+    own, other = AXES[at.rank], b.dims(at.inputs[1])
+    lengths = dict(zip(AXES[len(other) - 1], range(1, len(other)), strict=True))
+    for axis, name in enumerate(own, 1):
+        if name == "c" and len(other) - 1 != at.rank:
+            continue
+        offset = at.integer(keys[name])
+        stop = offset + (length(other, lengths[name]) if name in lengths else 1)
+        x = _cropped(b, x, axis, offset, stop)
+    return x
+
+
+def _slice(at: Layer, starts: Sequence[Length], ends: Sequence[Length], axes: list[int]) -> Value:
+    count = max(len(starts), len(ends))
+    axes = axes or list(range(count))
+    first = [0 if n == NONE else n for n in starts] or [0] * count
+    # An end of 0 is the end of the axis: ends that are not above 0 are counted from there.
+    last = [_LAST if n in (NONE, 0) else n for n in ends] or [_LAST] * count
+    # An axis that the blob does not have is passed over: pnnx counts the batch where lengths are open.
+    kept = [index for index, axis in enumerate(axes) if axis < at.rank]
+    axis_numbers = [at.axis(axes[index]) for index in kept]
+    if not axis_numbers:
+        return at.x
+    first, last = ([each[index] for index in kept] for each in (first, last))
+    return at.b(Slice, at.x, joined(at, first), joined(at, last), vector(at.b, axis_numbers))
+
+
+@layer("Flip")
+def flip(at: Layer) -> Value:
+    axes = [at.axis(int(axis)) for axis in at.array(0)]
+    return flipped(at.b, at.x, axes)
+
+
+@layer("Embed")
+def embed(at: Layer) -> Value:
+    """Rows of a table; the places are integers, though ncnn keeps them as it keeps floats."""
+    at.refuse(18)
+    if not dtype_of(at.x).is_integer:
+        message = "places that are not declared as integers"
+        raise UnsupportedError(message)
+    rows = at.b(Gather, at.weight(0, [at.integer(1), at.integer(0)]), at.x)
+    return at.b(Add, rows, at.weight(1, [at.integer(0)])) if at.integer(2) else rows
+
+
+@layer("Diag")
+def diag(at: Layer) -> Value:
+    """A matrix with a vector on its diagonal, or that diagonal of a matrix."""
+    b, x, place = at.b, at.x, at.integer(0)
+    if at.rank == 1:
+        size = length(b.dims(x), 1) + abs(place)
+        extended = padded(b, x, [(max(place, 0), max(-place, 0))])
+        reserve(size, size)
+        mask = b.constant(np.eye(size, k=place)[None], dtype_of(x))
+        return b(Mul, b(Unsqueeze, extended, vector(b, [1])), mask)
+    rows, columns = (length(b.dims(x), axis) for axis in (1, 2))
+    first = np.arange(max(-place, 0), rows)
+    chosen = (first * columns + first + place)[first + place < columns]
+    if at.rank != 2 or not chosen.size:
+        message = f"there is no diagonal {place} of {rows} rows and {columns} columns"
+        raise ShapeError(message)
+    return b(Gather, b(Flatten, x), vector(b, chosen.tolist()), axis=1)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@SliceView.lift("ncnn")
+def lift_slice(b: Builder, op: SliceView) -> Value | None:
+    """Every entry from place to place, or one of several; backward of an axis that is turned before."""
+    laid(b, op.data)
+    starts, ends = constant_numbers(op.starts), constant_numbers(op.ends)
+    steps = () if op.steps is None else constant_numbers(op.steps)
+    if steps is None:
+        return None
+    has_steps = any(step != 1 for step in steps)
+    if starts is None or ends is None:
+        return None if has_steps else _computed(b, op)
+    if has_steps:
+        return _stepped(b, op.data, zip(_axes(b, op), starts, ends, steps, strict=True))
+    dims, batch = b.dims(op.data), batch_of(op.data)
+    pieces: dict[int, tuple[int, int]] = {}
+    for axis, start, end in zip(_axes(b, op), starts, ends, strict=True):
+        if axis == batch:
+            if slice(start, end).indices(1)[:2] != (0, 1):
+                return None
+            continue
+        found = _piece(start, end, dims[axis])
+        if found is None:
+            return None
+        pieces[blob_axis(axis, len(dims), batch)] = found
+    if 0 in b.outcome.dims:
+        return None
+    if not pieces:
+        return emitted(b, "Noop", op.data)
+    begin, stop = zip(*pieces.values(), strict=True)
+    return settled(b, emitted(b, "Crop", op.data, fact=b.outcome, p9=begin, p10=stop, p11=tuple(pieces)), batch)
+
+
+def _axes(b: Builder, op: SliceView) -> list[int]:
+    axes = range(length(b.dims(op.starts), 0)) if op.axes is None else needed(op.axes, "which axes are cut")
+    return [axis % len(b.dims(op.data)) for axis in axes]
+
+
+def _computed(b: Builder, op: SliceView) -> Value | None:
+    """Between places that are computed of the lengths of blobs, none of which is below 0."""
+    first, last = (
+        value.fact.elements if isinstance(value.fact, TensorFact) else None for value in (op.starts, op.ends)
+    )
+    if first is None or last is None or not b.outcome.shape:
+        return None
+    dims, batch, where = b.dims(op.data), batch_of(op.data), _axes(b, op)
+    if batch in where or any((-1 if (low := bounds(place)[0]) is None else low) < 0 for place in [*first, *last]):
+        return None
+    stops = [0 if isinstance(end, int) and end >= _LAST else end for end in last]
+    own = [blob_axis(axis, len(dims), batch) for axis in where]
+    begin, blobs = computed(b, first, op.data)
+    stop, blobs = computed(b, stops, *blobs)
+    texts = {"p19": begin, "p20": stop, "p21": computed(b, own)[0]}
+    return settled(b, emitted(b, "Crop", *blobs, fact=b.outcome, **texts), batch)
+
+
+def _piece(start: int, end: int, extent: Dim) -> tuple[int, int] | None:
+    """Where a piece of an axis begins and ends, as ncnn says it.
+
+    An end that is not above 0 is counted from the end of the axis there. `None` where the length of the axis is open,
+    and bounds may lie beyond it.
+    """
+    if isinstance(extent, int):
+        return slice(start, end).indices(extent)[:2]
+    least = bounds(extent)[0] or 0
+    is_open = end >= _LAST
+    if start < 0 or start > least or (not is_open and end > least) or (end < 0 and start - end > least) or end == 0:
+        return None
+    return start, 0 if is_open else end
+
+
+def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) -> Value | None:
+    """One axis after another: what lies between two of its places goes with a pooling whose windows have one entry."""
+    refuse_constants(x)
+    y, batch, rank = x, batch_of(x), len(b.dims(x))
+    for axis, start, end, step in cuts:
+        lengths, extent = known(y, laid(b, y)), b.dims(y)[axis]
+        taken = range(*slice(start, end, step).indices(extent if isinstance(extent, int) else 1))
+        if axis == batch:
+            if list(taken) != [0]:
+                return None
+            continue
+        if not taken:
+            return None
+        if step < 0:
+            own = blob_axis(axis, rank, batch)
+            y = placed(emitted(b, "Flip", y, p0=(own,)), batch)
+            taken = range(lengths[own] - 1 - taken[0], lengths[own] - taken[-1], -step)
+        y = _every(b, y, axis, taken)
+    return settled(b, y, batch)
+
+
+def _every(b: Builder, x: Value, axis: int, taken: range) -> Value:
+    """The entries of an axis at places that have the same distance."""
+    begin, end = taken[0], taken[-1] + 1
+    if (begin, end) != (0, b.dims(x)[axis]):
+        x = _cut(b, x, axis, begin, end)
+    if taken.step == 1:
+        return x
+    dims, batch, lengths = b.dims(x), batch_of(x), known(x, laid(b, x))
+    own = blob_axis(axis, len(dims), batch)
+    outer, inner = prod(lengths[:own]), prod(lengths[own + 1 :])
+    wide = reshaped(b, x, [outer, lengths[own], inner])
+    few = TensorFact(dtype_of(x), (1, outer, len(taken), inner))
+    kept = emitted(b, "Pooling", wide, fact=few, p0=1, p1=1, p11=1, p2=1, p12=taken.step, p5=1)
+    return restored(b, kept, TensorFact(dtype_of(x), (*dims[:axis], len(taken), *dims[axis + 1 :])), batch)
+
+
+def _cut(b: Builder, x: Value, axis: int, start: int, end: int) -> Value:
+    """What lies between two places of an axis."""
+    dims, batch = b.dims(x), batch_of(x)
+    fact = TensorFact(dtype_of(x), (*dims[:axis], end - start, *dims[axis + 1 :]))
+    y = emitted(b, "Crop", x, fact=fact, p9=(start,), p10=(end,), p11=(blob_axis(axis, len(dims), batch),))
+    return placed(y, batch)
+
+
+_MOST_PIECES = 64
+"""Runs of places that are cut out one by one."""
+_TABLE = 2
+"""Axes of a table whose rows are looked up."""
+
+
+@Gather.lift("ncnn")
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
+    """Rows of a table that is a weight; or runs of places that are known, cut out and put together."""
+    dims, found = b.dims(data), constant_numbers(indices)
+    place, batch, wanted = axis % len(dims), batch_of(data), b.dims(indices)
+    if found is None:
+        is_table = folded(data) is not None and len(dims) == _TABLE and place == 0
+        if is_table and is_bits(indices) and len(laid(b, indices)) == 1 and batch_of(indices) == 0:
+            return _looked_up(b, data, indices)
+        return indexing_gather.gathered(b, data, indices, place)
+    refuse_constants(data)
+    if len(wanted) > 1:
+        flat = b(Gather, data, vector(b, found), axis=axis)
+        return b(Reshape, flat, vector(b, sizes([*dims[:place], *wanted, *dims[place + 1 :]], "the lengths")))
+    laid(b, data)
+    extent = dims[place]
+    if not isinstance(extent, int):
+        message = f"{data.name} is {data.fact}: places are counted in an axis whose length is known"
+        raise UnsupportedError(message)
+    rows = [n % extent for n in found]
+    runs = _runs(rows)
+    if not runs:
+        message = "no place is chosen"
+        raise UnsupportedError(message)
+    if len(runs) > _MOST_PIECES and place != batch:
+        return indexing_gather.chosen(b, data, rows, place)
+    is_scalar = not wanted
+    if place == batch:
+        return _without_batch(b, data, is_scalar=is_scalar, count=len(found))
+    y = _pieces(b, data, runs, place)
+    left = batch if batch is None or not is_scalar else batch - (batch > place)
+    if not is_scalar:
+        y.fact = b.outcome
+        return settled(b, y, batch)
+    return settled(b, restored(b, y, b.outcome, left), left)
+
+
+def _without_batch(b: Builder, x: Value, *, is_scalar: bool, count: int) -> Value:
+    """The only item of the batch: the blob is that already."""
+    if count != 1:
+        message = f"the one item of a batch is taken {count} times"
+        raise UnsupportedError(message)
+    y = emitted(b, "Noop", x, fact=b.outcome)
+    return settled(b, y, None if is_scalar else batch_of(x))
+
+
+def _runs(indices: list[int]) -> list[tuple[int, int]]:
+    """Places that follow each other, as their first one and the one behind the last."""
+    runs: list[tuple[int, int]] = []
+    for place in indices:
+        if runs and runs[-1][1] == place:
+            runs[-1] = (runs[-1][0], place + 1)
+        else:
+            runs.append((place, place + 1))
+    return runs
+
+
+def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], place: int) -> Value:
+    parts = [_cut(b, x, place, start, end) for start, end in runs]
+    if len(parts) == 1:
+        return parts[0]
+    dims, batch = b.dims(x), batch_of(x)
+    total = sum(end - start for start, end in runs)
+    fact = TensorFact(dtype_of(x), (*dims[:place], total, *dims[place + 1 :]))
+    return placed(emitted(b, "Concat", *parts, fact=fact, p0=blob_axis(place, len(dims), batch)), batch)
+
+
+def _looked_up(b: Builder, table: Value, indices: Value) -> Value:
+    """Places are kept as integers, and those below 0 become 0 in ncnn."""
+    rows, width = numbers_of(table).shape
+    return emitted(b, "Embed", indices, p0=width, p1=rows, p2=0, p3=rows * width, w0=numbers_of(table))

@@ -1,0 +1,307 @@
+"""Elements that are chosen by places, on the way to ncnn, which has no layers for it: pieces, or pixels of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.ncnn.rules.emitting import refuse_constants
+from graphport.formats.ncnn.rules.indices import (
+    MOST_ENTRIES,
+    accumulated,
+    affordable,
+    along,
+    elements_of,
+    gathered_columns,
+    rows_of,
+)
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import integers, needed, sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Add, Cast, Max, Mul, Sub
+from graphport.ops.pages.comparison import Greater, Where
+from graphport.ops.pages.indexing import (
+    Gather,
+    GatherElements,
+    GatherND,
+    OneHot,
+    ScatterElements,
+    ScatterND,
+    Slice,
+    Trilu,
+)
+from graphport.ops.pages.reduction import ReduceMax, ReduceSum
+from graphport.ops.pages.reshape import Concat, Reshape, Squeeze, Unsqueeze
+
+
+def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
+    """Slices of `data` at places that are computed: pixels of a picture of one row."""
+    wanted = sizes(b.dims(indices), "the places")
+    _real_table(data)
+    float_indices = b(Cast, indices, to=DType.FLOAT32)
+    return _sliced(b, data, float_indices, wanted, axis)
+
+
+def chosen(b: Builder, data: Value, indices: Sequence[int], axis: int) -> Value:
+    """Slices at places that are known and many."""
+    _real_table(data)
+    return _sliced(b, data, b.constant(np.array(indices, np.float32)), (len(indices),), axis)
+
+
+def _sliced(b: Builder, data: Value, indices: Value, wanted: Sequence[int], axis: int) -> Value:
+    dims = sizes(b.dims(data), "what is chosen from")
+    rest = [n for each, n in enumerate(dims) if each != axis]
+    moved = transposed(b, data, [*(each for each in range(len(dims)) if each != axis), axis])
+    table = b(Reshape, moved, vector(b, [1, prod(rest), 1, dims[axis]]))
+    found = gathered_columns(b, table, b(Reshape, indices, vector(b, [1, 1, prod(wanted)])))
+    found = b(Reshape, found, vector(b, [*rest, *wanted]))
+    many = len(rest)
+    return transposed(b, found, [*range(axis), *range(many, many + len(wanted)), *range(axis, many)])
+
+
+def _real_table(data: Value) -> None:
+    dtype = data.dtype
+    if dtype is not None and not dtype.is_floating:
+        message = f"{data.name} is {data.fact}: a choice by computed places is one of real numbers"
+        raise UnsupportedError(message)
+
+
+@GatherElements.lift("ncnn")
+def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
+    if folded(indices) is not None:
+        return _moved(b, GatherElements, data, indices, axis=axis)
+    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
+    rank, at = len(dims), axis % len(dims)
+    if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
+        starts = [0] * rank
+        stops = [n if each == at else m for each, (n, m) in enumerate(zip(dims, wanted, strict=True))]
+        data = b(Slice, data, vector(b, starts), vector(b, stops), vector(b, list(range(rank))))
+    _real_table(data)
+    return elements_of(b, data, b(Cast, indices, to=DType.FLOAT32), at)
+
+
+@GatherND.lift("ncnn")
+def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
+    if folded(indices) is not None:
+        return _moved(b, GatherND, data, indices, batch_dims=batch_dims)
+    if batch_dims:
+        message = f"the places {indices.name} are computed, and are those of a batch"
+        raise UnsupportedError(message)
+    _real_table(data)
+    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
+    flat_indices = _counted(b, indices, dims)
+    rest = dims[wanted[-1] :]
+    table = b(Reshape, data, vector(b, [1, prod(dims) // prod(rest), prod(rest)]))
+    found = _sliced(b, table, flat_indices, (prod(wanted[:-1]),), 1)
+    return b(Reshape, found, vector(b, [*wanted[:-1], *rest]))
+
+
+def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
+    """Vectors of places, one for each of the first axes, as real numbers of entries of them all: [1, count]."""
+    *many, depth = sizes(b.dims(indices), "the places")
+    given = b(Reshape, b(Cast, indices, to=DType.FLOAT32), vector(b, [1, prod(many), depth]))
+    lengths = np.array(dims[:depth], np.float32)
+    below = b(Cast, b(Greater, b.like(given, 0.0), given), to=DType.FLOAT32)
+    whole = b(Add, given, b(Mul, below, b.constant(lengths)))
+    steps = np.array([prod(dims[axis + 1 : depth]) for axis in range(depth)], np.float32)
+    return b(ReduceSum, b(Mul, whole, b.constant(steps)), vector(b, [2]), keepdims=0)
+
+
+@ScatterND.lift("ncnn")
+def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
+    if folded(indices) is not None or reduction not in ("none", "add"):
+        return _written(b, ScatterND, data, indices, updates, reduction)
+    _real_table(data)
+    dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
+    count, rest = prod(wanted[:-1]), prod(dims[wanted[-1] :])
+    n = prod(dims) // rest
+    affordable(count * n)
+    # [1, j, i]: whether what stands at j is written to i.
+    rows = rows_of(b, _counted(b, indices, dims), n)
+    table, new = b(Reshape, data, vector(b, [1, n, rest])), b(Reshape, updates, vector(b, [1, count, rest]))
+    if reduction == "add":
+        sums = accumulated(b, rows, transposed(b, new, [0, 2, 1]))
+        return b(Reshape, b(Add, table, transposed(b, sums, [0, 2, 1])), vector(b, dims))
+    # Of two that are written to one place the second stays.
+    numbers = b(Mul, rows, along(b, np.arange(1, count + 1), 1, 3, DType.FLOAT32))
+    last = b(ReduceMax, numbers, vector(b, [1]), keepdims=0)
+    is_new = b(Greater, last, b.constant(np.float32(0)))
+    source = b(Max, b(Sub, last, b.constant(np.float32(1))), b.constant(np.float32(0)))
+    found = b(Where, b(Unsqueeze, is_new, vector(b, [2])), _sliced(b, new, source, (n,), 1), table)
+    return b(Reshape, found, vector(b, dims))
+
+
+@ScatterElements.lift("ncnn")
+def lift_scatter_elements(
+    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Value:
+    if folded(indices) is not None or reduction not in ("none", "add"):
+        return _written(b, ScatterElements, data, indices, updates, reduction, axis=axis)
+    # Places within a row differ, as ONNX has it.
+    dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
+    rank, at = len(dims), axis % len(dims)
+    if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
+        message = f"the places {indices.name} are computed, and fewer than there are elements"
+        raise UnsupportedError(message)
+    affordable(prod(dims) * wanted[at])
+    order = [*(each for each in range(rank) if each != at), at]
+    back = [order.index(each) for each in range(rank)]
+    # [.., j, i]: whether what stands at j is written to i.
+    rows = rows_of(b, transposed(b, indices, order), dims[at])
+    if reduction == "add":
+        new = accumulated(b, rows, b(Unsqueeze, transposed(b, updates, order), vector(b, [rank - 1])))
+        return b(Add, data, transposed(b, b(Squeeze, new, vector(b, [rank - 1])), back))
+    sources = b(Mul, rows, along(b, np.arange(wanted[at]), rank - 1, rank + 1, DType.FLOAT32))
+    source = transposed(b, b(ReduceSum, sources, vector(b, [rank - 1]), keepdims=0), back)
+    here = transposed(b, b(ReduceMax, rows, vector(b, [rank - 1]), keepdims=0), back)
+    return b(Where, b(Greater, here, b.constant(np.float32(0))), elements_of(b, updates, source, at), data)
+
+
+def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
+    """A number of its own for each element of values, in their shapes."""
+    shapes = [sizes(b.dims(x), "what is moved") for x in values]
+    starts = np.cumsum([0, *(prod(shape) for shape in shapes)])
+    if starts[-1] >= MOST_ENTRIES:
+        message = f"{starts[-1]} elements that are moved one by one"
+        raise UnsupportedError(message)
+    return [np.arange(start, start + prod(shape)).reshape(shape) for start, shape in zip(starts, shapes, strict=False)]
+
+
+def _moved(b: Builder, page: Page, data: Value, indices: Value, **stated: Any) -> Value:
+    """Which element comes to stand where, the page itself tells of numbers."""
+    refuse_constants(data)
+    (numbers,) = _numbered(data, b=b)
+    return _picked(b, [data], _meant(page, numbers, _array(indices), **stated))
+
+
+def _meant(page: Page, *arrays: np.ndarray[Any, Any], **stated: Any) -> np.ndarray[Any, Any]:
+    """What an operator of one result makes of arrays.
+
+    Raises:
+        UnsupportedError: a place lies outside of what it is one of.
+    """
+    try:
+        return page.function(*arrays, **stated)
+    except IndexError as error:
+        message = f"a place that is not there: {error}"
+        raise UnsupportedError(message) from error
+
+
+def _array(value: Value) -> np.ndarray[Any, Any]:
+    storage = folded(value)
+    if storage is None:
+        message = f"the places {value.name} are computed"
+        raise UnsupportedError(message)
+    return storage.numpy()
+
+
+def _written(
+    b: Builder, page: Page, data: Value, indices: Value, updates: Value, reduction: str, **stated: Any
+) -> Value:
+    if reduction not in ("none", "add"):
+        message = f"elements that are combined by {reduction!r}"
+        raise UnsupportedError(message)
+    known_indices = _array(indices)
+    refuse_constants(data, updates)
+    if reduction == "add":
+        shape = sizes(b.dims(data), "what is written to")
+        count = prod(sizes(b.dims(updates), "what is written"))
+        affordable(prod(shape) * count)
+        units = np.eye(count, dtype=np.float32).reshape(*sizes(b.dims(updates)), count)
+        rows = [
+            _meant(
+                page, np.zeros(shape, np.float32), known_indices, units[..., each], reduction="add", **stated
+            ).reshape(-1)
+            for each in range(count)
+        ]
+        flat = b(Reshape, updates, vector(b, [1, count]))
+        return b(Add, data, b(Reshape, accumulated(b, b.constant(np.array(rows)), flat), vector(b, shape)))
+    old, new = _numbered(data, updates, b=b)
+    return _picked(b, [data, updates], _meant(page, old, known_indices, new, **stated))
+
+
+def _picked(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
+    """Elements of values, by their numbers in all of them: boxes are put beside each other, else row by row."""
+    if not wanted.size:
+        message = "no element is left"
+        raise UnsupportedError(message)
+    whole = _boxed(b, sources, wanted)
+    if whole is not None:
+        return whole
+    flat = [b(Reshape, x, vector(b, [1, prod(sizes(b.dims(x)))])) for x in sources]
+    joined = flat[0] if len(flat) == 1 else b(Concat, *flat, axis=1)
+    return b(Reshape, b(Gather, joined, vector(b, wanted.reshape(-1).tolist()), axis=1), vector(b, wanted.shape))
+
+
+def _boxed(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value | None:
+    """Where elements of a second value fill a box in the first one, what lies before and behind it on each axis."""
+    if len(sources) != 2:
+        return None
+    old, new = sources
+    dims = sizes(b.dims(old))
+    count = prod(dims)
+    if wanted.shape != dims:
+        return None
+    is_new = wanted >= count
+    if not is_new.any():
+        return None
+    box = [(int(where.min()), int(where.max()) + 1) for where in np.nonzero(is_new)]
+    inside = wanted[tuple(slice(p, q) for p, q in box)]
+    expected = np.arange(count, count + inside.size).reshape(inside.shape)
+    kept = np.where(is_new, np.arange(count).reshape(dims), wanted)
+    if not np.array_equal(inside, expected) or not np.array_equal(kept, np.arange(count).reshape(dims)):
+        return None
+    if inside.size != prod(sizes(b.dims(new))):
+        return None
+    y = b(Reshape, new, vector(b, list(inside.shape)))
+    for axis, (start, stop) in reversed(list(enumerate(box))):
+        if (start, stop) == (0, dims[axis]):
+            continue
+        # Axes in front are cut already, those behind are whole.
+        near = dict(enumerate(box[:axis]))
+        parts = [
+            y if (p, q) == (start, stop) else _cut(b, old, {**near, axis: (p, q)})
+            for p, q in ((0, start), (start, stop), (stop, dims[axis]))
+            if q > p
+        ]
+        y = b(Concat, *parts, axis=axis)
+    return y
+
+
+def _cut(b: Builder, x: Value, bounds: dict[int, tuple[int, int]]) -> Value:
+    starts, stops = ([pair[place] for pair in bounds.values()] for place in (0, 1))
+    return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, list(bounds)))
+
+
+@OneHot.lift("ncnn")
+def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
+    (n,), ends = needed(depth, "how long the axis is"), _array(values)
+    rank = len(b.dims(indices)) + 1
+    rows = rows_of(b, indices, n)
+    off, on = (np.float32(end) for end in ends)
+    y = b(Add, b(Mul, rows, b.constant(on - off)), b.constant(off))
+    order = list(range(rank - 1))
+    order.insert(axis % rank, rank - 1)
+    permuted = transposed(b, y, order)
+    dtype = values.dtype
+    return permuted if dtype is None or dtype is DType.FLOAT32 else b(Cast, permuted, to=dtype)
+
+
+@Trilu.lift("ncnn")
+def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value:
+    refuse_constants(input)
+    rows, columns = sizes(b.dims(input)[-2:], "the matrices")
+    offset = (0,) if k is None else integers(k)
+    if not offset:
+        message = "the diagonal is computed"
+        raise UnsupportedError(message)
+    affordable(rows * columns)
+    ahead = np.arange(columns) - np.arange(rows)[:, None]
+    mask = ahead >= offset[0] if upper else ahead <= offset[0]
+    return b(Where, b.constant(mask), input, b.like(input, 0.0))

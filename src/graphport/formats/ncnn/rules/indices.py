@@ -1,0 +1,109 @@
+"""Places on the way to ncnn: pixels of a picture that are sampled, and rows that are 1 in one place and 0 elsewhere.
+
+The nearest pixel is a copy, whatever number it is; a product with a row of others would be none where one is infinite.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.ncnn.rules.emitting import emitted
+from graphport.formats.ncnn.rules.functions import infinite
+from graphport.formats.ncnn.rules.integers import spanned
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Add, Cast, Mul, Neg
+from graphport.ops.pages.comparison import Equal, Greater, Or
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reshape import Concat, Reshape, Unsqueeze
+
+MOST_ENTRIES = 1 << 22
+"""Of rows that are 1 in one place."""
+
+
+def affordable(count: int) -> None:
+    """Refuse what would take too much memory."""
+    if count > MOST_ENTRIES:
+        message = f"a choice among rows of {count} entries in all would be too large"
+        raise UnsupportedError(message)
+
+
+def along(b: Builder, numbers: Any, axis: int, rank: int, dtype: DType) -> Value:
+    """A constant of numbers along one axis."""
+    shape = [1] * rank
+    shape[axis] = -1
+    return b.constant(np.asarray(numbers).reshape(shape).astype(dtype.numpy), dtype)
+
+
+def as_indices(b: Builder, numbers: Value, most: int) -> Value:
+    """Numbers without a fraction as places."""
+    return spanned(b(Cast, numbers, to=DType.INT64), 0, most)
+
+
+def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
+    """Entries of the last axis of `table`, [1, channels, rows, n], at `indices`, [1, rows, m], of each of its rows.
+
+    Places are real numbers without a fraction; they are counted from the end where they are below 0.
+    """
+    _, channels, rows, n = sizes(b.dims(table), "what is chosen from")
+    _, _, count = sizes(b.dims(indices), "the places")
+    if rows * n > MOST_PIXELS:
+        message = f"a choice among {rows * n} entries, whose places single precision lacks"
+        raise UnsupportedError(message)
+    below = b(Cast, b(Greater, b.like(indices, 0.0), indices), to=DType.FLOAT32)
+    whole = b(Add, indices, b(Mul, below, b.like(below, float(n))))
+    across = b(Add, b(Mul, whole, b.like(whole, 2 / n)), b.like(whole, 1 / n - 1))
+    middles = (2 * np.arange(rows, dtype=np.float32) + 1) / rows - 1
+    down = b.constant(np.broadcast_to(middles[:, None, None], (1, rows, count, 1)).copy())
+    grid = b(Concat, b(Unsqueeze, across, vector(b, [3])), down, axis=3)
+    fact = TensorFact(DType.FLOAT32, (1, channels, rows, count))
+    return emitted(b, "GridSample", table, grid, fact=fact, p0=_NEAREST, p1=1, p2=0)
+
+
+def elements_of(b: Builder, data: Value, positions: Value, axis: int) -> Value:
+    """Entries of `data` along an axis, at real places that each of its rows has."""
+    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(positions), "the places")
+    rank, rows = len(dims), prod(dims) // dims[axis]
+    order = [*(each for each in range(rank) if each != axis), axis]
+    table = b(Reshape, transposed(b, data, order), vector(b, [1, 1, rows, dims[axis]]))
+    found = gathered_columns(b, table, b(Reshape, transposed(b, positions, order), vector(b, [1, rows, wanted[axis]])))
+    found = b(Reshape, found, vector(b, [wanted[each] for each in order]))
+    return transposed(b, found, [order.index(each) for each in range(rank)])
+
+
+def accumulated(b: Builder, rows: Value, x: Value) -> Value:
+    """`x` times rows of 1 and 0, where infinite numbers count where they are wanted alone."""
+    storage = folded(x)
+    if storage is not None and bool(np.isfinite(storage.numpy()).all()):
+        return b(MatMul, x, rows)
+    ends = [float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)]
+    found = b(MatMul, emitted(b, "Clip", x, p0=ends[0], p1=ends[1]), rows)
+    for sign in (1, -1):
+        signed = x if sign > 0 else b(Neg, x)
+        far = b(MatMul, emitted(b, "Threshold", signed, p0=ends[1]), rows)
+        found = b(Add, found, infinite(b, far, sign))
+    return found
+
+
+_NEAREST = 2
+MOST_PIXELS = 1 << 20
+"""Of a picture that is sampled: places of those are exact."""
+
+
+def rows_of(b: Builder, indices: Value, n: int) -> Value:
+    """For each place among `n`, counted from the end where it is below 0, a row that is 1 there."""
+    rank = len(b.dims(indices))
+    reserve(2, n)
+    wide = b(Unsqueeze, b(Cast, indices, to=DType.FLOAT32), vector(b, [rank]))
+    found = b(Equal, wide, along(b, np.arange(n), rank, rank + 1, DType.FLOAT32))
+    found = b(Or, found, b(Equal, wide, along(b, np.arange(-n, 0), rank, rank + 1, DType.FLOAT32)))
+    return b(Cast, found, to=DType.FLOAT32)

@@ -1,0 +1,312 @@
+"""Integers in ncnn: layers with weights round their input, multiply bytes with bytes, and give real numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import Storage
+from graphport.formats.ncnn.rules.activation import activated
+from graphport.formats.ncnn.rules.binding import Layer, layer
+from graphport.ir.graph import Node, Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.folded import Computed, folded
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Add, Cast, Max
+from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+TERM = 8
+"""The parameter that says that a layer computes on integers."""
+_WITH_RESULT = 100
+"""Terms above this one round the result, too."""
+_MOST = 127
+GROUPED = 4
+"""Groups of so many results, or of a multiple, are not computed on integers.
+
+The runtime returns memory that nobody wrote where vectors of results are as long as a group.
+"""
+_TOLERANCE = 1e-5
+_WINOGRAD = 64
+"""The bit of parameter 31 that forbids Winograd's algorithm in a layer."""
+_TILED = (3, 3)
+"""The kernels that the algorithm is for."""
+_WINOGRAD_FACTOR = 576
+"""Sums of the algorithm on tiles of four are so many times those of the layer."""
+
+
+# ── from ncnn ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rounded_operands(
+    at: Layer, shape: list[int], place: int, groups: int = 0, *, is_transposed: bool = False
+) -> tuple[Value, Value]:
+    """The input of a layer on its grid, and its weight, both real.
+
+    Args:
+        at: a layer whose `TERM` is set.
+        shape: of the weight; axis 0 counts results.
+        place: where the scales of the weight stand among the layer's weights; that of the input is the next one.
+        groups: how many scales the weight has; 0 for one for each result.
+        is_transposed: whether the weight is wanted as a matrix with a column for each result.
+
+    Source: ncnn's Convolution, `weight * scale` and `input * scale` are rounded and clipped to -127 and 127.
+    """
+    b, weight = at.b, at.stored(0)
+    scales, results = at.stored(place), shape[0]
+    wanted = groups or results
+    if scales.count != wanted or results % max(wanted, 1):
+        message = f"{scales.count} scales for {results} results in {wanted} groups"
+        raise ShapeError(message)
+    share = results // max(wanted, 1)
+    steps = Computed(lambda array: np.repeat(_inverse(array), share), (scales,), DType.FLOAT32, (results,))
+    codes = weight.reshaped(shape)
+    if weight.dtype is not DType.INT8:
+        codes = Computed(
+            lambda array, scale: _codes(array, np.repeat(scale, share)), (codes, scales), DType.INT8, (*shape,)
+        )
+    if is_transposed:
+        codes = Computed(lambda array: array.reshape(shape).T, (codes,), DType.INT8, (*reversed(shape),))
+    w = b(DequantizeLinear, b.constant(codes), b.constant(steps), axis=int(is_transposed))
+    return _on_grid(b, at.x, at.stored(place + 1)), w
+
+
+def rounded_result(at: Layer, y: Value, place: int) -> Value:
+    """The result of a layer, on a grid if the layer has a scale for it; `place` is that of the weight's scales."""
+    return _on_grid(at.b, y, at.stored(place + 2)) if at.integer(TERM) > _WITH_RESULT else y
+
+
+def _inverse(scales: Array) -> Array:
+    """Real units per integer; a channel of zeros has a scale of 0 both ways."""
+    return np.divide(1.0, scales, out=np.zeros_like(scales, np.float32), where=scales != 0)
+
+
+def _codes(weight: Array, scales: Array) -> Array:
+    """Halves are rounded away from zero, as `roundf` does."""
+    scaled = weight * scales.reshape(-1, *[1] * (weight.ndim - 1))
+    return np.clip(np.sign(scaled) * np.floor(np.abs(scaled) + 0.5), -_MOST, _MOST).astype(np.int8)
+
+
+def _on_grid(b: Builder, x: Value, stored: Storage) -> Value:
+    """`x` in steps of one over a scale, from -127 to 127 of them."""
+    if stored.count != 1:
+        message = f"{stored.count} scales for a blob"
+        raise UnsupportedError(message)
+    scale = float(stored.numpy().reshape(-1)[0])
+    if not (np.isfinite(scale) and scale > 0):
+        message = f"the scale of a blob is {scale}"
+        raise ShapeError(message, "a positive number")
+    step, zero = b.constant(np.float32(1 / scale)), b.constant(np.int8(0))
+    if dtype_of(x) is DType.INT8:
+        # A layer above has rounded already; the scale says what the integers mean.
+        return b(DequantizeLinear, x, step, zero)
+    kept = b(Max, x, b.constant(np.float32(-_MOST / scale)))
+    return b(DequantizeLinear, b(QuantizeLinear, kept, step, zero), step, zero)
+
+
+@layer("Quantize")
+def quantize(at: Layer) -> Value:
+    """Source: `input * scale` is rounded and clipped to -127 and 127; a scale for all, or one for each channel."""
+    return _rounded(at, at.x, 0)
+
+
+@layer("Dequantize")
+def dequantize(at: Layer) -> Value:
+    """Source: `input * scale + bias`."""
+    return _real(at, 0, at.count(1) and 1)
+
+
+@layer("Requantize")
+def requantize(at: Layer) -> Value:
+    """Source: `activation(input * scale + bias) * scale`, rounded and clipped as in Quantize."""
+    parameters = {"9": at.integer(3), "10": at.array(4)}
+    return _rounded(at, activated(Layer(at.b, at.inputs, parameters), _real(at, 0, at.count(2) and 2)), 1)
+
+
+def _real(at: Layer, scale: int, bias: int) -> Value:
+    """The input, sums in 32 bits, as real numbers; without a bias where its place is 0."""
+    x, dtype = at.x, dtype_of(at.x)
+    if dtype.is_floating or dtype is DType.INT8:
+        message = f"{at.x.name} is {at.x.fact}, and the layer reads integers of 32 bits"
+        raise UnsupportedError(message)
+    x = x if dtype is DType.INT32 else at.b(Cast, x, to=DType.INT32)
+    y = at.b(DequantizeLinear, x, at.b.constant(_along(at, scale)), axis=1)
+    return at.b(Add, y, at.b.constant(_beside(at, _along(at, bias)))) if bias else y
+
+
+def _rounded(at: Layer, y: Value, place: int) -> Value:
+    """`y`, a real value laid out as the input is, as integers of 8 bits."""
+    if dtype_of(y) is not DType.FLOAT32:
+        message = f"{y.name} is {y.fact}, and the layer reads real numbers"
+        raise UnsupportedError(message)
+    b, scale = at.b, _along(at, place)
+    if not (scale > 0).all():
+        message = f"the scale of a blob is {scale.min():g}"
+        raise ShapeError(message, "a positive number")
+    kept = b(Max, y, b.constant(_beside(at, -_MOST / scale)))
+    return b(QuantizeLinear, kept, b.constant(1 / scale), b.constant(np.zeros(scale.shape, np.int8)), axis=1)
+
+
+def _along(at: Layer, place: int) -> Array:
+    """Numbers of axis 0 of the blob, or one for all as a scalar; they are finite."""
+    found = at.stored(place).numpy().astype(np.float32).reshape(-1)
+    if not np.isfinite(found).all():
+        message = f"weight {place} has the number {found[~np.isfinite(found)][0]:g}"
+        raise ShapeError(message, "finite numbers")
+    if found.size == 1:
+        return found.reshape(())
+    if at.rank == 1:
+        message = f"weight {place} has {found.size} elements, and the runtime reads one for a vector"
+        raise UnsupportedError(message)
+    wanted = at.b.dims(at.x)[1]
+    if isinstance(wanted, int) and found.size != wanted:
+        message = f"weight {place} has {found.size} elements, and 1 or {wanted} are needed"
+        raise ShapeError(message)
+    return found
+
+
+def _beside(at: Layer, numbers: Array) -> Array:
+    """Numbers of axis 0 of a blob so that they broadcast along the axes behind."""
+    return numbers.reshape(-1, *[1] * (at.rank - 1)) if numbers.ndim else numbers
+
+
+# ── to ncnn ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Integers:
+    """What a layer computes on integers with.
+
+    `x` is its input before it is rounded, `codes` its weight with results along axis 0, `scales` are integers per real
+    unit: one for each result, and one for the input.
+    """
+
+    x: Value
+    codes: Storage
+    scales: Storage
+    input_scale: Storage
+
+    def parameters(self, place: int, *, term: int = 2) -> dict[str, Any]:
+        """The parameter that says it, and weights from `place` on."""
+        return {f"p{TERM}": term, f"w{place}": self.scales, f"w{place + 1}": self.input_scale}
+
+    def by_group(self, groups: int) -> Integers:
+        """The same with one scale for each group of results.
+
+        Raises:
+            UnsupportedError: results of a group have different scales, or there is no kernel for so many.
+        """
+        results, depth = self.codes.shape[0] // groups, self.codes.shape[1]
+        if results % GROUPED == 0 and (results, depth) != (1, 1):
+            message = f"the runtime has no sound kernel for integers in groups of {results} results"
+            raise UnsupportedError(message)
+        scales = self.scales.numpy().reshape(groups, -1)
+        if (scales != scales[:, :1]).any():
+            message = "results of one group have different scales"
+            raise UnsupportedError(message)
+        kept = Computed(lambda array: array.reshape(groups, -1)[:, 0], (self.scales,), DType.FLOAT32, (groups,))
+        return Integers(self.x, self.codes, kept, self.input_scale)
+
+    def overflows(self) -> bool:
+        """Whether sums may leave 32 bits on the way through Winograd's algorithm, whose sums are larger."""
+        if self.codes.shape[2:] != _TILED:
+            return False
+        sums = np.abs(self.codes.numpy().astype(np.int64)).reshape(self.codes.shape[0], -1).sum(axis=1)
+        return bool(sums.max(initial=0) * _MOST * _WINOGRAD_FACTOR >= 1 << 31)
+
+
+def winograd_forbidden(found: Integers) -> dict[str, int]:
+    """The parameter that keeps Winograd's algorithm from a layer where it would overflow."""
+    return {"p31": _WINOGRAD} if found.overflows() else {}
+
+
+def integers_of(x: Value, w: Value, *, axis: int = 0) -> Integers | None:
+    """The integers that a layer's input and weight are made of; `None` where ncnn has no such layer.
+
+    Before  DequantizeLinear(QuantizeLinear(x, s), s) and DequantizeLinear(codes, t)  in int8 with zero points of 0
+    """
+    source, weight = _input_of(x), w.producer
+    if source is None or weight is None or weight.op != "DequantizeLinear" or weight.attributes.get("block_size"):
+        return None
+    codes, steps = (None if value is None else folded(value) for value in (weight.operand(0), weight.operand(1)))
+    if codes is None or steps is None or codes.dtype is not DType.INT8 or not _is_zero(weight.operand(2)):
+        return None
+    results = codes.shape[axis]
+    rank = len(codes.shape)
+    along = weight.attributes.get("axis", 1)
+    if steps.count not in (1, results) or not isinstance(along, int) or (steps.count > 1 and along % rank != axis):
+        return None
+    scales = Computed(
+        lambda array: np.broadcast_to(_inverse(array.reshape(-1)), (results,)), (steps,), DType.FLOAT32, (results,)
+    )
+    if axis:
+        shape = (results, *codes.shape[:axis], *codes.shape[axis + 1 :])
+        codes = Computed(lambda array: np.moveaxis(array, axis, 0), (codes,), DType.INT8, shape)
+    value, step = source
+    return Integers(value, codes, scales, Computed(lambda array: 1 / array.reshape(1), (step,), DType.FLOAT32, (1,)))
+
+
+def _input_of(x: Value) -> tuple[Value, Storage] | None:
+    """What is rounded to `x`, and the step of its grid."""
+    node = x.producer
+    quantize = None if node is None else node.inputs[0]
+    first = None if quantize is None else quantize.producer
+    if node is None or node.op != "DequantizeLinear" or first is None or first.op != "QuantizeLinear":
+        return None
+    steps = [None if value is None else folded(value) for value in (node.operand(1), first.operand(1))]
+    if not all(step is not None and step.count == 1 for step in steps):
+        return None
+    numbers = {float(step.numpy().reshape(-1)[0]) for step in steps if step is not None}
+    if len(numbers) > 1 or not _is_zero(node.operand(2)) or not _is_zero(first.operand(2)):
+        return None
+    given, step = first.inputs[0], steps[0]
+    return None if given is None or step is None else (given, step)
+
+
+def _is_zero(value: Value | None) -> bool:
+    """Whether it is a zero point of int8 in the middle; a weight without one has it there, too."""
+    storage = None if value is None else folded(value)
+    return value is None or (storage is not None and storage.dtype is DType.INT8 and not storage.numpy().any())
+
+
+def cuts_to_grid(node: Node) -> bool:
+    """Whether `node` cuts off what lies below 127 steps, which is what ncnn's own rounding does.
+
+    Such a node is `m = Max(x, floor)` for  QuantizeLinear(m, s, 0)  with  floor = -127 * s  and int8.
+    """
+    if node.word != "Max" or node.dialect or len(node.inputs) != 2 or not node.output.users:
+        return False
+    floor = None if node.operands[1].storage is None else folded(node.operands[1])
+    if floor is None or floor.count != 1:
+        return False
+    least = float(floor.numpy().reshape(-1)[0])
+    return all(_reaches(reader, least) for reader in node.output.users) and not node.output.is_output
+
+
+def _reaches(node: Node, least: float) -> bool:
+    step = node.operand(1)
+    storage = None if node.op != "QuantizeLinear" or step is None else folded(step)
+    if storage is None or storage.count != 1 or node.operand(2) is None or not _is_zero(node.operand(2)):
+        return False
+    return abs(least + _MOST * float(storage.numpy().reshape(-1)[0])) <= _TOLERANCE * abs(least)
+
+
+_REASON = "only layers with weights compute on integers there, signed ones with a zero point of 0"
+
+
+def _unsupported(b: Builder, *operands: Value | None, **attributes: Any) -> Value:
+    """Layers that round their input say it themselves; there is no word for it alone.
+
+    Raises:
+        UnsupportedError: always; nobody hears of it where a layer has taken it in.
+    """
+    raise UnsupportedError(_REASON)
+
+
+QuantizeLinear.lift("ncnn")(_unsupported)
+DequantizeLinear.lift("ncnn")(_unsupported)

@@ -1,0 +1,280 @@
+"""Reductions of ncnn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
+from graphport.formats.ncnn.rules.annotations import batch_of
+from graphport.formats.ncnn.rules.binding import Layer, layer
+from graphport.formats.ncnn.rules.emitting import (
+    blob_axis,
+    emitted,
+    laid,
+    lengths_of,
+    placed,
+    refuse_constants,
+    restored,
+)
+from graphport.formats.ncnn.rules.indices import affordable, along, as_indices, elements_of
+from graphport.formats.ncnn.rules.integers import bounded, counted, kept, most, real
+from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page, ShapeError, UnsupportedError
+from graphport.ops.decompositions.einsum import einsum_by_matrices, products_under_mask
+from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import needed, sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Cast, Max, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, Less, Not, Or
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reduction import (
+    ArgMax,
+    ArgMin,
+    CumProd,
+    CumSum,
+    Einsum,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+    TopK,
+)
+from graphport.ops.pages.reshape import Reshape, Unsqueeze
+
+_LETTERS = "ijklmnopqr"
+"""The letters that ncnn has for axes."""
+
+PAGES = (
+    *(ReduceSum, ReduceL1, ReduceSumSquare, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2),
+    *(ReduceLogSum, ReduceLogSumExp),
+)
+"""By number."""
+
+
+@layer("Reduction")
+def reduction(at: Layer) -> Value:
+    """Of given axes or all; where all are reduced, a vector of one element is left."""
+    page, rank = at.choice(0, PAGES, "operation"), at.rank
+    axes = list(range(1, rank + 1)) if at.integer(1, 1) else sorted({at.axis(int(n)) for n in at.array(3)})
+    keeps = bool(at.integer(4))
+    y = at.b(page, at.x, vector(at.b, axes), keepdims=None if keeps else 0)
+    if len(axes) == rank and not keeps:
+        y = at.b(Reshape, y, vector(at.b, [1, 1]))
+    factor = at.real(2, 1.0)
+    return y if factor == 1 else at.b(Mul, y, at.b.like(y, factor))
+
+
+@layer("Einsum")
+def einsum(at: Layer) -> Value:
+    """The equation is the codes of its letters; the batch is a letter that it lacks."""
+    text = "".join(chr(int(code)) for code in at.array(0))
+    left, _, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(at.inputs) or not right or not set(text) <= {*_LETTERS, ",", "-", ">"}:
+        message = f"the equation {text!r}"
+        raise UnsupportedError(message)
+    for term, x in zip(terms, at.inputs, strict=True):
+        # ncnn takes the first letters for the axes that there are, and computes something else.
+        if len(at.b.dims(x)) - 1 != len(term):
+            message = f"{term!r} has {len(term)} letters, the blob has {len(at.b.dims(x)) - 1} axes"
+            raise ShapeError(message)
+    equation = f"{','.join(f'a{term}' for term in terms)}->a{right}"
+    return at.b(Einsum, *at.inputs, equation=equation)
+
+
+ROWS.lower("CumulativeSum(x, *, p0=0) -> CumSum(x, index(axis(p0, x)))")
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reduced(
+    b: Builder, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int, *, p0: int
+) -> Value:
+    """A layer of operation `p0` over the axes that are meant."""
+    refuse_constants(data)
+    dims, batch = b.dims(data), batch_of(data)
+    laid(b, data)
+    numbers = () if axes is None else needed(axes, "the axes that are reduced")
+    if not numbers and noop_with_empty_axes:
+        return emitted(b, "Noop", data)
+    rank = len(dims)
+    chosen = {axis % rank for axis in numbers} or set(range(rank))
+    own = [axis for axis in range(rank) if axis != batch]
+    blob_axes = tuple(place for place, axis in enumerate(own) if axis in chosen)
+    # A blob has an axis at least.
+    keeps = keepdims or len(blob_axes) == len(own)
+    if not blob_axes:
+        # The batch is of one item: what is reduced along it is that item, or a function of it.
+        y = _of_one(b, data, p0)
+    else:
+        y = emitted(b, "Reduction", data, p0=p0, p1=0, p3=blob_axes, p4=int(keeps), p5=1)
+    left = [axis for axis in range(rank) if keepdims or axis not in chosen]
+    dtype = data.dtype
+    y.fact = b.outcome
+    if dtype is not None and dtype.is_integer:
+        _of_integers(y, data, p0, [dims[axis] for axis in chosen])
+    place = left.index(batch) if batch in left else None
+    lengths = [dim for axis, dim in enumerate(b.outcome.dims) if axis != place] or [1]
+    made = [1 if place_ in blob_axes else dims[axis] for place_, axis in enumerate(own)]
+    if blob_axes and not keeps:
+        made = [dims[axis] for place_, axis in enumerate(own) if place_ not in blob_axes]
+    y = placed(y, place)
+    if made == lengths:
+        return y
+    return restored(b, y, y.fact, place)
+
+
+ROWS.having(Reduction=_reduced).lift("""
+ReduceSum -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=0)
+ReduceL1 -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=1)
+ReduceSumSquare -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=2)
+ReduceMean -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=3)
+ReduceMax -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=4)
+ReduceMin -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=5)
+ReduceProd -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=6)
+ReduceL2 -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=8)
+ReduceLogSum -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=9)
+ReduceLogSumExp -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=10)
+""")
+
+
+_SUM, _L1, _MEAN, _MOST, _LEAST = 0, 1, 3, 4, 5
+_OF_ONE = {1: ("AbsVal", None), 2: ("UnaryOp", 4), 7: ("AbsVal", None), 8: ("AbsVal", None), 9: ("UnaryOp", 8)}
+"""What reductions of one element are, by number: where nothing stands, that element."""
+
+
+def _of_one(b: Builder, x: Value, number: int) -> Value:
+    word, kind = _OF_ONE.get(number, ("Noop", None))
+    return emitted(b, word, real(b, x), p0=kind)
+
+
+def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
+    """Note how large a reduction of integers may be.
+
+    Raises:
+        UnsupportedError: larger than single precision has, or it is a fraction.
+    """
+    if number in (_MOST, _LEAST):
+        kept(y, x)
+        return
+    lengths = [dim for dim in dims if isinstance(dim, int)]
+    if number not in (_SUM, _L1) or len(lengths) < len(dims):
+        message = f"{x.name} is {x.fact}: of integers there are sums and extremes of axes that are known"
+        raise UnsupportedError(message)
+    counted(y, bounded("a sum", most(x) * prod(lengths)))
+
+
+@CumSum.lift("ncnn")
+def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
+    """Backward of an axis that is turned before and after; without an element itself, one place further on."""
+    laid(b, x)
+    place = needed(axis, "the axis along which is summed up")[0] % len(b.dims(x))
+    if place == batch_of(x) or (exclusive and b.dims(x)[place] == 1):
+        return emitted(b, "Clip", x, p0=0.0, p1=0.0) if exclusive else emitted(b, "Noop", real(b, x))
+    own = blob_axis(place, len(b.dims(x)), batch_of(x))
+    given = emitted(b, "Flip", x, p0=(own,)) if reverse else x
+    y = emitted(b, "CumulativeSum", given, p0=own)
+    y = b(Pad, y, vector(b, [1, -1]), None, vector(b, [place])) if exclusive else y
+    y = emitted(b, "Flip", y, p0=(own,)) if reverse else y
+    dtype, length = x.dtype, b.dims(x)[place]
+    if dtype is not None and dtype.is_integer:
+        counted(y, bounded("a sum", most(x) * length if isinstance(length, int) else 0))
+    return y
+
+
+@Einsum.lift("ncnn")
+def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
+    """Without the letter of the batch, which every operand and the result begin with."""
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    is_itemwise = all(batch_of(x) == 0 and len(b.dims(x)) > 1 and b.dims(x)[0] == 1 for x in inputs)
+    if not is_itemwise or any(folded(x) is not None for x in inputs):
+        return einsum_by_matrices(b, *inputs, equation=equation)[0]
+    letters = {term[:1] for term in terms}
+    if not arrow or "." in text or len(letters) != 1 or right[:1] not in letters or len(terms) != len(inputs):
+        return einsum_by_matrices(b, *inputs, equation=equation)[0]
+    batch = right[:1]
+    bare = [*(term[1:] for term in terms), right[1:]]
+    if any(batch in term or len(set(term)) < len(term) or not term for term in bare):
+        return einsum_by_matrices(b, *inputs, equation=equation)[0]
+    lengths = {c: n for term, x in zip(bare, inputs, strict=False) for c, n in zip(term, lengths_of(b, x), strict=True)}
+    # The letters of the result come first, in their order.
+    names = dict(zip(dict.fromkeys([*bare[-1], *lengths]), _LETTERS, strict=False))
+    if len(names) < len(lengths):
+        message = f"{len(lengths)} letters, of which ncnn has {len(_LETTERS)}"
+        raise UnsupportedError(message)
+    bare_equation = "".join(names.get(c, c) for c in f"{','.join(bare[:-1])}->{bare[-1]}")
+    return emitted(b, "Einsum", *inputs, p0=tuple(map(ord, bare_equation)))
+
+
+# Places of extremes, for which there are no layers: comparisons, weights and sums tell them.
+
+CumProd.lift("ncnn")(products_under_mask)
+
+
+def _searched(
+    page: Page, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+) -> Value:
+    """Of the entries that are the extreme, the one of the largest weight, which tells its place."""
+    refuse_constants(data)
+    dims = b.dims(data)
+    at = axis % len(dims)
+    (n,) = sizes(dims[at : at + 1], "the axis that is searched")
+    best = b(ReduceMax if page is ArgMax else ReduceMin, data, vector(b, [at]))
+    others = b(Less, data, best) if page is ArgMax else b(Greater, data, best)
+    reserve(n)
+    weights = np.arange(1, n + 1) if select_last_index else np.arange(n, 0, -1)
+    score = b(Mul, b(Cast, b(Not, others), to=DType.FLOAT32), along(b, weights, at, len(dims), DType.FLOAT32))
+    found = b(ReduceMax, score, vector(b, [at]), keepdims=keepdims)
+    # The extreme of nothing but infinite ones is the largest finite one there, which none of them is.
+    found = b(Max, found, b(Sub, b.like(found, float(n)), b(Mul, found, b.like(found, float(n)))))
+    one, last = (b.constant(np.float32(number)) for number in (1, n))
+    return as_indices(b, b(Sub, found, one) if select_last_index else b(Sub, last, found), n)
+
+
+ArgMax.lift("ncnn")(partial(_searched, ArgMax))
+ArgMin.lift("ncnn")(partial(_searched, ArgMin))
+
+
+@TopK.lift("ncnn")
+def lift_top_k(
+    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Value, Value]:
+    """Each entry is compared with all others: as many as are before it, so far behind it comes to stand."""
+    del sorted
+    refuse_constants(x)
+    dims = sizes(b.dims(x), "what is sorted")
+    rank, at, (count,) = len(dims), axis % len(dims), needed(k, "how many there are")
+    n = dims[at]
+    affordable(prod(dims) * n)
+    order = [*(each for each in range(rank) if each != at), at]
+    moved = transposed(b, x, order)
+    one, other = b(Unsqueeze, moved, vector(b, [rank])), b(Unsqueeze, moved, vector(b, [rank - 1]))
+    # [.., i, j]: whether j comes before i.
+    ahead = b(Greater if largest else Less, other, one)
+    behind = b(Greater if largest else Less, one, other)
+    first = b.constant(np.tril(np.ones((n, n), bool), -1).reshape(*[1] * (rank - 1), n, n))
+    before = b(Or, ahead, b(And, b(Not, b(Or, ahead, behind)), first))
+    standing = b(ReduceSum, b(Cast, before, to=DType.FLOAT32), vector(b, [rank]), keepdims=0)
+    wanted = along(b, np.arange(count), rank - 1, rank + 1, DType.FLOAT32)
+    rows = b(Cast, b(Equal, b(Unsqueeze, standing, vector(b, [rank - 1])), wanted), to=DType.FLOAT32)
+    weighted = b(Mul, rows, along(b, np.arange(n), rank, rank + 1, DType.FLOAT32))
+    numbers = b(ReduceSum, weighted, vector(b, [rank]), keepdims=0)
+    back = [order.index(each) for each in range(rank)]
+    values = elements_of(b, moved, numbers, rank - 1)
+    return transposed(b, values, back), as_indices(b, transposed(b, numbers, back), n)

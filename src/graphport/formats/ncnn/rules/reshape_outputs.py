@@ -1,0 +1,40 @@
+"""Values as layers of our own files tell them: see `told`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphport.formats.ncnn.rules.annotations import BARE, NO_BATCH, PLACE, missing_axis, type_of
+from graphport.formats.ncnn.rules.binding import Layer, layer
+from graphport.formats.pytorch.rules.binding import vector
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Cast
+from graphport.ops.pages.reshape import Identity, Squeeze, Transpose, Unsqueeze
+
+
+@layer("Noop")
+def stated_by(at: Layer) -> Value:
+    """A value as the parameters of a layer tell it, of one that has a batch in front."""
+    b, y, place = at.b, at.x, at.integer(int(PLACE))
+    if at.integer(int(BARE)):
+        y = b(Squeeze, y, vector(b, [1]))
+    if place == NO_BATCH:
+        y = b(Squeeze, y, vector(b, [0]))
+    elif 0 < place < len(b.dims(y)):
+        y = b(Transpose, y, perm=(*range(1, place + 1), 0, *range(place + 1, len(b.dims(y)))))
+    dtype = type_of(at.parameters)
+    return y if dtype is None or dtype_of(y) is dtype else b(Cast, y, to=dtype)
+
+
+def bare(b: Builder, x: Value, parameters: Mapping[str, Any]) -> Value:
+    """The other way: of a value, one with a batch in front, as layers take it."""
+    place = missing_axis(parameters)
+    rank = len(b.dims(x))
+    if place == NO_BATCH:
+        x = b(Unsqueeze, x, vector(b, [0]))
+    elif 0 < place < rank:
+        x = b(Transpose, x, perm=(place, *(axis for axis in range(rank) if axis != place)))
+    return b(Unsqueeze, x, vector(b, [1])) if parameters.get(BARE) else b(Identity, x)

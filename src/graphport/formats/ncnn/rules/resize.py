@@ -1,0 +1,232 @@
+"""Resizing and sampling of ncnn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.ncnn.rules.annotations import batch_of
+from graphport.formats.ncnn.rules.binding import Layer, layer
+from graphport.formats.ncnn.rules.emitting import computed, emitted, known, laid
+from graphport.formats.ncnn.rules.shape_expressions import Length, joined, length_of, lengths_of_text
+from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.decompositions.affine_grid import affine_grid_by_matrix
+from graphport.ops.decompositions.resize_by_axes import Sampling, is_there, resized_by_axes
+from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import reals
+from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.pages.reshape import Expand, Identity, Unsqueeze
+from graphport.ops.pages.resize import AffineGrid, Resize
+from graphport.ops.pattern import constant_numbers
+from graphport.ops.views.resize import ResizeView
+
+_MODES = {1: "nearest", 2: "linear", 3: "cubic"}
+_PICTURE = 3
+_BLOCKS = frozenset(
+    product(("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), ("round_prefer_floor", "round_prefer_ceil"))
+)
+"""Ways to place points, and to round them, with which lengths that are multiplied by an integer repeat each pixel."""
+
+
+_FEWEST = 4
+"""Points that the cubic interpolation of the runtime reads at once, also where there are fewer."""
+
+
+@layer("Interp")
+def interp(at: Layer) -> Value:
+    """To given lengths, or by factors; of matrices the rows, and of a vector each number becomes a plane."""
+    mode = at.choice(0, _MODES, "interpolation")
+    b, rank = at.b, at.rank
+    rows, columns = _sizes(at)
+    if rank == 1:
+        return b(Expand, b(Unsqueeze, at.x, vector(b, [2, 3])), joined(at, [1, 1, rows, columns]))
+    if rank > _PICTURE:
+        message = f"the interpolation of {rank} axes"
+        raise UnsupportedError(message)
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        return _resized_open(at, mode, rows, columns)
+    lengths = at.lengths()
+    target: list[int] = [*lengths[:-2], *([rows] if rank == _PICTURE else lengths[-2:-1]), columns]
+    if target == lengths and mode != "cubic":
+        return at.x
+    moved = lengths[1 - rank :] if rank == _PICTURE else lengths[-1:]
+    if mode == "cubic" and min(moved) < _FEWEST:
+        message = f"a cubic interpolation of {min(moved)} points, which reads beyond them"
+        raise UnsupportedError(message)
+    return _resized(at, mode, target)
+
+
+def _placing(at: Layer, mode: str) -> dict[str, Any]:
+    """The attributes that say where points stand, and what is taken between them."""
+    if mode == "nearest":
+        return {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return {"mode": mode, "coordinate_transformation_mode": "align_corners" if at.integer(6) else None}
+
+
+def _resized_open(at: Layer, mode: str, rows: Length, columns: Length) -> Value:
+    """A picture, to lengths that are computed."""
+    if at.rank != _PICTURE or mode == "cubic":
+        message = "an interpolation of open lengths that is no linear one of a picture"
+        raise UnsupportedError(message)
+    target = joined(at, [1, length_of(at, 0, "c"), rows, columns])
+    return at.b(Resize, at.x, None, None, target, **_placing(at, mode))
+
+
+def _sizes(at: Layer) -> tuple[Length, Length]:
+    """The rows and columns of the result."""
+    text = at.text(9)
+    if text is not None:
+        found = lengths_of_text(at, text)
+        return (1, found[0]) if len(found) == 1 else (found[1], found[0])
+    if at.integer(5):
+        if len(at.inputs) != 2:
+            message = "the size depends on another blob, which is not there"
+            raise ShapeError(message)
+        other = at.b.dims(at.inputs[1])
+        return length(other, len(other) - 2) if len(other) > _PICTURE - 1 else 1, length(other, len(other) - 1)
+    if at.integer(3) and at.integer(4):
+        return at.integer(3), at.integer(4)
+    own: tuple[Length, Length] = (1, 1) if at.rank == 1 else (length_of(at, 0, "h"), length_of(at, 0, "w"))
+    factors = (np.float32(at.real(1, 1.0)), np.float32(at.real(2, 1.0)))
+    rows, columns = (_multiplied(at, n, factor) for n, factor in zip(own, factors, strict=True))
+    return rows, columns
+
+
+def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
+    """A length times a factor, which is a whole number where the length is open."""
+    if not isinstance(extent, Value):
+        return int(np.float32(extent) * factor)
+    if factor != int(factor):
+        message = f"an open length times {factor}"
+        raise UnsupportedError(message)
+    return at.b(Mul, extent, vector(at.b, [int(factor)]))
+
+
+def _resized(at: Layer, mode: str, target: list[int]) -> Value:
+    """What is given, lengths or factors, places the points; corners are where lengths put them."""
+    b, attributes = at.b, _placing(at, mode)
+    is_factor = at.parameters.get("9") is None and not at.integer(5) and not (at.integer(3) and at.integer(4))
+    if not is_factor or (at.integer(6) and mode != "nearest"):
+        return b(Resize, at.x, None, None, vector(b, [1, *target]), **attributes)
+    factors = [1.0, 1.0, *([at.real(1, 1.0)] if at.rank == _PICTURE else []), at.real(2, 1.0)]
+    if mode == "linear":
+        # An axis that keeps its length keeps its points.
+        dims = at.b.dims(at.x)
+        factors = [1.0 if n == m else f for f, n, m in zip(factors, dims, [1, *target], strict=True)]
+    return b(Resize, at.x, None, b.constant(np.array(factors), DType.FLOAT32), None, **attributes)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@ResizeView.lift("ncnn")
+def lift_resize(b: Builder, op: ResizeView) -> Value:
+    """A picture by the layer, if it has these places; else each axis by the entries that are taken, or by a matrix."""
+    x = op.x
+    is_item = batch_of(x) == 0 and len(b.dims(x)) > 1
+    lengths = laid(b, x)
+    if not all(isinstance(n, int) for n in lengths):
+        found = _open(b, op, lengths) if is_item else None
+        if found is None:
+            message = f"{x.name} is {x.fact}: points stand elsewhere, or how many there are is no number"
+            raise UnsupportedError(message)
+        return found
+    found = _known(b, op, known(x, lengths)) if is_item else None
+    if found is not None:
+        return found
+    way = op.coordinate_transformation_mode
+    if way == "tf_crop_and_resize" and (op.extrapolation_value or not is_there(op.roi)):
+        message = "a region of a picture with something beyond its ends"
+        raise UnsupportedError(message)
+    stated = Sampling(way, op.mode, op.nearest_mode, op.cubic_coeff_a, bool(op.exclude_outside), bool(op.antialias))
+    given = op.scales if is_there(op.scales) else op.sizes
+    if given is None or reals(given) is None:
+        message = "how many points there are is computed"
+        raise UnsupportedError(message)
+    y = resized_by_axes(b, x, (op.roi, op.scales, op.sizes), stated, op.axes, op.keep_aspect_ratio_policy)
+    return b(Identity, y) if y is x else y
+
+
+AffineGrid.lift("ncnn")(affine_grid_by_matrix)
+
+
+_CUBIC = -0.75
+"""The coefficient of the layer's cubic kernel."""
+_KINDS = {"coordinate_transformation_mode", "mode", "nearest_mode", "cubic_coeff_a"}
+"""What may be said of a resizing, of the attributes that say something."""
+
+
+def _open(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
+    """Lengths that are open: multiplied by whole numbers, or computed of those of blobs."""
+    x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
+    if len(lengths) != _PICTURE or op.stated().keys() - _KINDS or mode == "cubic":
+        return None
+    kind: dict[str, Any] = {"p0": 1} if mode == "nearest" else {"p0": 2, "p6": int(way == "align_corners")}
+    storage = None if op.scales is None else folded(op.scales)
+    factors = [] if storage is None else [float(n) for n in storage.numpy().reshape(-1)]
+    is_whole = len(factors) == len(lengths) + 1 and factors[:2] == [1, 1] and all(n == int(n) for n in factors)
+    ways = ("half_pixel", "pytorch_half_pixel", "align_corners")
+    is_fit = (way, rounding) == ("asymmetric", "floor") if mode == "nearest" else way in ways
+    if is_whole and (is_fit or (mode == "nearest" and (way, rounding) in _BLOCKS)):
+        return emitted(b, "Interp", x, p1=factors[2], p2=factors[3], **kind)
+    target = op.sizes.fact.elements if op.sizes and isinstance(op.sizes.fact, TensorFact) else None
+    if not is_fit or target is None or target[: len(target) - 2] != b.dims(x)[:2]:
+        return None
+    text, blobs = computed(b, target[:1:-1], x)
+    return emitted(b, "Interp", *blobs, p9=text, **kind)
+
+
+def _known(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
+    x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
+    if len(lengths) != 3 or op.stated().keys() - _KINDS - {"axes"}:
+        return None
+    if mode == "cubic" and op.cubic_coeff_a != _CUBIC:
+        return None
+    target = _target(lengths, op.scales, op.sizes, op.axes)
+    if target is None or target[0] != lengths[0]:
+        return None
+    height, width = target[1:]
+    if mode == "nearest":
+        whole = height % lengths[1] == 0 and width % lengths[2] == 0
+        # Where each pixel becomes a block, points between two pixels' middles never stand half-way.
+        is_block = whole and (way, rounding) in _BLOCKS
+        if (way, rounding) != ("asymmetric", "floor") and not is_block:
+            return None
+        return emitted(b, "Interp", x, p0=1, p3=height, p4=width)
+    if way not in ("half_pixel", "pytorch_half_pixel", "align_corners") or min(height, width) < 2:
+        return None
+    return emitted(b, "Interp", x, p0=3 if mode == "cubic" else 2, p3=height, p4=width, p6=int(way == "align_corners"))
+
+
+def _target(
+    lengths: list[int], scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
+) -> list[int] | None:
+    """The lengths of the result, if factors are those of the lengths."""
+    resized_axes = tuple(range(4)) if axes is None else tuple(axis % 4 for axis in axes)
+    found = [1, *lengths]
+    if sizes is not None:
+        numbers = constant_numbers(sizes)
+        if numbers is None or len(numbers) != len(resized_axes):
+            return None
+        for place, number in zip(resized_axes, numbers, strict=True):
+            found[place] = int(number)
+        return found[1:] if found[0] == 1 else None
+    storage = None if scales is None else folded(scales)
+    if storage is None or storage.count != len(resized_axes):
+        return None
+    for place, factor in zip(resized_axes, storage.numpy().tolist(), strict=True):
+        extent = found[place]
+        found[place] = floor(extent * factor + 1e-6)
+        if abs(found[place] - extent * factor) > 1e-4:
+            return None
+    return found[1:] if found[0] == 1 else None

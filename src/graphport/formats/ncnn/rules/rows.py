@@ -1,0 +1,68 @@
+"""Rows of ncnn: the parameters of a layer are `p0`, `p1` …, integers or reals as their defaults are."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from graphport.formats.ncnn.rules.binding import DIALECT, axis_of, layer
+from graphport.formats.ncnn.rules.emitting import emitted, lengths_of, numbers_of
+from graphport.formats.pytorch.rules.binding import length
+from graphport.ops.lowering.table import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphport.core.storage import Storage
+    from graphport.formats.ncnn.rules.binding import Layer
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.rows.rule import Lowering
+
+
+def _register(*types: str) -> Callable[[Lowering], None]:
+    def register(row: Lowering) -> None:
+        def rule(at: Layer) -> Any:
+            parameters = [each for each in inspect.signature(row).parameters.values() if each.kind is each.KEYWORD_ONLY]
+            return row(at.b, at.x, **{each.name: _stated(at, int(each.name[1:]), each.default) for each in parameters})
+
+        vars(rule)["__wrapped__"] = row
+        layer(*types)(rule)
+
+    return register
+
+
+def _item(b: Builder, x: Value) -> Value:
+    """A value whose blob has all axes but the first one, the batch."""
+    lengths_of(b, x)
+    return x
+
+
+def _channels(b: Builder, x: Value) -> int:
+    return length(b.dims(x), 1)
+
+
+def _weights(b: Builder, x: Value) -> Storage:
+    del b
+    return numbers_of(x)
+
+
+def _stated(at: Layer, key: int, default: float) -> float:
+    return at.real(key, default) if isinstance(default, float) else at.integer(key, default)
+
+
+def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
+    return emitted(b, word, *operands, **attributes)
+
+
+ROWS = Rows(
+    DIALECT,
+    {"axis": axis_of, "channels": _channels, "item": _item, "weights": _weights},
+    emit=_emitted,
+    has_pages=False,
+    register=_register,
+)
+"""Rows that say layers in operators, and operators in layers."""
+OPERATORS = replace(ROWS, has_pages=True)
+"""Rows that say operators in others."""

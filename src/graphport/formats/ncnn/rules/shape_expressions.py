@@ -1,0 +1,169 @@
+"""Lists of lengths that ncnn computes from those of blobs: `"*(0w,2),0h,-1"`, innermost axis first.
+
+Parentheses and commas are decoration for its runtime, which reads words from the last to the first and keeps results
+on a stack; so does this. `0w` is the width of the first blob, and so on for `h`, `d`, `c`, and `n`, the batch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from graphport.core.dtypes import DType
+from graphport.formats.ncnn.rules.binding import AXES, Layer
+from graphport.formats.pytorch.rules.binding import vector
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.declare import UnsupportedError
+
+Number: TypeAlias = "int | float"
+Length: TypeAlias = "Number | Value"
+"""A number, or a vector of one integer that is computed."""
+
+_LENGTH = re.compile(r"(\d)([whdcn])", re.ASCII)
+_INTEGER = re.compile(r"[-+]?\d{1,10}", re.ASCII)
+_REAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
+_MOST_WORDS = 256
+
+
+def _quotient(a: Number, b: Number) -> Number:
+    """Of integers without what is behind the point, as in C."""
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+    return math.floor(a / b)
+
+
+def _remainder(a: Number, b: Number) -> Number:
+    return math.fmod(a, b) + (b if a * b < 0 else 0)
+
+
+_OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        "+": lambda a, b: a + b,
+        "-": lambda a, b: a - b,
+        "*": lambda a, b: a * b,
+        "//": _quotient,
+        "max": max,
+        "min": min,
+        "/": lambda a, b: a / b,
+        "atan2": math.atan2,
+        "fmod": math.fmod,
+        "pow": lambda a, b: float(a) ** b,
+        "remainder": _remainder,
+        "logaddexp": lambda a, b: math.log(math.exp(a) + math.exp(b)),
+        "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b,
+        "xor": lambda a, b: a ^ b,
+        "lshift": lambda a, b: a << min(b, 31),
+        "rshift": lambda a, b: a >> min(b, 31),
+    }
+)
+_OF_ONE: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "abs": abs,
+        "neg": lambda a: -a,
+        "sign": lambda a: (a > 0) - (a < 0),
+        "square": lambda a: a * a,
+        "trunc": math.trunc,
+        "ceil": math.ceil,
+        "floor": math.floor,
+        "round": lambda a: math.floor(abs(a) + 0.5) * (1 if a > 0 else -1),
+        "reciprocal": lambda a: 1 / a,
+        "rsqrt": lambda a: 1 / math.sqrt(a),
+        **{
+            name: getattr(math, name)
+            for name in (
+                *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "log10"),
+                *("sin", "sinh", "sqrt", "tan", "tanh"),
+            )
+        },
+    }
+)
+_OF_VALUES: Mapping[str, str] = MappingProxyType(
+    {"+": "Add", "-": "Sub", "*": "Mul", "//": "Div", "max": "Max", "min": "Min"}
+)
+"""What is computed of lengths that are open, too: all integers."""
+
+
+def lengths_of_text(at: Layer, text: str) -> list[Length]:
+    """The lengths that a text says; those that depend on open ones are values.
+
+    Raises:
+        UnsupportedError: a word is none, or has no operands, or asks for more than integers of open lengths.
+    """
+    words = [word for word in re.split(r"[(),]", text.strip('"')) if word]
+    stack: list[Length] = []
+    if len(words) > _MOST_WORDS:
+        message = f"a list of lengths of {len(words)} words"
+        raise UnsupportedError(message)
+    for word in reversed(words):
+        count = 2 if word in _OF_TWO else 1 if word in _OF_ONE else 0
+        if len(stack) < count:
+            message = f"{word!r} in {text!r} has no operands"
+            raise UnsupportedError(message)
+        operands = [stack.pop() for _ in range(count)]
+        stack.append(_computed(at, word, operands) if count else _read(at, word, text))
+    return [length if isinstance(length, Value) else math.trunc(length) for length in reversed(stack)]
+
+
+def list_of(at: Layer, text: str) -> list[int]:
+    """The lengths that a text says, where all are known."""
+    found = lengths_of_text(at, text)
+    known = [length for length in found if isinstance(length, int)]
+    if len(known) < len(found) or not found:
+        message = f"the lengths {text!r} are not known"
+        raise UnsupportedError(message)
+    return known
+
+
+def _read(at: Layer, word: str, text: str) -> Length:
+    named = _LENGTH.fullmatch(word)
+    if named is not None:
+        return length_of(at, int(named.group(1)), named.group(2))
+    if _INTEGER.fullmatch(word):
+        return int(word)
+    if not _REAL.fullmatch(word):
+        message = f"there is no rule for {word!r} in the lengths {text!r}"
+        raise UnsupportedError(message)
+    return float(word)
+
+
+def length_of(at: Layer, place: int, name: str) -> Length:
+    """The length of an axis of a blob; 1 of one that it does not have."""
+    if place >= len(at.inputs):
+        message = f"the lengths name blob {place} of {len(at.inputs)}"
+        raise UnsupportedError(message)
+    x = at.inputs[place]
+    dims = at.b.dims(x)
+    own = AXES[len(dims) - 1]
+    if name not in own:
+        return 1
+    axis = own.index(name) + 1
+    dim = dims[axis]
+    if isinstance(dim, int):
+        return dim
+    pages = registry.pages()
+    return at.b(pages["Shape"], x, start=axis, end=axis + 1)
+
+
+def _computed(at: Layer, word: str, operands: Sequence[Length]) -> Length:
+    if not any(isinstance(each, Value) for each in operands):
+        return (_OF_TWO if len(operands) == 2 else _OF_ONE)[word](*operands)
+    if word not in _OF_VALUES or any(isinstance(each, float) for each in operands):
+        message = f"{word!r} of lengths that are not known"
+        raise UnsupportedError(message)
+    return at.b(registry.pages()[_OF_VALUES[word]], *(_vector(at, each) for each in operands))
+
+
+def _vector(at: Layer, length: Length) -> Value:
+    return length if isinstance(length, Value) else vector(at.b, [int(length)])
+
+
+def joined(at: Layer, lengths: Sequence[Length]) -> Value:
+    """Lengths as a vector."""
+    if all(isinstance(each, int) for each in lengths):
+        return at.b.constant([int(each) for each in lengths if isinstance(each, int)], DType.INT64)
+    return at.b(registry.pages()["Concat"], *(_vector(at, each) for each in lengths), axis=0)

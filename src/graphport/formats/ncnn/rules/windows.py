@@ -1,0 +1,73 @@
+"""Windows of ncnn: parameters for width, height and depth have numbers ten apart, and those behind width are optional.
+
+What reads them has a counterpart that writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphport.formats.ncnn.rules.binding import Layer
+from graphport.ir.graph import Value
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.pages.convolution.window import Window
+
+Axes = tuple[int, ...]
+ENDINGS = {1: "1D", 2: "", 3: "3D"}
+"""What words of layers end in, by the number of axes that they slide over."""
+
+
+def along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
+    """A number for each axis, from parameter `key` on; the others are by default as the width."""
+    width = at.integer(key, default)
+    return tuple(at.integer(key + 10 * place, width) for place in range(count))[::-1]
+
+
+def along_parameters(key: int, numbers: Sequence[int]) -> dict[str, int]:
+    """A number for each axis, from parameter `key` on."""
+    return {f"p{key + 10 * place}": number for place, number in enumerate(reversed(numbers))}
+
+
+def around(at: Layer, count: int, key: int) -> tuple[Axes, Axes]:
+    """Padding before and behind each axis: `key` is what is added on the left."""
+    left = at.integer(key)
+    right = at.integer(key + 11, left)
+    top = at.integer(key + 10, left)
+    bottom = at.integer(key + 12, top)
+    front = at.integer(key + 20, left)
+    behind = at.integer(key + 13, front)
+    return (left, top, front)[:count][::-1], (right, bottom, behind)[:count][::-1]
+
+
+def around_parameters(key: int, begin: Sequence[int], end: Sequence[int]) -> dict[str, int]:
+    """Padding before and behind each axis: `key` is what is added on the left."""
+    ends = {f"p{key + 11 + place}": number for place, number in enumerate(reversed(end))}
+    return along_parameters(key, begin) | ends
+
+
+def slides(at: Layer, count: int) -> dict[str, Any]:
+    """ONNX's attributes of the window of a convolution, but for its kernel."""
+    begin, end = around(at, count, 4)
+    return {"strides": along(at, count, 3), "dilations": along(at, count, 2), "pads": (*begin, *end)}
+
+
+def slides_parameters(
+    kernel: Sequence[int], dilations: Sequence[int], strides: Sequence[int], begin: Sequence[int], end: Sequence[int]
+) -> dict[str, Any]:
+    """The window of a convolution."""
+    steps = along_parameters(1, kernel) | along_parameters(2, dilations) | along_parameters(3, strides)
+    return steps | around_parameters(4, begin, end)
+
+
+def known_padding(x: Value, slid: Window) -> tuple[tuple[int, int], ...]:
+    """What a window adds around `x`.
+
+    Raises:
+        UnsupportedError: it is open, or takes away.
+    """
+    pairs = slid.padding
+    if pairs is None or any(p < 0 or q < 0 for p, q in pairs):
+        message = f"{x.name} is {x.fact}: what is added to it is no number, or below 0"
+        raise UnsupportedError(message)
+    return pairs

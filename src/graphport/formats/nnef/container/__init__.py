@@ -1,0 +1,1 @@
+"""Files of NNEF: texts, tensor files and archives to graphs of the dialects `nnef` and `tract`, and back."""

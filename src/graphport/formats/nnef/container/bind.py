@@ -1,0 +1,178 @@
+"""Which argument of a call is for which parameter: the rules of invocation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from graphport.formats.nnef.container.syntax import Edition, Name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.findings import Findings
+    from graphport.formats.nnef.container.syntax import Argument, Call
+
+_LONGEST_NAME = 64
+_MOST_NAMES = 500
+_MOST_PLANS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """For each argument the position of its parameter; `positional_attribute` where the provisional edition is lenient.
+
+    `absent` are the parameters that take their defaults.
+    """
+
+    formals: tuple[int, ...]
+    absent: tuple[int, ...]
+    positional_attribute: int | None = None
+
+
+class Binder:
+    """Binds the calls of one document; what calls of one form have in common is worked out once."""
+
+    def __init__(self, edition: Edition, findings: Findings) -> None:
+        self._edition = edition
+        self._findings = findings
+        self._plans: dict[tuple[Declaration, tuple[str | None, ...]], Plan | None] = {}
+
+    def plan(self, declaration: Declaration, call: Call) -> Plan | None:
+        """How `call` binds; `None` after findings if it does not."""
+        names = tuple([argument.name for argument in call.arguments])
+        key = declaration, names
+        if key not in self._plans:
+            self._plans[key] = self._plan(declaration, names)
+        plan = self._plans[key]
+        if plan is None:
+            self._report(declaration, call)
+        elif plan.positional_attribute is not None:
+            self._positional_attribute(declaration, call.arguments[plan.positional_attribute], plan)
+        return plan
+
+    def _plan(self, declaration: Declaration, names: tuple[str | None, ...]) -> Plan | None:
+        formals = declaration.formals
+        positions = tuple([None if name is None else declaration.index(name) for name in names])
+        if len(names) > len(formals) or positions.count(None) > names.count(None):
+            return None
+        # Standard operations are the same ones for every document.
+        plan = _standard_plan if declaration.is_standard else _plan
+        return plan(declaration, positions, is_lenient=self._is_lenient(declaration))
+
+    def _is_lenient(self, declaration: Declaration) -> bool:
+        # The provisional text's own example passes an attribute by position to a fragment that has nothing else.
+        return self._edition is Edition.PROVISIONAL and not any(each.takes_tensors for each in declaration.formals)
+
+    def _positional_attribute(self, declaration: Declaration, argument: Argument, plan: Plan) -> None:
+        name = declaration.formals[plan.formals[plan.positional_attribute or 0]].name
+        message = f"attribute '{name}' of '{declaration.name}' is passed by position"
+        self._findings.warn("NNEF0347", message, argument, f"write '{name} = …': only tensors go by position")
+
+    def _report(self, declaration: Declaration, call: Call) -> None:
+        formals, operation = declaration.formals, declaration.name
+        given: dict[int, bool] = {}
+        has_named = False
+        for position, argument in enumerate(call.arguments):
+            if argument.name is not None:
+                has_named = True
+                self._report_named(declaration, argument, given)
+            elif has_named:
+                message = "an argument by position follows one by name"
+                self._findings.error("NNEF0325", message, argument, "positional arguments come first")
+                given |= dict.fromkeys(range(len(formals)), True)  # what is missing cannot be said
+            elif position >= len(formals):
+                message = f"'{operation}' takes {len(formals)} arguments, not {len(call.arguments)}"
+                self._findings.error("NNEF0323", message, argument, _signature(declaration))
+                break
+            else:
+                given[position] = True
+                if not formals[position].takes_tensors and not self._is_lenient(declaration):
+                    name = formals[position].name
+                    message = f"attribute '{name}' of '{operation}' is passed by position"
+                    remedy = f"write '{name} = …': only tensors go by position"
+                    self._findings.error("NNEF0329", message, argument, remedy)
+        for index, formal in enumerate(formals):
+            if formal.default is None and index not in given:
+                message = f"'{operation}' needs an argument for '{formal.name}'"
+                self._findings.error("NNEF0324", message, called_name(call), _signature(declaration))
+
+    def _report_named(self, declaration: Declaration, argument: Argument, given: dict[int, bool]) -> None:
+        name = argument.name or ""
+        index = declaration.index(name)
+        if index is None:
+            message = f"'{declaration.name}' has no parameter '{name}'"
+            names = [formal.name for formal in declaration.formals]
+            self._findings.error("NNEF0326", message, argument, suggestion(name, names) or _signature(declaration))
+            given |= {i: True for i, formal in enumerate(declaration.formals) if similar(name, [formal.name])}
+        elif index not in given:
+            given[index] = False
+        elif given[index]:
+            message = f"'{name}' of '{declaration.name}' is given by position and by name"
+            self._findings.error("NNEF0328", message, argument, "leave one of them out")
+        else:
+            message = f"'{name}' of '{declaration.name}' is given twice"
+            self._findings.error("NNEF0327", message, argument, "leave one of them out")
+
+
+def _plan(declaration: Declaration, parameters: tuple[int | None, ...], *, is_lenient: bool) -> Plan | None:
+    """How arguments bind, of which those by name are for the parameters in `parameters`.
+
+    Args:
+        declaration: what is called, with no more arguments than parameters.
+        parameters: of each argument its parameter by name, `None` where it has no name.
+        is_lenient: whether attributes may go by position.
+    """
+    formals = declaration.formals
+    bound: dict[int, None] = {}
+    lenient: int | None = None
+    has_named = False
+    for position, index in enumerate(parameters):
+        if index is not None:
+            has_named = True
+            if index in bound:
+                return None
+            bound[index] = None
+            continue
+        if has_named:
+            return None
+        if not formals[position].takes_tensors:
+            if not is_lenient:
+                return None
+            lenient = position if lenient is None else lenient
+        bound[position] = None
+    absent = tuple(index for index in range(len(formals)) if index not in bound)
+    if any(formals[index].default is None for index in absent):
+        return None
+    return Plan(tuple(bound), absent, lenient)
+
+
+_standard_plan = lru_cache(maxsize=_MOST_PLANS)(_plan)
+
+
+def called_name(call: Call) -> Name:
+    """The name of the called operation, with its place."""
+    return Name(call.name, call.start, call.start + len(call.name))
+
+
+def similar(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is most like `name`, if any is; looks at a bounded number of them."""
+    if len(name) > _LONGEST_NAME:
+        return None
+    close = [each for each in names if abs(len(each) - len(name)) <= 2 and (each[:1] == name[:1] or len(each) < 9)]
+    found = get_close_matches(name, close[:_MOST_NAMES], 1, 0.7)
+    return found[0] if found else None
+
+
+def suggestion(name: str, names: Iterable[str]) -> str | None:
+    """'did you mean …', or nothing."""
+    found = similar(name, names)
+    return None if found is None else f"did you mean '{found}'?"
+
+
+def _signature(declaration: Declaration) -> str:
+    shown = (each.name if each.default is None else f"[{each.name}]" for each in declaration.formals)
+    return f"{declaration.name}( {', '.join(shown)} )"

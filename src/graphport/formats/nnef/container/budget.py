@@ -1,0 +1,62 @@
+"""Counts what evaluation uses, and ends it at the limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.formats.nnef.container.frame import Exhausted
+
+if TYPE_CHECKING:
+    from graphport.formats.nnef.container.frame import Frame, Reporter
+    from graphport.formats.nnef.container.limits import Limits
+    from graphport.formats.nnef.container.syntax import Node
+
+_STEPS_A_CHARACTER = 10
+
+
+class Budget:
+    """What is left of each limit; every method raises `Exhausted` after a finding when one is used up."""
+
+    def __init__(self, limits: Limits, characters: int, reporter: Reporter) -> None:
+        self._limits = limits
+        self._reporter = reporter
+        self.steps = limits.steps + _STEPS_A_CHARACTER * characters
+        self.operations = limits.operations + characters
+        self.items = limits.items
+
+    def step(self, node: Node, frame: Frame) -> None:
+        """An expression is evaluated."""
+        self.steps -= 1
+        if self.steps < 0:
+            message = f"evaluation takes more than {self._limits.steps} steps beyond the length of the text"
+            self._reporter.error("NNEF0508", message, node, frame, "GRAPHPORT_LIMITS=nnef.steps=N allows more")
+            raise Exhausted
+
+    def operation(self, node: Node, frame: Frame) -> None:
+        """An operation is made."""
+        self.results(1, node, frame)
+
+    def results(self, count: int, node: Node, frame: Frame) -> None:
+        """An operation is made with an array of `count` results, each of which costs as much as an operation."""
+        self.operations -= count
+        if self.operations < 0:
+            more = f"more than {self._limits.operations} operations and results"
+            message = f"expansion makes {more} beyond the length of the text"
+            self._reporter.error("NNEF0507", message, node, frame, "GRAPHPORT_LIMITS=nnef.operations=N allows more")
+            raise Exhausted
+
+    def length(self, count: int, node: Node, frame: Frame) -> None:
+        """An array or a string of `count` items is made."""
+        self.items -= count
+        if self.items < 0:
+            message = f"values of more than {self._limits.items} items in all are made"
+            self._reporter.error("NNEF0510", message, node, frame, "GRAPHPORT_LIMITS=nnef.items=N allows more")
+            raise Exhausted
+
+    def depth(self, depth: int, node: Node, frame: Frame) -> None:
+        """A fragment is entered from `frame`."""
+        if depth > self._limits.depth:
+            message = f"fragments call each other more than {self._limits.depth} levels deep"
+            remedy = "a recursion ends by an if-else; GRAPHPORT_LIMITS=nnef.depth=N allows more"
+            self._reporter.error("NNEF0506", message, node, frame, remedy)
+            raise Exhausted

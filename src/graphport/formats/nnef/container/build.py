@@ -1,0 +1,195 @@
+"""Flat operations to the nodes of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef.container.editions import final_words
+from graphport.formats.nnef.container.operation import Tensor
+from graphport.formats.nnef.container.types import ArrayOf, TensorOf, is_generic
+from graphport.ir.attributes import PlainAttributes
+from graphport.ir.graph import Graph, Node, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphport.core.diagnostics import Span
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.operation import Operand, Operation, Origin, Pattern
+    from graphport.ir.graph import Attribute
+
+DIALECT = "nnef"
+CALL, GENERIC = "call", "generic"
+"""Notes of nodes: a `CallForm` where the declaration does not say it, and what stands between < and >."""
+CONSTANT, QUANTIZED = "constant", "quantized"
+"""Notes of constants: that one was written as an operation `constant`; that its numbers are codes of others."""
+DTYPE = "dtype"
+"""The attribute of operations whose result has an element type that no argument shows."""
+
+DTYPES = {"scalar": DType.FLOAT32, "integer": DType.INT64, "logical": DType.BOOL}
+"""The element type of tensors of each data-type."""
+
+
+Structure: TypeAlias = "tuple[Structure, ...] | None"
+"""How tensors are grouped: `None` for one, a tuple for an array or tuple of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """Which operands belong to which parameter, and how the results are grouped."""
+
+    operands: dict[str, Structure]
+    results: tuple[Structure, ...]
+
+
+def call_form(node: Node) -> CallForm | None:
+    """How the tensors of `node` are grouped, where its declaration alone does not say it."""
+    found = node.notes.get(CALL) if node.has_notes else None
+    return found if isinstance(found, CallForm) else None
+
+
+class Builder:
+    """Makes nodes of operations, in their order; whoever makes inputs and constants tells it with `define`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._values: dict[Tensor, Value] = {}
+        self._literals: dict[tuple[DType, str], Value] = {}
+        self._plain: dict[Declaration, bool] = {}
+        self._quick: dict[Pattern, bool] = {}
+
+    def define(self, tensor: Tensor, value: Value) -> None:
+        """`value` is what `tensor` stands for from now on."""
+        self._values[tensor] = value
+
+    def value(self, tensor: Tensor) -> Value:
+        """What `tensor` stands for."""
+        return self._values[tensor] if tensor.literal is None else self._literal(tensor, tensor.literal)
+
+    def add(self, operation: Operation) -> Node:
+        """The node of one operation, behind the last."""
+        if operation.pattern is not None and self.is_quick(operation, operation.pattern):
+            return self._again(operation, operation.pattern)
+        operands = [self.value(tensor) for tensor in operation.inputs()]
+        span = place(operation.origin)
+        results: list[Value] = []
+        for tensor in operation.outputs():
+            value = Value(tensor.name, _claim(operation, tensor), origin=span)
+            results.append(value)
+            self._values[tensor] = value
+        declaration = operation.declaration
+        word, given = operation.name, operation.attributes
+        if declaration is not None and declaration.is_provisional:
+            word, given = final_words(operation)
+        # An extent that is still open stands in an attribute as it does in a shape.
+        attributes = cast("dict[str, Attribute]", given)
+        node = Node(word, operands, results, attributes, dialect=DIALECT, origin=span)
+        self._annotate(node, operation)
+        return self.graph.append(node)
+
+    def is_quick(self, operation: Operation, pattern: Pattern) -> bool:
+        """Whether nodes of `pattern` have no notes, and operands one by one."""
+        known = self._quick.get(pattern)
+        if known is None:
+            declaration = pattern.declaration
+            is_noted = operation.generic is not None and _needs_generic(declaration)
+            are_single = all(isinstance(operand, Tensor) for operand in operation.operands.values())
+            known = are_single and not is_noted and not declaration.is_provisional and self._is_plain(declaration)
+            self._quick[pattern] = known
+        return known
+
+    def _again(self, operation: Operation, pattern: Pattern) -> Node:
+        values, span = self._values, operation.origin.span
+        operands = [
+            values[tensor] if tensor.literal is None else self._literal(tensor, tensor.literal)
+            for tensor in cast("Iterable[Tensor]", operation.operands.values())
+        ]
+        tensor = cast("Tensor", operation.results[0])
+        value = values[tensor] = Value(tensor.name, _claim(operation, tensor), origin=span)
+        attributes = PlainAttributes(cast("dict[str, Attribute]", pattern.attributes))
+        return self.graph.append(Node(pattern.name, operands, (value,), attributes, dialect=DIALECT, origin=span))
+
+    def _annotate(self, node: Node, operation: Operation) -> None:
+        declaration = operation.declaration
+        if operation.generic is not None and _needs_generic(declaration):
+            node.notes[GENERIC] = operation.generic
+            node.set_attribute(DTYPE, DTYPES.get(operation.generic))
+        if declaration is None or not self._is_plain(declaration):
+            operands = {name: _structure(operand) for name, operand in operation.operands.items()}
+            node.notes[CALL] = CallForm(operands, tuple(map(_structure, operation.results)))
+
+    def _is_plain(self, declaration: Declaration) -> bool:
+        """Whether the number of operands and results says which belong to which parameter and result."""
+        known = self._plain.get(declaration)
+        if known is None:
+            lists = [f.type for f in declaration.formals if f.takes_tensors and not isinstance(f.type, TensorOf)]
+            lists += [of for _, of in declaration.results if not isinstance(of, TensorOf)]
+            are_flat = all(isinstance(of, ArrayOf) and isinstance(of.item, TensorOf) for of in lists)
+            is_one = len(declaration.results) == 1 or not any(isinstance(of, ArrayOf) for _, of in declaration.results)
+            arrays = sum(isinstance(f.type, ArrayOf) for f in declaration.formals if f.takes_tensors)
+            known = self._plain[declaration] = are_flat and is_one and arrays < 2
+        return known
+
+    def _literal(self, tensor: Tensor, number: float) -> Value:
+        dtype = DTYPES.get(tensor.data) or _own_dtype(number)
+        key = dtype, repr(number)
+        value = self._literals.get(key)
+        if value is None:
+            with np.errstate(over="ignore"):
+                storage = ArrayStorage(np.asarray(number, dtype.numpy), dtype)
+            # No identifier looks like a number: no name that is still to come can be the same.
+            text = f"`{number}`".lower() if isinstance(number, bool) else repr(number)
+            value = self.graph.add_constant(text, TensorFact.of(storage), storage)
+            value.is_literal = True
+            self._literals[key] = value
+        return value
+
+
+def place(origin: Origin) -> Span:
+    """The place of a call, and by which fragments evaluation got there."""
+    route = origin.route()
+    return origin.span if route is None else replace(origin.span, place=route, scope=origin.scope())
+
+
+SOURCES = frozenset(("external", "variable", "constant"))
+"""Operations that make no nodes: an input, and two kinds of constants."""
+
+
+def is_source(operation: Operation) -> bool:
+    """Whether `operation` makes an input or a constant of the graph."""
+    declaration = operation.declaration
+    return operation.name in SOURCES and declaration is not None and declaration.is_standard
+
+
+def source_fact(operation: Operation) -> TensorFact:
+    """What the document says of an input or a constant."""
+    return TensorFact(DTYPES.get(operation.generic or "scalar"), cast("tuple[Dim, ...]", operation.attributes["shape"]))
+
+
+def _claim(operation: Operation, tensor: Tensor) -> Fact:
+    """What the document says of a result; of standard operations their pages say it."""
+    declaration = operation.declaration
+    if (declaration is not None and declaration.is_standard) or tensor.data not in DTYPES:
+        return UNKNOWN
+    return TensorFact(DTYPES[tensor.data], None)
+
+
+def _needs_generic(declaration: Declaration | None) -> bool:
+    """Whether `?` does not follow from the arguments."""
+    return declaration is None or not any(is_generic(formal.type) for formal in declaration.formals)
+
+
+def _own_dtype(number: float) -> DType:
+    return DType.BOOL if isinstance(number, bool) else DType.FLOAT32 if isinstance(number, float) else DType.INT64
+
+
+def _structure(operand: Operand) -> Structure:
+    return None if isinstance(operand, Tensor) else tuple(map(_structure, operand))

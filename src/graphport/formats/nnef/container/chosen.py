@@ -1,0 +1,86 @@
+"""Which flavour a model is written in where nobody asked for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.core.dtypes import DType
+from graphport.formats.nnef import dialects_with
+from graphport.formats.nnef.container import flavours
+from graphport.formats.nnef.container.recognition import GRAPH
+from graphport.formats.nnef.container.tract.fitted import with_common_types
+from graphport.formats.nnef.container.tract.taken import findings_of
+from graphport.formats.nnef.container.tract.writer import files_of
+from graphport.formats.nnef.container.writer import unwritten_inputs
+from graphport.ir.results import results_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphport.ir.graph import Graph
+
+
+def settled(
+    stated: Callable[[str], Graph], options: Mapping[str, Any], versions: Mapping[str, str]
+) -> tuple[Graph, Mapping[str, Any], list[Diagnostic]]:
+    """A model in the words of a flavour that can say it, what to tell the writer, and a note on the choice (NNEF0776).
+
+    That is one text for the standard's readers and tract where there is one; else tract's flavour, which has a runtime;
+    else the standard's. What was read from the standard's own text, of which `versions` has the edition, stays that.
+
+    Raises:
+        DiagnosticError: why the standard has no words for it, and why tract has none.
+    """
+    first, *others = dialects_with(**options)
+    if not others or versions:
+        return stated(first), options, []
+    graph, refused = _standard(stated)
+    reasons = refused
+    if graph is not None:
+        shared, found, findings = flavours.shared(graph)
+        reasons = findings_of(found, Severity.NOTE) or _double(graph)
+        if not reasons:
+            return shared, {**options, "flavour": "both"}, findings
+    try:
+        fitting = with_common_types(stated("tract"))
+        files_of(fitting, Path(GRAPH))
+    except DiagnosticError as error:
+        if graph is not None:
+            return graph, options, []
+        raise DiagnosticError(*refused, *error.diagnostics) from None
+    return fitting, {**options, "flavour": "tract"}, [_note(reasons, is_standard=graph is not None)]
+
+
+def _standard(stated: Callable[[str], Graph]) -> tuple[Graph | None, list[Diagnostic]]:
+    """The model in the standard's words, or why there are none."""
+    try:
+        graph = stated("nnef")
+    except DiagnosticError as error:
+        return None, list(error.diagnostics)
+    refused = unwritten_inputs(graph)
+    return (None, refused) if refused else (graph, [])
+
+
+def _double(graph: Graph) -> list[Diagnostic]:
+    """A note on the first value in double precision, which tract's flavour keeps and the standard's readers narrow."""
+    wide = results_of(graph, DType.FLOAT64)
+    if not wide:
+        return []
+    first = wide[0]
+    message = f"{first.name} is float64, which the standard's readers compute in single precision"
+    return [Diagnostic("NNEF0776", message, first.origin, "cast it to float32", Severity.NOTE)]
+
+
+def _note(reasons: Sequence[Diagnostic], *, is_standard: bool) -> Diagnostic:
+    first = reasons[0]
+    more = f"; and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    why = (
+        "no text means the same to the standard's readers and tract"
+        if is_standard
+        else "the standard has no text for it"
+    )
+    remedy = "writes the standard's text, which tract does not run" if is_standard else "says what would help"
+    message = f"written in tract's flavour: {why} ({first.message}{more})"
+    return Diagnostic("NNEF0776", message, first.span, f"--flavour khronos {remedy}", Severity.NOTE)

@@ -1,0 +1,150 @@
+"""One vocabulary for both editions: operations of the provisional one in the words of the final one, and back.
+
+A graph speaks the final edition's words. What the provisional edition says shorter is said in full: arrays that stop
+before the last axis, axes beyond it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dims import Symbolic
+from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.operation import Operation, Tensor
+from graphport.formats.nnef.container.spelling import default_of, is_default
+from graphport.formats.nnef.container.syntax import Edition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.core.dims import Dim
+    from graphport.formats.nnef.container.operation import Attribute
+    from graphport.ir.graph import Attribute as Stated
+
+Pair: TypeAlias = "tuple[Dim, Dim]"
+
+_WORDS = {
+    "idn": "copy",
+    "planewise_conv": "conv",
+    "planewise_deconv": "deconv",
+    # Its values begin at 1 whatever the maximum, and have no sign: no word of the final edition.
+    "logarithmic_quantize": "provisional.logarithmic_quantize",
+}
+_PLANEWISE = {"conv": "planewise_conv", "deconv": "planewise_deconv"}
+_STATED_OTHERWISE = frozenset(_PLANEWISE.values())
+_PARAMETERS = {"transpose": {"perm": "axes"}, "matmul": {"trA": "transposeA", "trB": "transposeB"}}
+_WINDOWS = ("size", "stride", "dilation")
+
+
+def final_words(operation: Operation) -> tuple[str, dict[str, Attribute]]:
+    """The word and attributes of the final edition for an operation of the provisional one.
+
+    Arrays of operations on tensors of which nothing is known stay as they are written.
+
+    Raises:
+        DiagnosticError: NNEF0632 paddings that are left out depend on an open extent.
+    """
+    names = _PARAMETERS.get(operation.name, {})
+    attributes = {names.get(name, name): value for name, value in operation.attributes.items()}
+    if operation.name in _STATED_OTHERWISE:
+        attributes["groups"] = 0
+    first = next(iter(operation.operands.values()), None)
+    shape = first.fact.shape if isinstance(first, Tensor) and first.fact is not None else None
+    if shape is not None:
+        if "padding" in attributes:
+            attributes["padding"] = _padding(operation, shape)
+        for name in _WINDOWS:
+            if name in attributes:
+                attributes[name] = _with_ones(operation, name, len(shape))
+        if "axes" in attributes:
+            attributes["axes"] = _axes(operation.name, cast("tuple[Dim, ...]", attributes["axes"]), len(shape))
+    return _WORDS.get(operation.name, operation.name), attributes
+
+
+def final_word(name: str, edition: Edition) -> str:
+    """The word of the final edition for operation `name`."""
+    return _WORDS.get(name, name) if edition is Edition.PROVISIONAL else name
+
+
+def provisional_words(word: str, attributes: Mapping[str, Stated]) -> tuple[str, dict[str, Stated]]:
+    """The word and attributes of the provisional edition for those of a node.
+
+    What later editions added is left out where it says what the provisional one means anyway.
+    """
+    names = {final: provisional for provisional, final in _PARAMETERS.get(word, {}).items()}
+    stated = {names.get(name, name): value for name, value in attributes.items()}
+    if word in _PLANEWISE and stated.get("groups") == 0:
+        del stated["groups"]
+        word = _PLANEWISE[word]
+    else:
+        word = next((ours for ours, final in _WORDS.items() if final == word and ours not in _STATED_OTHERWISE), word)
+    ours, final = standard(Edition.PROVISIONAL).get(word), standard(Edition.FINAL).get(word)
+    if ours is not None and final is not None:
+        for formal in final.formals:
+            has_default = formal.default is not None and is_default(stated.get(formal.name), default_of(formal.default))
+            if has_default and ours.index(formal.name) is None:
+                del stated[formal.name]
+    return word, stated
+
+
+def _axes(word: str, axes: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
+    """Axes beyond the rank have the extent 1: there is nothing to reduce, and nothing to move."""
+    if word != "transpose":
+        return tuple(axis for axis in axes if isinstance(axis, Symbolic) or axis < rank)
+    return axes[:rank] if axes[rank:] == (*range(rank, len(axes)),) else axes
+
+
+def _with_ones(operation: Operation, name: str, rank: int) -> tuple[Dim, ...]:
+    """A short array with 1 for each axis that it leaves out; an empty one but `size` means the same."""
+    given = cast("tuple[Dim, ...]", operation.attributes[name])
+    length = rank - _skipped(operation)
+    return given + (1,) * (length - len(given)) if given or name == "size" else ()
+
+
+def _skipped(operation: Operation) -> int:
+    """How many axes come before those that a window slides over: filters have batch and channels in front."""
+    return 0 if "size" in operation.attributes else 2
+
+
+def _padding(operation: Operation, shape: tuple[Dim, ...]) -> tuple[Pair, ...]:
+    """Paddings for all axes if there are any: the ones left out are automatic."""
+    given = cast("tuple[Pair, ...]", operation.attributes["padding"])
+    extents = shape[_skipped(operation) :]
+    if not given or len(given) >= len(extents):
+        return given
+    sizes = _sizes(operation, len(shape))
+    steps = [_with_ones(operation, name, len(shape)) or (1,) * len(extents) for name in ("stride", "dilation")]
+    found = [*given]
+    is_reverse = "debox" in operation.name or "desample" in operation.name or "deconv" in operation.name
+    for numbers in [*zip(extents, sizes, *steps, strict=False)][len(given) :]:
+        pair = _automatic(*numbers, is_reverse=is_reverse)
+        if pair is None:
+            message = f"the padding that '{operation.name}' leaves out depends on an open extent"
+            remedy = "bind the shape of the input, or write a padding for each axis"
+            raise DiagnosticError(Diagnostic("NNEF0632", message, operation.place("padding"), remedy))
+        found.append(pair)
+    return tuple(found)
+
+
+def _sizes(operation: Operation, rank: int) -> tuple[Dim, ...]:
+    if "size" in operation.attributes:
+        return _with_ones(operation, "size", rank)
+    filters = [operand for name, operand in operation.operands.items() if name in ("filter", "plane_filter")]
+    found = filters[0] if filters else None
+    shape = found.fact.shape if isinstance(found, Tensor) and found.fact is not None else None
+    return () if shape is None else shape[2:]
+
+
+def _automatic(extent: Dim, size: Dim, stride: Dim, dilation: Dim, *, is_reverse: bool) -> Pair | None:
+    """The padding for `ceil(extent / stride)` places on an axis; `None` if that depends on what is not known."""
+    if isinstance(size, Symbolic) or isinstance(stride, Symbolic) or isinstance(dilation, Symbolic):
+        return None
+    reach = (size - 1) * dilation + 1
+    if is_reverse or stride == 1:
+        total = max(reach - stride, 0)
+    elif isinstance(extent, Symbolic):
+        return None
+    else:
+        total = max((-(-extent // stride) - 1) * stride + reach - extent, 0)
+    return total // 2, total - total // 2

@@ -1,0 +1,87 @@
+"""Whom a flat text is for: readers of the standard, tract, or both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.container.integers import as_reals
+from graphport.formats.nnef.container.items import Converted
+from graphport.formats.nnef.container.portable import COSTLY, portable
+from graphport.formats.nnef.container.rounded import as_arithmetic
+from graphport.formats.nnef.container.syntax import Edition
+from graphport.formats.nnef.container.tract.taken import findings_of, not_taken
+from graphport.ir import rewrite
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.formats.nnef.container.tract.taken import NotTaken
+    from graphport.ir.graph import Graph, Value
+
+
+def check(flavour: str | None) -> None:
+    """Refuse a flavour that there is not (NNEF0773)."""
+    if flavour not in (None, "both", "khronos", "tract"):
+        message = f"there is no flavour {flavour!r} of NNEF"
+        raise DiagnosticError(Diagnostic("NNEF0773", message, None, "khronos, tract or both"))
+
+
+def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[Diagnostic]) -> tuple[Graph, bool]:
+    """`graph` without operations that some reader does not know, and whether tract is one of the readers.
+
+    Raises:
+        DiagnosticError: NNEF0774 where it is to be for both, and tract does not take it.
+    """
+    if edition is Edition.FINAL:
+        graph, notes = as_reals(graph)
+        findings += notes
+    if flavour == "khronos" or edition is Edition.PROVISIONAL:
+        return portable(graph, edition, COSTLY), False
+    # Codes are a quarter of the size: only who asks for both readers gets numbers in their place.
+    shared = portable(as_arithmetic(graph) if flavour == "both" else graph, edition)
+    found = not_taken(shared)
+    if found and flavour == "both":
+        raise DiagnosticError(*findings_of(found, Severity.ERROR))
+    findings += findings_of(found, Severity.NOTE)
+    return (portable(graph, edition, COSTLY), False) if found else (_with_one_width(shared), True)
+
+
+def shared(graph: Graph) -> tuple[Graph, list[NotTaken], list[Diagnostic]]:
+    """`graph` in operations that tract takes as the standard means them, what keeps it from that, and findings."""
+    graph, findings = as_reals(graph)
+    result = portable(graph, Edition.FINAL)
+    found = not_taken(result)
+    return (graph if found else _with_one_width(result)), found, findings
+
+
+def _with_one_width(graph: Graph) -> Graph:
+    """`graph` with its variables in the three types that inputs have, for readers that take others for what they are.
+
+    A copy if there are others, else the graph itself. Codes of quantized numbers are not for these readers.
+    """
+    if not any(_width(value) for value in graph.constants):
+        return graph
+    result = rewrite.copy(graph)
+    for value in result.constants:
+        dtype = _width(value)
+        if dtype is not None and value.storage is not None:
+            value.storage = Converted(value.storage, dtype)
+            value.fact = TensorFact.of(value.storage)
+    return result
+
+
+def _width(value: Value) -> DType | None:
+    """The type that the numbers of a variable are to have, `None` if they have it."""
+    dtype = None if value.storage is None or _is_literal(value.storage) else value.storage.dtype
+    if dtype is None or dtype in (DType.FLOAT32, DType.INT64, DType.UINT64):
+        return None
+    return DType.FLOAT32 if dtype.is_floating else DType.INT64 if dtype.is_integer else None
+
+
+def _is_literal(storage: Storage) -> bool:
+    """Whether it is a number that stands in the text: one without a shape that is finite."""
+    return not storage.shape and bool(np.isfinite(storage.numpy().astype(np.float64)))

@@ -1,0 +1,76 @@
+"""Puts operations in the place of one that not every reader knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.formats.nnef.container.build import DIALECT
+from graphport.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from graphport.core.dtypes import DType
+    from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Attribute, Graph
+
+
+class Maker:
+    """Puts operations in the place of one node."""
+
+    def __init__(self, graph: Graph, node: Node, *, is_shared: bool = False) -> None:
+        self._graph = graph
+        self.node = node
+        self.is_shared = is_shared
+        """Whether tract is to take the text, so that what it lacks is said at more cost."""
+
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.node.operands[0]
+
+    def number(self, name: str) -> float:
+        """An attribute that is a number."""
+        return cast("float", self.node.attributes[name])
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """An attribute that is an array of integers."""
+        return cast("tuple[int, ...]", self.node.attributes[name])
+
+    def shape(self) -> tuple[object, ...] | None:
+        """The shape of the first operand, if its rank is known."""
+        return self.x.shape
+
+    def dtype(self) -> DType | None:
+        """The element type of the first operand."""
+        return self.x.dtype
+
+    def literal(self, number: float) -> Value:
+        """A number written where it is read."""
+        storage = storage_of(np.asarray(number, np.float32))
+        value = self._graph.add_constant("number", TensorFact.of(storage), storage)
+        value.is_literal = True
+        return value
+
+    def stored(self, storage: Storage, *, is_literal: bool = False) -> Value:
+        """A constant: a variable, or a number where it is read."""
+        value = self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
+        value.is_literal = is_literal
+        return value
+
+    def tensor(self, array: Any) -> Value:
+        """A variable."""
+        storage = storage_of(np.ascontiguousarray(array))
+        return self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
+
+    def emit(self, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
+        """The result of one operation; its fact is that of the node's result unless another is given."""
+        values = [self.literal(each) if isinstance(each, int | float) else each for each in operands]
+        own = fact or self.node.results[0].fact
+        result = Value(self._graph.fresh(self.node.results[0].name), own)
+        node = Node(word, values, [result], attributes, dialect=DIALECT, origin=self.node.origin)
+        self._graph.insert_before(self.node, node)
+        return result

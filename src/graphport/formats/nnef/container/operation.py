@@ -1,0 +1,178 @@
+"""Flat operations: what a document is once its fragments are expanded and its expressions evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphport.core.diagnostics import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.core.dims import Dim
+    from graphport.core.facts import TensorFact
+    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.forms import FlatCall
+    from graphport.formats.nnef.container.syntax import Argument, Call
+
+Attribute: TypeAlias = "Dim | float | bool | str | tuple[Attribute, ...]"
+"""A value known at compile time; arrays and tuples of the language are both tuples."""
+
+_MOST_FRAMES = 3
+_MOST_SCOPES = 8
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Tensor:
+    """A value at run time, or (`literal` is not `None`) a number written in place of one.
+
+    `data` is what it holds: scalar, integer or logical, empty where nobody knows. `fact` is what shape propagation has
+    found. Names are unique in their document and final when expansion returns; a literal has none.
+    """
+
+    data: str
+    name: str = ""
+    literal: float | bool | None = None
+    fact: TensorFact | None = None
+    producer: Operation | None = None
+    order: int = -1
+    """Its place among all tensors in the order in which they were made."""
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name or self.literal!r}: {self.data})"
+
+
+Operand: TypeAlias = "Tensor | tuple[Operand, ...]"
+"""What stands for a tensor parameter: a tensor, or an array or tuple of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Origin:
+    """The place of a call in the text, and where from the fragment around it was called.
+
+    `depth` calls lead to it, of which `outermost` is the place of the one in the graph.
+    """
+
+    span: Span
+    fragment: str | None = None
+    caller: Origin | None = None
+    depth: int = 0
+    outermost: Span | None = None
+
+    def __repr__(self) -> str:
+        return f"Origin({self.span})"
+
+    def within(self, fragment: str, span: Span) -> Origin:
+        """A place in `fragment`, which is called here."""
+        return Origin(span, fragment, self, self.depth + 1, self.outermost or self.span)
+
+    def spans(self) -> Iterator[Span]:
+        """Every level's place, the innermost first."""
+        frame: Origin | None = self
+        while frame is not None:
+            yield frame.span
+            frame = frame.caller
+
+    def scope(self) -> str:
+        """The fragments around it, outermost first, each with the line that it was called from."""
+        frame, parts = self, list[str]()
+        while frame.caller is not None and len(parts) < _MOST_SCOPES:
+            parts.append(f"{frame.fragment}:{frame.caller.span.line}")
+            frame = frame.caller
+        return "/".join(reversed(parts))
+
+    def route(self) -> str | None:
+        """How evaluation got here: 'in fragment residual, called from line 12'; `None` in the graph itself."""
+        frame, parts = self, list[str]()
+        while frame.caller is not None and len(parts) < _MOST_FRAMES:
+            parts.append(f"in fragment '{frame.fragment}', called from line {frame.caller.span.line}")
+            frame = frame.caller
+        if frame.caller is not None and self.outermost is not None:
+            parts.append(f"… {self.depth - _MOST_FRAMES} calls further out, from line {self.outermost.line}")
+        return ", ".join(parts) or None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Operation:
+    """One operation: operands and attributes by parameter, in the order of the declaration, defaults filled in.
+
+    `generic` is what `?` is in it; `declaration` is `None` for an operation of a vendor's extension, whose arguments
+    are as they were written, those by position named by their number.
+    """
+
+    name: str
+    generic: str | None
+    operands: dict[str, Operand]
+    attributes: dict[str, Attribute]
+    results: tuple[Operand, ...]
+    origin: Origin
+    declaration: Declaration | None
+    call: Call | None = None
+    pattern: Pattern | None = None
+    """What it shares with others, if it was made by it."""
+
+    def __repr__(self) -> str:
+        return f"Operation({self.name}, {self.operands}, {self.attributes}, {self.results})"
+
+    def given(self, parameter: str) -> Argument | None:
+        """The argument that the document passes for `parameter`; `None` where it takes its default."""
+        if self.call is None:
+            return None
+        for position, argument in enumerate(self.call.arguments):
+            name = argument.name
+            if name is None and self.declaration is not None and position < len(self.declaration.formals):
+                name = self.declaration.formals[position].name
+            if name == parameter:
+                return argument
+        return None
+
+    def place(self, parameter: str | None = None) -> Span:
+        """Where the value of `parameter` stands in the text, or else the operation."""
+        argument = None if parameter is None else self.given(parameter)
+        if argument is None:
+            return self.origin.span
+        return Span(self.origin.span.source, argument.value.start, argument.value.stop)
+
+    def inputs(self) -> Iterator[Tensor]:
+        """Its operands one by one, literals among them."""
+        for operand in self.operands.values():
+            yield from tensors(operand)
+
+    def outputs(self) -> Iterator[Tensor]:
+        """Its results one by one."""
+        for result in self.results:
+            yield from tensors(result)
+
+
+class Pattern:
+    """What operations of one form, of tensors of such data-types, share."""
+
+    __slots__ = ("attributes", "data", "declaration", "generic", "leading", "name", "rest")
+
+    def __init__(self, declaration: Declaration, operation: Operation, count: int, data: str) -> None:
+        self.declaration = declaration
+        self.name = operation.name
+        self.generic = operation.generic
+        self.data = data
+        self.leading = [formal.name for formal in declaration.formals[:count]]
+        self.rest: dict[str, Operand] = {
+            name: operand for name, operand in operation.operands.items() if name not in self.leading
+        }
+        self.attributes: dict[str, Attribute] = operation.attributes
+
+    def operation(self, given: list[Tensor], origin: Origin, call: FlatCall) -> Operation:
+        """One operation more."""
+        operands: dict[str, Operand] = dict(zip(self.leading, given, strict=True))
+        if self.rest:
+            operands.update(self.rest)
+        return Operation(self.name, self.generic, operands, self.attributes, (), origin, self.declaration, call, self)
+
+
+def tensors(operand: Operand) -> Iterator[Tensor]:
+    """The tensors that `operand` is made of; no deeper than types are."""
+    if isinstance(operand, Tensor):
+        yield operand
+    else:
+        for each in operand:
+            yield from tensors(each)

@@ -1,0 +1,479 @@
+"""Standard operations that not every reader knows, said by those that all know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.container.build import DIALECT, DTYPE
+from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.frame import open_dims
+from graphport.formats.nnef.container.items import Converted
+from graphport.formats.nnef.container.maker import Maker
+from graphport.formats.nnef.container.syntax import Edition
+from graphport.formats.nnef.container.twins import chosen, real_twin
+from graphport.ir import rewrite
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from graphport.ir.graph import Graph, Node, Value
+
+Rule: TypeAlias = Callable[["Maker"], "Sequence[Value] | None"]
+
+_MOST_PIECES = 1024
+_MOST_INDICES = 1 << 16
+"""Indices that are looked at for ranges."""
+_MOST_WEIGHTS = 1 << 22
+"""Entries of a matrix that interpolates along an axis."""
+COSTLY = frozenset(["deconv", "multilinear_upsample"])
+"""Words of which others say the same at more cost: kept where tract need not take the text."""
+_MODES: dict[str, Any] = {"replicate": "edge", "reflect-even": "symmetric"}
+"""Borders that not every reader has, as NumPy calls them."""
+_GELU = 1.702
+"""The slope in the formula that stands for the standard's own `gelu`."""
+
+
+def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph:
+    """`graph` without operations that some reader does not know, as far as others say the same.
+
+    Of the final edition these are what tract does not know, of the provisional one what came after it. A copy if there
+    are any, else the graph itself. Words to `keep` stay.
+    """
+    known = standard(edition) if edition is Edition.PROVISIONAL else keep
+    if not any(_rule(node, known) for inner in walk(graph) for node in inner):
+        return graph
+    result = rewrite.copy(graph)
+    for inner in list(walk(result)):
+        for node in inner:
+            rule = _rule(node, known)
+            stated = None if rule is None else rule(Maker(inner, node, is_shared="deconv" not in known))
+            if stated is not None:
+                _take_over(inner, node, stated)
+    rewrite.remove_dead(result)
+    return result
+
+
+def _rule(node: Node, known: Container[str]) -> Rule | None:
+    return _RULES.get(node.word) if node.dialect == DIALECT and node.word not in known else None
+
+
+def _take_over(graph: Graph, node: Node, stated: Sequence[Value]) -> None:
+    for old, new in zip(node.outputs, stated, strict=True):
+        if old is not None:
+            rewrite.swap_names(old, new)
+            new.fact = old.fact
+            if old.has_notes:
+                new.notes.update(old.notes)
+            old.replace_uses(new)
+    graph.remove(node)
+
+
+def _rcp(m: Maker) -> Sequence[Value]:
+    return [m.emit("div", 1.0, m.x)]
+
+
+def _rsqr(m: Maker) -> Sequence[Value]:
+    return [m.emit("div", 1.0, m.emit("sqr", m.x))]
+
+
+def _rsqrt(m: Maker) -> Sequence[Value]:
+    return [m.emit("div", 1.0, m.emit("sqrt", m.x))]
+
+
+def _silu(m: Maker) -> Sequence[Value]:
+    return [m.emit("mul", m.x, m.emit("sigmoid", m.x))]
+
+
+def _gelu(m: Maker) -> Sequence[Value]:
+    return [m.emit("mul", m.x, m.emit("sigmoid", m.emit("mul", m.x, _GELU)))]
+
+
+def _selu(m: Maker) -> Sequence[Value]:
+    return [m.emit("mul", _elu_of(m), m.number("lambda"))]
+
+
+def _elu(m: Maker) -> Sequence[Value] | None:
+    """Of another slope than 1, which tract takes for it."""
+    return None if m.number("alpha") == 1 else [_elu_of(m)]
+
+
+def _elu_of(m: Maker) -> Value:
+    below = m.emit("mul", m.emit("sub", m.emit("exp", m.x), 1.0), m.number("alpha"))
+    fact = m.node.results[0].fact
+    is_below = m.emit("lt", m.x, 0.0, fact=fact.with_dtype(DType.BOOL) if isinstance(fact, TensorFact) else fact)
+    return m.emit("select", is_below, below, m.x)
+
+
+def _cast(m: Maker) -> Sequence[Value] | None:
+    """A logical tensor as numbers, or real numbers as a logical one: other readers choose and compare instead."""
+    source, target = m.dtype(), m.node.attributes.get(DTYPE)
+    if not isinstance(target, DType):
+        return None
+    if source is DType.BOOL and target.is_floating:
+        return [m.emit("select", m.x, 1.0, 0.0)]
+    if source is DType.BOOL and target.is_integer and (shape := m.shape()) is not None:
+        one, zero = (m.tensor(np.full([1] * len(shape), number)) for number in (1, 0))
+        return [m.emit("select", m.x, one, zero)]
+    if source is not None and source.is_floating and target is DType.BOOL:
+        return [m.emit("ne", m.x, 0.0)]
+    if source is not None and source.is_integer and target.is_floating:
+        return _reals(m)
+    return None
+
+
+def _reals(m: Maker) -> Sequence[Value] | None:
+    """Integers as real numbers: a number of the text at once, others for tract alone."""
+    if m.x.is_literal and m.x.storage is not None:
+        number = m.stored(Converted(m.x.storage, DType.FLOAT32), is_literal=True)
+        return [m.emit("copy", number) if m.node.results[0].is_output else number]
+    twin = real_twin(m, m.x) if m.is_shared else None
+    if twin is None:
+        return None
+    return [m.emit("copy", twin) if twin.is_constant else twin]
+
+
+def _split(m: Maker) -> Sequence[Value] | None:
+    axis, ratios, shape = int(m.number("axis")), m.numbers("ratios"), m.shape()
+    extent = None if shape is None else shape[axis]
+    if not isinstance(extent, int):
+        return None
+    unit = extent // sum(ratios)
+    ends = [int(end) * unit for end in np.cumsum(ratios)]
+    return [
+        m.emit("slice", m.x, fact=value.fact, axes=(axis,), begin=(end - ratio * unit,), end=(end,), stride=())
+        for value, end, ratio in zip(m.node.results, ends, ratios, strict=True)
+    ]
+
+
+def _slice(m: Maker) -> Sequence[Value] | None:
+    """Backwards: tract slices forwards only, so that the places are taken one by one, as far as they are few.
+
+    With strides: tract 0.23 moves what takes every so many entries in front of the operations before it, and fails over
+    a reshape. The entries of one stride are an axis of their own meanwhile.
+    """
+    x, shape = m.x, m.shape()
+    steps = m.numbers("stride")
+    is_late = m.is_shared and x.producer is not None and any(step > 1 for step in steps)
+    if shape is None or (all(step > 0 for step in steps) and not is_late):
+        return None
+    positions: list[tuple[int, int, range]] = []
+    if open_dims({"ends": (m.numbers("begin"), m.numbers("end"))}):
+        return None
+    for axis, begin, end, step in zip(m.numbers("axes"), m.numbers("begin"), m.numbers("end"), steps, strict=True):
+        extent = shape[axis]
+        if not isinstance(extent, int):
+            return None
+        positions.append((axis, extent, _slice_indices(extent, begin, end, step)))
+    if any(not taken or (taken.step < 0 and len(taken) > _MOST_PIECES) for _, _, taken in positions):
+        return None
+    for axis, extent, taken in positions:
+        x = _strided(m, x, axis, extent, taken) if is_late and taken.step > 1 else _taken(m, x, axis, taken)
+    return [x]
+
+
+def _taken(m: Maker, x: Value, axis: int, taken: range) -> Value:
+    free = TensorFact(m.dtype(), None)
+    ends = [(at, at + 1, 1) for at in taken] if taken.step < 0 else [(taken.start, taken.stop, taken.step)]
+    parts = [
+        m.emit("slice", x, fact=free, axes=(axis,), begin=(begin,), end=(end,), stride=(step,))
+        for begin, end, step in ends
+    ]
+    return parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
+
+
+def _strided(m: Maker, x: Value, axis: int, extent: int, taken: range) -> Value:
+    """Entries at places that are apart: the first of each piece that is as long as the stride.
+
+    The pieces begin before the first place where the last one would end behind the axis; where neither fits, the last
+    entry is taken by itself.
+    """
+    free, step, first, last = TensorFact(m.dtype(), None), taken.step, taken[0], taken[-1]
+
+    def cut(of: Value, at: int, begin: int, end: int) -> Value:
+        return m.emit("slice", of, fact=free, axes=(at,), begin=(begin,), end=(end,), stride=())
+
+    if len(taken) == 1:
+        return cut(x, axis, first, first + 1)
+    early = max(last + step - extent, 0)
+    if early > first:
+        rest = _strided(m, x, axis, extent, taken[:-1])
+        return m.emit("concat", rest, cut(x, axis, last, last + 1), fact=free, axis=axis)
+    pieces = cut(x, axis, first - early, last + step - early)
+    pieces = m.emit("reshape", pieces, fact=free, shape=(len(taken), step), axis_start=axis, axis_count=1)
+    return m.emit("squeeze", cut(pieces, axis + 1, early, early + 1), fact=free, axes=(axis + 1,))
+
+
+def _slice_indices(extent: int, begin: int, end: int, step: int) -> range:
+    """The places of an axis that a slice takes."""
+    first, last = (number + extent if number < 0 else number for number in (begin, end))
+    if step < 0:
+        return range(min(first, extent - 1), max(last, -1), step)
+    return range(first, min(last, extent) or extent, step)
+
+
+def _pad(m: Maker) -> Sequence[Value] | None:
+    """Borders that not every reader has, put together of slices; negative padding is a slice."""
+    pairs, shape = cast("tuple[tuple[int, int], ...]", m.node.attributes["padding"]), m.shape()
+    border = m.node.attributes["border"]
+    is_put_together = border in _MODES
+    if shape is None or not (is_put_together or any(min(pair) < 0 for pair in pairs)):
+        return None
+    x, free = m.x, TensorFact(m.dtype(), None)
+    for axis, (front, behind) in enumerate(pairs):
+        extent = shape[axis]
+        if not (front or behind) or (not is_put_together and min(front, behind) >= 0):
+            continue
+        if not isinstance(extent, int) or extent < 1:
+            return None
+        begin, end = max(-front, 0), extent - max(-behind, 0)
+        grown = (max(front, 0), max(behind, 0)) if is_put_together else (0, 0)
+        if end <= begin or sum(grown) > _MOST_PIECES:
+            return None
+        # What is repeated lies near the ends; the rest may be as long as it likes.
+        near = min(max(grown) + 1, end - begin)
+        mode = _MODES.get(str(border), "edge")
+        front_ = np.pad(np.arange(begin, begin + near), (grown[0], 0), mode)[: grown[0]]
+        behind_ = np.pad(np.arange(end - near, end), (0, grown[1]), mode)[near:]
+        before, after = ([(int(at), int(at) + 1) for at in each] for each in (front_, behind_))
+        inner = [*before, (begin, end), *after]
+        parts = [
+            x
+            if bounds == (0, extent)
+            else m.emit("slice", x, fact=free, axes=(axis,), begin=bounds[:1], end=bounds[1:], stride=())
+            for bounds in inner
+        ]
+        x = parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
+    rest = tuple((max(front, 0), max(behind, 0)) for front, behind in pairs)
+    if is_put_together or not any(map(any, rest)):
+        return [m.emit("copy", x)]
+    value = m.node.attributes.get("value", 0.0)
+    return [m.emit("pad", x, padding=rest, border=border, value=value)]
+
+
+def _gather(m: Maker) -> Sequence[Value] | None:
+    """Entries at places that are known: ranges one behind the other."""
+    axis, shape, indices = int(m.number("axis")), m.shape(), m.node.operands[1]
+    storage = indices.storage if indices.is_constant else None
+    extent = None if shape is None else shape[axis]
+    if storage is None:
+        taken = chosen(m, axis) if m.is_shared else None
+        return None if taken is None else [taken]
+    if not 0 < storage.count <= _MOST_INDICES or not isinstance(extent, int):
+        return None
+    positions = storage.numpy().reshape(-1).astype(np.int64)
+    ranges = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    if positions.min() < 0 or positions.max() >= extent or len(ranges) > _MOST_PIECES:
+        return None
+    free = TensorFact(m.dtype(), None)
+    bounds = [(int(positions[0]), int(positions[-1]) + 1) for positions in ranges]
+    parts = [
+        m.emit("slice", m.x, fact=free, axes=(axis,), begin=(first,), end=(last,), stride=()) for first, last in bounds
+    ]
+    y = parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
+    if len(storage.shape) == 1:
+        return [y]
+    if not storage.shape:
+        return [m.emit("squeeze", y, axes=(axis,))]
+    return [m.emit("reshape", y, shape=storage.shape, axis_start=axis, axis_count=1)]
+
+
+def _unstack(m: Maker) -> Sequence[Value] | None:
+    axis, shape = int(m.number("axis")), m.shape()
+    if shape is None or len(m.node.results) != shape[axis]:
+        return None
+    fact = TensorFact(None, None)
+    parts = [
+        m.emit("slice", m.x, fact=fact, axes=(axis,), begin=(place,), end=(place + 1,), stride=())
+        for place in range(len(m.node.results))
+    ]
+    return [m.emit("squeeze", part, axes=(axis,)) for part in parts]
+
+
+def _copy_n(m: Maker) -> Sequence[Value]:
+    return [m.emit("copy", m.x) for _ in m.node.results]
+
+
+def _add_n(m: Maker) -> Sequence[Value]:
+    total = m.emit("copy", m.x) if len(m.node.operands) == 1 else m.x
+    for value in m.node.operands[1:]:
+        total = m.emit("add", total, value)
+    return [total]
+
+
+def _box(m: Maker, word: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
+    still = ((0, 0),) * len(size)
+    return m.emit(word, m.x, size=size, border="constant", padding=still, stride=stride, dilation=(), **attributes)
+
+
+def _nearest_upsample(m: Maker) -> Sequence[Value]:
+    """Axis by axis, each element repeated: tract 0.23 cannot fuse a debox into the convolution before it."""
+    shape = m.shape()
+    rank, y, free = 2 + len(m.numbers("factor")), m.x, TensorFact(m.dtype(), None)
+    for axis, factor in enumerate(m.numbers("factor"), 2):
+        if factor == 1:
+            continue
+        size = shape[axis] if shape is not None else None
+        y = m.emit("unsqueeze", y, fact=free, axes=(axis + 1,))
+        y = m.emit("tile", y, fact=free, repeats=tuple(factor if place == axis + 1 else 1 for place in range(rank + 1)))
+        merged = (size * factor if isinstance(size, int) else -1,)
+        y = m.emit("reshape", y, fact=free, shape=merged, axis_start=axis, axis_count=2)
+    return [y if y is not m.x else m.emit("copy", y)]
+
+
+def _nearest_downsample(m: Maker) -> Sequence[Value]:
+    factor = (1, 1, *m.numbers("factor"))
+    return [_box(m, "box", (1,) * len(factor), factor, normalize=False)]
+
+
+def _area_downsample(m: Maker) -> Sequence[Value]:
+    factor = (1, 1, *m.numbers("factor"))
+    return [_box(m, "box", factor, factor, normalize=True)]
+
+
+def _multilinear_upsample(m: Maker) -> Sequence[Value] | None:
+    """Axis by axis, a product with the weights of neighbours."""
+    method, shape, factors = m.node.attributes["method"], m.shape(), m.numbers("factor")
+    if shape is None or (m.node.attributes["border"] != "replicate" and method != "aligned"):
+        return None
+    x, rank, free = m.x, len(shape), TensorFact(m.dtype(), None)
+    for axis, factor in enumerate(factors, 2):
+        extent = shape[axis]
+        if not isinstance(extent, int) or not 0 < extent * extent * factor <= _MOST_WEIGHTS:
+            return None
+        last = [other for other in range(rank) if other != axis] + [axis]
+        weights = m.tensor(_interpolation(extent, factor, str(method)).T.reshape(*[1] * (rank - 2), extent, -1))
+        moved = x if axis == rank - 1 else m.emit("transpose", x, fact=free, axes=tuple(last))
+        x = m.emit("matmul", moved, weights, fact=free, transposeA=False, transposeB=False)
+        if axis < rank - 1:
+            x = m.emit("transpose", x, fact=free, axes=tuple(int(place) for place in np.argsort(last)))
+    return [x]
+
+
+def _interpolation(extent: int, factor: int, method: str) -> Any:
+    """A row for each entry of the result, a column for each that it is made of."""
+    coordinates = np.arange(extent * factor, dtype=np.float64)
+    if method == "aligned":
+        coordinates *= (extent - 1) / max(extent * factor - 1, 1)
+    else:
+        coordinates = (coordinates + 0.5) / factor - 0.5 if method == "symmetric" else coordinates / factor
+    coordinates = np.clip(coordinates, 0, extent - 1)
+    return np.maximum(1 - np.abs(coordinates[:, None] - np.arange(extent)), 0).astype(np.float32)
+
+
+def _deconv(m: Maker) -> Sequence[Value] | None:
+    """A convolution of the input with zeros between its entries: readers order a filter in two ways."""
+    given, shape = m.node.operands[1], m.shape()
+    dims = given.fact.dims if isinstance(given.fact, TensorFact) else ()
+    weights = tuple(dim for dim in dims if isinstance(dim, int))
+    extents = [extent for extent in (shape or ())[2:] if isinstance(extent, int)]
+    if shape is None or len(weights) != len(shape) or len(extents) < len(shape) - 2:
+        return None
+    if not given.is_constant and max(weights[2:], default=0) > _MOST_PIECES:
+        return None
+    rank, kernel = len(extents), weights[2:]
+    stride, dilation = (m.numbers(name) or (1,) * rank for name in ("stride", "dilation"))
+    reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    full = [(n - 1) * s + r + 1 for n, s, r in zip(extents, stride, reach, strict=True)]
+    wanted = m.numbers("output_shape")[2:]
+    pairs = cast("tuple[tuple[int, int], ...]", m.node.attributes["padding"])
+    if not pairs:
+        totals = [f - w for f, w in zip(full, wanted or np.multiply(extents, stride).tolist(), strict=True)]
+        # What the filter does not reach is behind.
+        pairs = tuple((max(total, 0) // 2, total - max(total, 0) // 2) for total in totals)
+    if wanted:
+        pairs = tuple((p, f - p - w) for (p, _), f, w in zip(pairs, full, wanted, strict=True))
+    x, free = m.x, TensorFact(m.dtype(), None)
+    if max(stride) > 1:
+        still: dict[str, Any] = {"border": "constant", "padding": ((0, 0),) * (rank + 2), "dilation": ()}
+        x = m.emit(
+            "debox",
+            x,
+            fact=free,
+            size=(1,) * (rank + 2),
+            stride=(1, 1, *stride),
+            **still,
+            output_shape=(),
+            normalize=False,
+        )
+    grown = [(r - p, r - q) for r, (p, q) in zip(reach, pairs, strict=True)]
+    for axis, (front, behind) in enumerate(grown):
+        extent = full[axis] - reach[axis]
+        begin, end = max(-front, 0), extent - max(-behind, 0)
+        if end <= begin:
+            return None
+        if (begin, end) != (0, extent):
+            x = m.emit("slice", x, fact=free, axes=(axis + 2,), begin=(begin,), end=(end,), stride=())
+    groups = int(m.number("groups")) or weights[0]
+    flipped = _flipped(m, given, weights, groups)
+    padding = tuple((max(front, 0), max(behind, 0)) for front, behind in grown)
+    stated: dict[str, Any] = {"border": "constant", "padding": padding, "stride": (), "groups": groups}
+    return [m.emit("conv", x, flipped, *m.node.operands[2:], dilation=tuple(dilation), **stated)]
+
+
+def _flipped(m: Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
+    """A filter back to front, channels of the result first, group by group."""
+    split = (groups, shape[0] // groups, *shape[1:])
+    whole = (groups * shape[1], shape[0] // groups, *shape[2:])
+    order = (0, 2, 1, *range(3, len(split)))
+    if filter_.storage is not None and filter_.is_constant:
+        array = filter_.storage.numpy().reshape(split).transpose(order).reshape(whole)
+        return m.tensor(np.flip(array, axis=tuple(range(2, len(shape)))))
+    free = TensorFact(m.dtype(), None)
+    y = m.emit("reshape", filter_, fact=free, shape=split, axis_start=0, axis_count=-1)
+    y = m.emit("transpose", y, fact=free, axes=order)
+    y = m.emit("reshape", y, fact=free, shape=whole, axis_start=0, axis_count=-1)
+    for axis, extent in enumerate(shape[2:], 2):
+        parts = [
+            m.emit("slice", y, fact=free, axes=(axis,), begin=(place,), end=(place + 1,), stride=())
+            for place in reversed(range(extent))
+        ]
+        y = parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
+    return y
+
+
+def _local_response(m: Maker) -> Sequence[Value] | None:
+    """A window over channels slides over the last axis for a while: tract's are right over spatial axes alone."""
+    size = m.numbers("size")
+    rank = len(size)
+    if rank < 3 or any(extent != 1 for axis, extent in enumerate(size) if axis != 1):
+        return None
+    free = TensorFact(m.dtype(), None)
+    last = m.emit("transpose", m.emit("sqr", m.x), fact=free, axes=(0, *range(2, rank), 1))
+    window = (*[1] * (rank - 1), size[1])
+    still: dict[str, Any] = {"border": "constant", "padding": (), "stride": (), "dilation": (), "normalize": True}
+    mean = m.emit(
+        "transpose", m.emit("box", last, fact=free, size=window, **still), axes=(0, rank - 1, *range(1, rank - 1))
+    )
+    sigma = m.emit("add", m.emit("mul", mean, m.number("alpha")), m.number("bias"))
+    return [m.emit("div", m.x, m.emit("pow", sigma, m.number("beta")))]
+
+
+_RULES: dict[str, Rule] = {
+    "slice": _slice,
+    "pad": _pad,
+    "deconv": _deconv,
+    "multilinear_upsample": _multilinear_upsample,
+    "rcp": _rcp,
+    "rsqr": _rsqr,
+    "rsqrt": _rsqrt,
+    "silu": _silu,
+    "gelu": _gelu,
+    "elu": _elu,
+    "selu": _selu,
+    "cast": _cast,
+    "gather": _gather,
+    "split": _split,
+    "unstack": _unstack,
+    "copy_n": _copy_n,
+    "add_n": _add_n,
+    "nearest_upsample": _nearest_upsample,
+    "nearest_downsample": _nearest_downsample,
+    "area_downsample": _area_downsample,
+    "local_response_normalization": _local_response,
+}

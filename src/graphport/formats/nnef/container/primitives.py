@@ -1,0 +1,183 @@
+"""Canonical operators for which NNEF has no words, as fragments without body, and back again.
+
+A fragment is called `onnx_` and the operator's name; its parameters are called as the operator's operands and
+attributes are. Other readers accept the document, and know nothing of what it computes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Source
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.container.build import DIALECT
+from graphport.formats.nnef.container.parser import parse_fragments
+from graphport.formats.nnef.container.spelling import Unspellable, attribute_text, data_of
+from graphport.formats.nnef.container.syntax import Edition
+from graphport.formats.nnef.container.types import ArrayOf
+from graphport.formats.nnef.container.words import KEYWORDS
+from graphport.ir.graph import Node
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.syntax import Fragment
+    from graphport.ir.graph import Attribute, Graph, Value
+    from graphport.ops.declare import Page
+
+EXTENSION = "KHR_enable_fragment_definitions"
+_PREFIX = "onnx_"
+_WORD = re.compile(rf"{_PREFIX}(.+?)(?:_v[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A tensor, or an array of all the operands that are left."""
+
+    name: str
+    data: str
+    values: tuple[Value, ...]
+    is_array: bool
+
+    @property
+    def type(self) -> str:
+        return f"tensor<{self.data}>{'[]' if self.is_array else ''}"
+
+
+class Primitives:
+    """The fragments of one document; nodes of one operator that differ in what they are given have one each."""
+
+    def __init__(self) -> None:
+        self.fragments: dict[str, Fragment] = {}
+        self._words: dict[tuple[str, str], str] = {}
+        self._counts: dict[str, int] = {}
+
+    def word(self, node: Node) -> tuple[str, list[tuple[Value, ...] | Value], list[str]]:
+        """The fragment for a canonical `node`, its operands by parameter, and its attributes as they are written.
+
+        Raises:
+            Unspellable: an operand, result or attribute is of a kind that NNEF does not have.
+        """
+        page = None if node.dialect else registry.pages().get(node.word)
+        if page is None or page.domain:
+            raise Unspellable("it is no standard operator of ONNX")
+        parameters = list(_parameters(node, page))
+        attributes = {_name(name): (_type(name, value), value) for name, value in node.attributes.items()}
+        formals = [f"{each.name}: {each.type}" for each in parameters]
+        formals += [f"{name}: {of}" for name, (of, _) in attributes.items()]
+        results = _results(node, page, {*(each.name for each in parameters), *attributes})
+        if not formals:
+            raise Unspellable("it has neither operands nor attributes")
+        word = self._declared(page.name, f"( {', '.join(formals)} ) -> ( {', '.join(results)} )")
+        operands = [each.values if each.is_array else each.values[0] for each in parameters]
+        return word, operands, [f"{name} = {attribute_text(value, None)}" for name, (_, value) in attributes.items()]
+
+    def _declared(self, operator: str, signature: str) -> str:
+        word = self._words.get((operator, signature))
+        if word is None:
+            number = self._counts[operator] = self._counts.get(operator, 0) + 1
+            word = f"{_PREFIX}{operator}" if number == 1 else f"{_PREFIX}{operator}_v{number}"
+            self._words[operator, signature] = word
+            (self.fragments[word],) = parse_fragments(Source(word, f"fragment {word}{signature};"))
+        return word
+
+
+def _name(name: str) -> str:
+    return f"{name}_" if name in KEYWORDS[Edition.FINAL] else name
+
+
+def _data(value: Value) -> str:
+    found = data_of(value.fact.dtype) if isinstance(value.fact, TensorFact) else None
+    if found is None:
+        raise Unspellable(f"'{value.name}' is no tensor of reals, integers or logical values")
+    return found
+
+
+def _parameters(node: Node, page: Page) -> Iterator[_Parameter]:
+    for index, value in enumerate(node.inputs):
+        operand = page.signature.operand(index)
+        if operand is not None and operand.is_variadic:
+            values = tuple(each for each in node.inputs[index:] if each is not None)
+            if len({_data(each) for each in values}) != 1:
+                raise Unspellable(f"'{operand.name}' are tensors of several types")
+            yield _Parameter(_name(operand.name), _data(values[0]), values, is_array=True)
+            return
+        if value is not None and operand is not None:
+            yield _Parameter(_name(operand.name), _data(value), (value,), is_array=False)
+
+
+def _results(node: Node, page: Page, taken: set[str]) -> list[str]:
+    if page.is_variadic_output:
+        raise Unspellable("the number of its results is open")
+    found: list[str] = []
+    for name, value in zip(page.outputs, node.outputs, strict=False):
+        own = _name(name)
+        # Nobody knows the type of a result that is left out, and nobody reads it.
+        data = _data(value or node.results[0])
+        found.append(f"{own if own not in taken else f'{own}_result'}: tensor<{data}>")
+    return found
+
+
+def _type(name: str, value: Attribute) -> str:
+    match value:
+        case bool():
+            return "logical"
+        case int():
+            return "integer"
+        case float():
+            return "scalar"
+        case str():
+            return "string"
+        case tuple():
+            kinds = {_type(name, item) for item in value}
+            if len(kinds) < 2:
+                return f"{next(iter(kinds), 'integer')}[]"
+        case _:
+            pass
+    raise Unspellable(f"its attribute '{name}' is no value of the language")
+
+
+# ── back ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
+    """Make canonical nodes of the calls of such fragments, which a document declares among its `own`."""
+    for node in graph:
+        declaration = own.get(node.word) if node.dialect == DIALECT else None
+        match = _WORD.fullmatch(node.word)
+        page = None if match is None else registry.pages().get(match[1])
+        if declaration is None or declaration.is_expanded or page is None:
+            continue
+        operands, attributes = _stated(node, declaration, page)
+        if operands is None:
+            continue
+        canonical = graph.insert_before(node, Node(page.name, operands, attributes=attributes, origin=node.origin))
+        canonical.take_outputs(node)
+        graph.remove(node)
+
+
+def _stated(node: Node, declaration: Declaration, page: Page) -> tuple[list[Value | None] | None, dict[str, Attribute]]:
+    """The operands and attributes of the operator; no operands where the fragment is not of our making."""
+    signature = page.signature
+    positions = {_name(operand.name): place for place, operand in enumerate(signature.operands)}
+    keywords = {_name(name): name for name in signature.keywords}
+    operands: list[Value | None] = []
+    left = list(node.operands)
+    for formal in declaration.formals:
+        if not formal.takes_tensors:
+            continue
+        place = positions.get(formal.name)
+        if place is None or place < len(operands):
+            return None, {}
+        operands += [None] * (place - len(operands))
+        count = len(left) if isinstance(formal.type, ArrayOf) else 1
+        operands += left[:count]
+        del left[:count]
+    attributes = {keywords[name]: value for name, value in node.attributes.items() if name in keywords}
+    if left or len(attributes) < len(node.attributes) or len(node.outputs) > len(page.outputs):
+        return None, {}
+    return operands, attributes

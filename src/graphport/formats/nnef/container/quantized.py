@@ -1,0 +1,143 @@
+"""Quantization of a graph's values: what the file of quantizations says of them, and variables stored as codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import CHUNK, Storage
+from graphport.formats.nnef.container.items import elements_of, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from graphport.core.diagnostics import Span
+    from graphport.formats.nnef.container.operation import Attribute
+    from graphport.ir.graph import Graph, Value
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+QUANTIZATION = "quantization"
+"""The note of a value under which its `Quantization` stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """How one tensor is quantized: an operation and its parameters, per-channel ones as nested tuples."""
+
+    operation: str
+    arguments: Mapping[str, Attribute]
+    span: Span | None = None
+
+
+def quantization_of(value: Value) -> Quantization | None:
+    """What the file of quantizations says of `value`."""
+    found = value.notes.get(QUANTIZATION) if value.has_notes else None
+    return found if isinstance(found, Quantization) else None
+
+
+def quantizations(graph: Graph) -> dict[str, Quantization]:
+    """The quantizations of a graph by the names of its values."""
+    return {value.name: found for value in graph.values() if (found := quantization_of(value)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """Codes that stand for `(code - zero_point) * scale`; both go with the tensor's shape, aligned from the left."""
+
+    scale: Array
+    zero_point: Array
+
+    def led(self, count: int, rank: int) -> Affine:
+        """The same for a tensor of `rank` axes of which `count` in front are new, of length 1."""
+        ones = (1,) * count
+        # Numbers for the only axis of a vector have a second one, of length 1.
+        scale, zero_point = (
+            x if x.size == 1 else x.reshape((ones + x.shape)[:rank]) for x in (self.scale, self.zero_point)
+        )
+        return Affine(scale, zero_point)
+
+    def reals(self, codes: Array, indices: slice, shape: Sequence[int]) -> Array:
+        """The numbers of `codes`, which are those at `indices` of a flat tensor of `shape`."""
+        scale, shift = (_spread(each, indices, shape) for each in (self.scale, self.zero_point))
+        return (codes.astype(np.float64) - shift) * scale
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """Codes that stand for `2 ^ (code + exponent)`."""
+
+    exponent: Array
+
+    def reals(self, codes: Array, indices: slice, shape: Sequence[int]) -> Array:
+        """The numbers of `codes`, which are those at `indices` of a flat tensor of `shape`."""
+        return np.exp2(codes.astype(np.float64) + _spread(self.exponent, indices, shape))
+
+
+def _spread(numbers: Array, indices: slice, shape: Sequence[int]) -> Array:
+    if numbers.size == 1:
+        return numbers.reshape(())
+    aligned = numbers.reshape(numbers.shape + (1,) * (len(shape) - numbers.ndim))
+    return np.asarray(np.broadcast_to(aligned, shape).flat[indices])
+
+
+def decoding_of(quantization: Quantization) -> Affine | Powers | None:
+    """How codes of a tensor that is quantized so are read; `None` for an operation of the document's own."""
+    given = quantization.arguments
+    match quantization.operation:
+        case "zero_point_linear_quantize":
+            return Affine(_numbers(given, "scale"), _numbers(given, "zero_point"))
+        case "min_max_linear_quantize" | "linear_quantize":
+            low, high = _numbers(given, "min"), _numbers(given, "max")
+            bits, signed, symmetric = (int(_number(given.get(name, 0))) for name in ("bits", "signed", "symmetric"))
+            scale = (high - low) / (2**bits - 1 - (signed and symmetric))
+            return Affine(scale, -low / scale - (2 ** (bits - 1) - symmetric if signed else 0))
+        case "logarithmic_quantize":
+            steps = 2 ** int(_number(given["bits"])) - 1
+            return Powers(np.ceil(np.log2(_numbers(given, "max"))) - steps)
+        case _:
+            return None
+
+
+def _numbers(given: Mapping[str, Attribute], name: str) -> Array:
+    return np.asarray(given[name], np.float64)
+
+
+def _number(value: Attribute) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+class Decoded(Storage):
+    """The real numbers that codes stand for, decoded whenever they are read."""
+
+    __slots__ = ("codes", "decoding")
+
+    def __init__(self, codes: Storage, decoding: Affine | Powers) -> None:
+        super().__init__(DType.FLOAT32, codes.shape)
+        self.codes = codes
+        self.decoding = decoding
+
+    def reshaped(self, shape: Sequence[int]) -> Storage:
+        count = len(shape) - len(self.shape)
+        if count > 0 and (*shape,) == (1,) * count + self.shape and isinstance(self.decoding, Affine):
+            return Decoded(self.codes.reshaped(shape), self.decoding.led(count, len(shape)))
+        return super().reshaped(shape)
+
+    def numpy(self) -> Array:
+        return joined(self._blocks(CHUNK), np.float32, self.shape)
+
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        for block in self._blocks(limit):
+            yield block.view(np.uint8).data
+
+    def _blocks(self, limit: int) -> Iterator[Array]:
+        at = 0
+        for codes in elements_of(self.codes, max(limit // 8, 8)):
+            # The last byte of packed codes may hold some beyond the count.
+            stop = min(at + len(codes), self.count)
+            with np.errstate(over="ignore"):
+                yield self.decoding.reals(codes[: stop - at], slice(at, stop), self.shape).astype(np.float32)
+            at = stop

@@ -1,0 +1,63 @@
+"""Caches of keys and values: what a model has seen along an axis is an input, and with what is new an output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.formats.nnef.container.tract.making import items_of
+from graphport.formats.nnef.rules.tract.types import datum
+from graphport.ir import states
+from graphport.ir.graph import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.formats.nnef.container.syntax import Call
+    from graphport.formats.nnef.container.tract.making import Maker
+    from graphport.ir.graph import Graph
+
+
+class Kept(NamedTuple):
+    """An input, what it is in the next run, and what its document calls it."""
+
+    state: Value
+    result: Value
+    name: str
+
+
+def kept(at: Maker, given: Mapping[str, Any], node: Call, name: str, caches: list[Kept]) -> Value:
+    """All that a cache has been given so far, along its axis: nothing before the first run. It is one more of `caches`.
+
+    Raises:
+        DiagnosticError: NNEF0904, it stands in a loop, or its shape has no such axis.
+    """
+    axis, x = int(given["axis"]), at.tensor(given["input"])
+    past = cast("list[Dim]", items_of(given["past_sequence_shape"]))
+    if at.graph is not at.home or not 0 <= axis < len(past):
+        where = "stands in a loop" if at.graph is not at.home else f"has no axis {axis}"
+        raise at.fault("NNEF0904", f"the cache '{given['name']}' {where}", node)
+    dtype = datum(str(given["datum_type"])) or DType.FLOAT32
+    state = Value(at.home.fresh(str(given["name"])), TensorFact(dtype, tuple(past)), origin=at.span(node))
+    others = [dim for place, dim in enumerate(past) if place != axis]
+    if all(isinstance(dim, int) for dim in others):
+        shape = [0 if place == axis else dim for place, dim in enumerate(past)]
+        state.storage = storage_of(np.zeros(cast("list[int]", shape), dtype.numpy), dtype)
+    at.home.adopt_input(state)
+    (result,) = at.node("concat", [state, x], 1, names=[name], axis=axis)
+    caches.append(Kept(state, result, str(given["name"])))
+    return result
+
+
+def return_states(graph: Graph, caches: Sequence[Kept]) -> None:
+    """Return what caches are in the next run, and note which input that is."""
+    for cache in caches:
+        is_returned = cache.result.is_output
+        if not is_returned:
+            graph.add_output(cache.result)
+        states.mark(cache.state, states.State(cache.result.name, cache.name, is_returned))

@@ -1,0 +1,102 @@
+"""Codes of tensors that `graph.quant` names: these stand for real numbers, and some words take what is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.container.quantized import Decoded
+from graphport.formats.nnef.container.tract.making import DIALECT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.formats.nnef.container.quantized import Quantization
+    from graphport.formats.nnef.container.tract.making import Maker
+    from graphport.ir.graph import Value
+
+_OF_CODES = {
+    "tract_core_qconv": ("input", "filter"),
+    "tract_core_qmatmul": ("A", "B"),
+    "tract_core_einsum_q": ("inputs",),
+}
+"""Words that compute with codes, by the parameters that are such."""
+_LINEAR = "zero_point_linear_quantize"
+
+
+class Codes:
+    """What tensors that a model's file of quantizations names are stored as."""
+
+    def __init__(self, at: Maker, quantized: Mapping[str, Quantization]) -> None:
+        self._at = at
+        self._quantized = quantized
+        self._known: dict[Value, Value] = {}
+
+    def __contains__(self, value: Value) -> bool:
+        """Whether `value` was made of codes, and needs no rounding to be what its name says."""
+        return value in self._known
+
+    def rounded(self, x: Value, name: str) -> Value | None:
+        """What is given a name of the file: reals are rounded, integers are what is stored.
+
+        `None` where the file says no whole steps for it.
+        """
+        quantization = self._quantized[name]
+        given = quantization.arguments
+        if quantization.operation != _LINEAR or not isinstance(given["scale"], float | int):
+            return None
+        codes = self._encoded(x, quantization)
+        (real,) = self._at.node("decoded", [codes], 1, dialect=DIALECT, names=[name], **_steps(quantization))
+        self._known[real] = codes
+        return real
+
+    def _encoded(self, x: Value, quantization: Quantization) -> Value:
+        signed = bool(quantization.arguments["signed"])
+        return self._at.node("encoded", [x], 1, dialect=DIALECT, signed=signed, **_steps(quantization))[0]
+
+    def operands(self, word: str, formal: str, values: Sequence[Value | None]) -> list[Value | None]:
+        """The operands of a parameter, as codes where the word computes with such."""
+        if formal not in _OF_CODES.get(word, ()):
+            return list(values)
+        return [None if value is None else self._of(value) for value in values]
+
+    def _of(self, value: Value) -> Value:
+        quantization = self._quantized.get(value.name)
+        if value in self._known:
+            return self._known[value]
+        if quantization is None or quantization.operation != _LINEAR:
+            return value
+        if isinstance(value.storage, Decoded):
+            stored = value.storage.codes
+            codes = self._at.home.add_constant(self._at.home.fresh(value.name), TensorFact.of(stored), stored)
+        else:
+            codes = self._encoded(value, quantization)
+        self._known[value] = codes
+        return codes
+
+    def real_bias(self, operands: list[Value | None], formals: Sequence[str]) -> list[Value | None]:
+        """The integers of a bias beside quantized operands count steps of the product of their scales."""
+        if list(formals[:3]) != ["input", "filter", "bias"] or len(operands) < len(formals[:3]):
+            return operands
+        scales = [self._scale(value) for value in operands[:2]]
+        bias = operands[2]
+        if None in scales or bias is None:
+            return operands
+        scale = float(np.prod([each for each in scales if each is not None]))
+        (real,) = self._at.node("quantized_bias", [bias], 1, dialect=DIALECT, scale=scale)
+        return [*operands[:2], real, *operands[3:]]
+
+    def _scale(self, value: Value | None) -> float | None:
+        found = None if value is None else self._quantized.get(value.name)
+        scale = None if found is None else found.arguments.get("scale")
+        return scale if isinstance(scale, float) else None
+
+
+def _steps(quantization: Quantization) -> dict[str, Any]:
+    given = quantization.arguments
+    scale, zero = given["scale"], given["zero_point"]
+    if not isinstance(scale, float | int) or not isinstance(zero, float | int):
+        return {"scale": 1.0, "zero_point": 0}
+    return {"scale": float(scale), "zero_point": int(zero)}

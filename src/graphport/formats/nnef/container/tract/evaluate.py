@@ -1,0 +1,449 @@
+"""Documents in tract's flavour to graphs of the dialect `tract`, statement by statement, as tract itself builds them.
+
+Numbers that the text knows stay numbers until a tensor is wanted. An attribute that only a run knows becomes one more
+operand of its node, behind the tensors: a vector, or a number of rank 0. The node's attribute `wires` names those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core.diagnostics import Diagnostic, Severity, Source, Span
+from graphport.core.dims import Symbol, Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.container.bind import suggestion
+from graphport.formats.nnef.container.declare import Library, standard
+from graphport.formats.nnef.container.operators import OPERATIONS
+from graphport.formats.nnef.container.syntax import (
+    Array,
+    Assignment,
+    Binary,
+    Call,
+    Edition,
+    Expression,
+    Logical,
+    Name,
+    Number,
+    String,
+    Subscript,
+    Tuple,
+    Unary,
+)
+from graphport.formats.nnef.container.tract.attributes import Attributes
+from graphport.formats.nnef.container.tract.cache import Kept, kept, return_states
+from graphport.formats.nnef.container.tract.coded import Codes
+from graphport.formats.nnef.container.tract.given import computed, extents, fill, fitting
+from graphport.formats.nnef.container.tract.making import (
+    DIALECT,
+    is_list,
+    items_of,
+    names_in,
+    numbers_of,
+    overlooked,
+)
+from graphport.formats.nnef.container.tract.scan import scanned
+from graphport.formats.nnef.container.types import TensorOf, Type
+from graphport.formats.nnef.rules.tract.types import datum
+from graphport.ir.graph import Graph, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.quantized import Quantization
+    from graphport.formats.nnef.container.tract.parser import Document, Fragment
+    from graphport.ir.graph import Attribute
+
+WIRES = "wires"
+"""The attribute that names the attributes which stand among the operands."""
+_DEEPEST = 60
+_COST = 5
+"""Operations that the call of a fragment counts as, which may make none."""
+_DATA = {"scalar": DType.FLOAT32, "integer": DType.INT64, "logical": DType.BOOL, "string": DType.STRING}
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """What a text says of a variable."""
+
+    name: str
+    label: str
+    shape: tuple[int, ...]
+    span: Span
+
+
+@dataclass(slots=True)
+class Frame:
+    """The names of the graph or of a fragment, and from where it is called."""
+
+    names: dict[str, Any] = field(default_factory=dict[str, Any])
+    depth: int = 0
+    is_graph: bool = False
+
+
+@cache
+def registry() -> Library:
+    """The operations of tract's registries."""
+    path = Path(__file__).with_name("registries.nnef")
+    return Library(Source(path.name, path.read_text(encoding="utf-8")))
+
+
+class Evaluator(Attributes):
+    """Makes the graph of one document; `variable` gives what a variable stands for."""
+
+    def __init__(
+        self,
+        document: Document,
+        variable: Callable[[Evaluator, Variable], Value],
+        shapes: Mapping[str, Sequence[Dim]],
+        *,
+        dialect: str = DIALECT,
+        quantized: Mapping[str, Quantization] | None = None,
+        bounds: Mapping[str, tuple[int, int | None]] | None = None,
+        submodel: Callable[[str], Graph | None] | None = None,
+    ) -> None:
+        super().__init__(document, dialect)
+        self.findings: list[Diagnostic] = []
+        self._variable = variable
+        self._submodel = submodel
+        self._shapes = shapes
+        self._quantized = quantized or {}
+        self.kept: list[Kept] = []
+        self.codes = Codes(self, self._quantized)
+        self.symbols = {
+            rest: Symbol(rest, *(bounds or {}).get(rest, (0, None)))
+            for word, rest in document.extensions
+            if word == "tract_symbol" and rest
+        }
+        if any(word == "tract_pulse_streaming_symbol" for word, _ in document.extensions):
+            self.symbols.setdefault("S", Symbol("S", 0))
+
+    def evaluate(self) -> Graph:
+        """The graph of the document.
+
+        Raises:
+            DiagnosticError: the first statement that has no meaning.
+        """
+        frame = Frame(is_graph=True)
+        for statement in self.document.body:
+            try:
+                self._assign(statement, frame)
+            except RecursionError:  # each alone is within its limit
+                raise self.fault("NNEF0510", "fragments and expressions are nested too deep", statement.value) from None
+        outputs: list[Value] = []
+        for name in self.document.outputs:
+            if name not in frame.names:
+                message = f"output '{name}' is never assigned"
+                raise self.fault("NNEF0305", message, None, f"add '{name} = …' to the body")
+            outputs.append(self.tensor(frame.names[name], name))
+        self.graph.set_outputs(outputs)
+        return_states(self.graph, self.kept)
+        for name in self.document.inputs:
+            if name not in frame.names:
+                message = f"input '{name}' is never made"
+                self.findings.append(Diagnostic("NNEF0307", message, None, "leave it out", Severity.WARNING))
+        return self.graph
+
+    # ── statements ──
+
+    def _assign(self, statement: Assignment, frame: Frame) -> None:
+        self._statement = statement if frame.is_graph or self._statement is None else self._statement
+        target = statement.target
+        wanted = [target] if isinstance(target, Name) else list(cast("Tuple", target).items)
+        names = [each.text for each in cast("list[Name]", wanted)]
+        value = self._of(statement.value, frame, names)
+        values = [value] if isinstance(target, Name) else items_of(value)
+        if len(values) < len(names):
+            message = f"{len(names)} names stand on the left side, {len(values)} values on the right"
+            raise self.fault("NNEF0515", message, target, "one name for each value")
+        for name, each in zip(names, values, strict=False):
+            only = items_of(each)
+            found = only[0] if is_list(each) and len(only) == 1 and isinstance(only[0], Value) else each
+            frame.names[name] = self._named(found, name) if frame.is_graph else found
+
+    def _named(self, value: Any, name: str) -> Any:
+        """`value` under a name of the graph: results are called so, outputs and what is quantized are of their own."""
+        is_public = name in self.document.outputs or name in self._quantized
+        if not isinstance(value, Value):
+            return self.tensor(value, name) if is_public else value
+        is_new = value.producer is not None and value.notes.get("tract") is None and not value.is_output
+        if is_new and value.graph is self.graph and (value.name == name or not self.graph.is_reserved(name)):
+            if value.name != name:
+                self.graph.rename(value, name)
+            value.notes["tract"] = name
+            return value
+        if not is_public:
+            return value
+        if value.name == name and value.producer is None:
+            return value
+        (copy,) = self.node("copy", [value], 1, dialect=self._dialect, names=[name])
+        copy.notes["tract"] = name
+        return copy
+
+    # ── expressions ──
+
+    def _of(self, node: Expression, frame: Frame, names: Sequence[str] = ()) -> Any:
+        match node:
+            case Number() | String() | Logical():
+                return node.value
+            case Name():
+                return self._name(node, frame)
+            case Array() | Tuple():
+                items = [self._of(item, frame) for item in node.items]
+                return self.array(items if isinstance(node, Array) else tuple(items), node)
+            case Call():
+                return self._call(node, frame, names)
+            case Binary():
+                return self._binary(node, frame)
+            case Unary():
+                return self._unary(node, frame)
+            case Subscript():
+                return self._subscript(node, frame)
+            case _:
+                raise self.fault("NNEF0210", "tract has no such expression", node)
+
+    def _name(self, node: Name, frame: Frame) -> Any:
+        if node.text in frame.names:
+            return frame.names[node.text]
+        if node.text in self.symbols:
+            return self.symbols[node.text]
+        if node.text == "inf":
+            return float("inf")
+        message = f"'{node.text}' is not defined"
+        raise self.fault("NNEF0303", message, node, suggestion(node.text, frame.names))
+
+    def _unary(self, node: Unary, frame: Frame) -> Any:
+        value = self._of(node.operand, frame)
+        if isinstance(value, bool | int | float | Symbolic):
+            signed = -value if node.operator == "-" else value
+            return (not value) if node.operator == "!" else self.checked(lambda: fitting(signed), node)
+        word = {"-": "neg", "!": "not"}.get(node.operator, "copy")
+        return self.node(word, [self.tensor(value)], 1)[0]
+
+    def _binary(self, node: Binary, frame: Frame) -> Any:
+        # A long sum leans to the left: it is a loop and no recursion.
+        pending = [node]
+        while isinstance(pending[-1].left, Binary):
+            pending.append(pending[-1].left)
+        found = self._of(pending[-1].left, frame)
+        for each in reversed(pending):
+            found = self._joined(each, found, self._of(each.right, frame))
+        return found
+
+    def _joined(self, node: Binary, left: Any, right: Any) -> Any:
+        if isinstance(left, int | float | Symbolic) and isinstance(right, int | float | Symbolic):
+            found = self.checked(lambda: computed(node.operator, left, right), node)
+            if found is not None:
+                return found
+        if node.operator not in OPERATIONS:
+            raise self.fault("NNEF0210", f"tract has no operator '{node.operator}'", node)
+        operands = [self.tensor(left), self.tensor(right)]
+        return self.node(OPERATIONS[node.operator], operands, 1, dialect=DIALECT)[0]
+
+    def _subscript(self, node: Subscript, frame: Frame) -> Any:
+        target, index = self._of(node.target, frame), self._of(node.index, frame)
+        if isinstance(target, Value):
+            known = numbers_of(target)
+            if known is None:
+                return self.node("Gather", [target, self.tensor(index)], 1, dialect="", axis=0)[0]
+            target = known
+        try:
+            return target[index]
+        except (IndexError, TypeError) as error:
+            raise self.fault("NNEF0504", f"there is no item {index}: {error}", node) from None
+
+    # ── calls ──
+
+    def _call(self, node: Call, frame: Frame, names: Sequence[str]) -> Any:
+        own = self.document.fragments.get(node.name)
+        if own is not None and own.body is not None:
+            return self._expanded(own, node, frame)
+        match node.name:
+            case "external" | "tract_core_external":
+                return self._external(node, frame, names)
+            case "variable":
+                return self._a_variable(node, frame, names)
+            case "constant":
+                return self._constant(node, frame)
+            case "tract_core_scan":
+                given = {each.name or "": self._of(each.value, frame) for each in node.arguments}
+                return scanned(self, given, node, frame.depth)
+            case "tract_core_submodel":
+                return self._called(node, frame)
+            case "tract_transformers_dyn_kv_cache":
+                given = self._bound(node.name, _parameters(registry()[node.name]), node, frame)
+                return kept(self, given, node, names[0] if names else str(given["name"]), self.kept)
+            case "tract_transformers_quantized_dyn_kv_cache":
+                # Its past has extents that no input has, and is not there in the first pulse.
+                x = self._bound(node.name, _parameters(registry()[node.name]), node, frame)["input"]
+                return self.node(node.name, [self.tensor(x)], 1, names=names, dialect=DIALECT)[0]
+            case _:
+                pass
+        declaration = self._declaration(node.name)
+        if declaration is None:
+            known = [*self.document.fragments, *registry(), *standard(Edition.FINAL)]
+            message = f"operation '{node.name}' is not declared"
+            raise self.fault("NNEF0322", message, node, suggestion(node.name, known))
+        if node.name == "tract_core_cast" and node.arguments and names and names[0] in self._quantized:
+            real = self.codes.rounded(self.tensor(self._of(node.arguments[0].value, frame)), names[0])
+            if real is not None:
+                return real
+            declaration = standard(Edition.FINAL)["copy"]
+            node = Call("copy", node.arguments[:1], None, node.start, node.stop)
+        return self._operation(declaration, node, frame, names)
+
+    def _called(self, node: Call, frame: Frame) -> Any:
+        """The outputs of another model, whose nodes come to stand here."""
+        order = ("input", "label")
+        given = {each.name or order[min(at, 1)]: self._of(each.value, frame) for at, each in enumerate(node.arguments)}
+        label, operands = str(given.get("label", "")), [self.tensor(item) for item in items_of(given.get("input", []))]
+        inner = None if self._submodel is None else self._submodel(label)
+        if inner is None or len(inner.inputs) != len(operands):
+            what = f"takes {len(inner.inputs)} inputs, not {len(operands)}" if inner else "is not beside this text"
+            raise self.fault("NNEF0907", f"the model '{label}' {what}", node, f"the folder '{label}' with graph.nnef")
+        found = self.inlined(inner, operands)
+        return found[0] if len(found) == 1 else found
+
+    def _declaration(self, name: str) -> Declaration | None:
+        tract = registry().get(name) if self._dialect == DIALECT else None
+        return tract or standard(Edition.FINAL).get(name) or registry().get(name)
+
+    def _expanded(self, fragment: Fragment, node: Call, frame: Frame) -> Any:
+        formals = [(formal.name, formal.default) for formal in fragment.formals]
+        bound = self._bound(fragment.name, formals, node, frame)
+        return self.expanded(fragment, bound, frame.depth, node)
+
+    def expanded(self, fragment: Fragment, names: dict[str, Any], depth: int, node: Expression) -> Any:
+        """The result of a fragment's body, several as a tuple, where its parameters have values."""
+        if depth > _DEEPEST:
+            raise self.fault("NNEF0510", f"fragments are nested deeper than {_DEEPEST} levels", node)
+        self.count(_COST)
+        inner = Frame(names, depth + 1)
+        for statement in fragment.body or ():
+            self._assign(statement, inner)
+        missing = [name for name in fragment.results if name not in inner.names]
+        if missing:
+            raise self.fault("NNEF0305", f"result '{missing[0]}' of '{fragment.name}' is never assigned", node)
+        results = tuple(inner.names[name] for name in fragment.results)
+        return results[0] if len(results) == 1 else self.array(results, node)
+
+    def _bound(
+        self, name: str, formals: Sequence[tuple[str, Expression | None]], node: Call, frame: Frame
+    ) -> dict[str, Any]:
+        """A value for every parameter."""
+        known = [formal for formal, _ in formals]
+        bound: dict[str, Any] = {}
+        for position, argument in enumerate(node.arguments):
+            formal = argument.name or (known[position] if position < len(known) else None)
+            if formal not in known:
+                self.findings.append(overlooked(name, formal, self.span(argument.value)))
+                continue
+            bound[formal] = self._of(argument.value, frame)
+        for formal, default in formals:
+            if formal not in bound:
+                if default is None:
+                    raise self.fault("NNEF0324", f"'{name}' needs an argument for '{formal}'", node)
+                bound[formal] = self._of(default, Frame())
+        return bound
+
+    def _operation(self, declaration: Declaration, node: Call, frame: Frame, names: Sequence[str]) -> Any:
+        bound = self._bound(declaration.name, _parameters(declaration), node, frame)
+        operands: list[Value | None] = []
+        attributes: dict[str, Attribute] = {}
+        wires: dict[str, Value] = {}
+        for formal in declaration.formals:
+            value = bound[formal.name]
+            if formal.takes_tensors:
+                operands += self.codes.operands(node.name, formal.name, self._operands(value, formal.type))
+                continue
+            static = self.attribute(value, formal.type, node)
+            if isinstance(static, Value):
+                wires[formal.name] = static
+            else:
+                attributes[formal.name] = static
+        operands = self.codes.real_bias(operands, [formal.name for formal in declaration.formals])
+        if wires and self._dialect != DIALECT:
+            message = f"'{next(iter(wires))}' of '{node.name}' is a tensor that is not one number of the text"
+            raise self.fault("NNEF0401", message, node, "an attribute is known at compile time")
+        if wires:
+            attributes[WIRES] = tuple(wires)
+        while operands and operands[-1] is None and not wires:
+            operands.pop()
+        count = self._results(declaration, names)
+        # What has tensors alone takes operands of several types, in either meaning.
+        target = self._dialect if any(not formal.takes_tensors for formal in declaration.formals) else DIALECT
+        results = self.node(
+            declaration.name, [*operands, *wires.values()], count, names=names, dialect=target, **attributes
+        )
+        is_list = any(not isinstance(kind, TensorOf) for _, kind in declaration.results)
+        return list(results) if is_list or count > 1 else results[0]
+
+    def _results(self, declaration: Declaration, names: Sequence[str]) -> int:
+        if any(not isinstance(kind, TensorOf) for _, kind in declaration.results):
+            return max(len(names), 1)
+        return len(declaration.results)
+
+    def _operands(self, value: Any, kind: Type) -> list[Value | None]:
+        if isinstance(kind, TensorOf):
+            return [None if isinstance(value, str) and not value else self.tensor(value)]
+        return [self.tensor(item) for item in items_of(value)]
+
+    # ── sources ──
+
+    def _arguments(self, node: Call, frame: Frame) -> dict[str, Any]:
+        order = ("shape", "label") if node.name == "variable" else ("shape", "datum_type")
+        return {
+            argument.name or order[min(place, 1)]: self._extents(argument.value, frame)
+            for place, argument in enumerate(node.arguments)
+        }
+
+    def _extents(self, node: Expression, frame: Frame) -> Any:
+        """The value of an argument of a source, in which names that nobody declared are symbols."""
+        for name in names_in(node):
+            if name not in frame.names and name not in self.symbols:
+                self.symbols[name] = Symbol(name, 0)
+                message = f"the symbol '{name}' is not declared"
+                span = Span(self.document.source, node.start, node.stop)
+                self.findings.append(
+                    Diagnostic("NNEF0901", message, span, f"add 'extension tract_symbol {name};'", Severity.WARNING)
+                )
+        return self._of(node, frame)
+
+    def _external(self, node: Call, frame: Frame, names: Sequence[str]) -> Value:
+        given = self._arguments(node, frame)
+        dtype = datum(str(given["datum_type"])) if "datum_type" in given else _DATA.get(node.generic or "scalar")
+        if dtype is None:
+            raise self.fault("NNEF0902", f"tract has no type '{given.get('datum_type', node.generic)}'", node)
+        name = names[0] if names else "input"
+        shape = given.get("shape", [])
+        known = self.checked(lambda: extents([self.known(each) for each in items_of(shape)]), node)
+        bound = self._shapes.get(name)
+        fact = TensorFact(dtype, tuple(bound if bound is not None else known))
+        value = Value(self.graph.fresh(name), fact, origin=self.span(node))
+        return self.graph.adopt_input(value)
+
+    def _a_variable(self, node: Call, frame: Frame, names: Sequence[str]) -> Value:
+        given = self._arguments(node, frame)
+        shape = given.get("shape", [])
+        stated = [self.known(each) for each in items_of(shape)]
+        name = names[0] if names else str(given.get("label", "variable"))
+        known = tuple(each for each in stated if isinstance(each, int))
+        if len(known) < len(stated) or self.checked(lambda: extents(stated), node) != stated:
+            raise self.fault("NNEF0513", f"the shape of variable '{name}' is not known", node)
+        return self._variable(self, Variable(name, str(given.get("label", "")).lstrip("/"), known, self.span(node)))
+
+    def _constant(self, node: Call, frame: Frame) -> Value:
+        given = self._arguments(node, frame)
+        dtype = _DATA.get(node.generic or "scalar", DType.FLOAT32)
+        numbers = given.get("value", given.get("datum_type", [0.0]))
+        shape = [self.known(each) for each in items_of(given.get("shape", []))]
+        return self.constant(self.checked(lambda: fill(numbers, shape, dtype), node), dtype)
+
+
+def _parameters(declaration: Declaration) -> list[tuple[str, Expression | None]]:
+    return [(formal.name, formal.default) for formal in declaration.formals]

@@ -1,0 +1,174 @@
+"""Rules on the arguments of an operation one by one: numbers, names, lengths and axes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import Dim, Symbolic
+from graphport.formats.nnef.container.operation import tensors
+from graphport.formats.nnef.container.validity.case import Case, Rule, Shape, rank_of, shape_of, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphport.core.diagnostics import Diagnostic
+
+
+_METHODS = ("symmetric", "asymmetric", "aligned")
+
+_MOST_BITS = 64
+
+
+def positive_shape(case: Case) -> Iterator[Diagnostic]:
+    """Extents of a source are positive; 0 leaves one open in the provisional edition."""
+    least = 0 if case.operation.name == "external" and not case.is_final else 1
+    for axis, extent in enumerate(case.numbers("shape")):
+        if isinstance(extent, int) and extent < least:
+            message = f"axis {axis} of '{case.operation.name}' has the extent {extent}"
+            remedy = "extents are positive" if least else "extents are positive, or 0 where they are left open"
+            yield case.error("NNEF0601", message, "shape", remedy)
+
+
+def value_count(case: Case) -> Iterator[Diagnostic]:
+    """A constant has a value for each element, or one for all."""
+    shape, count = case.numbers("shape"), len(case.numbers("value"))
+    volume = math.prod(extent for extent in shape if isinstance(extent, int))
+    if count not in (1, volume) and not any(isinstance(extent, Symbolic) or extent < 1 for extent in shape):
+        message = f"{count} values are given for a constant of shape {shown(shape)}"
+        yield case.error("NNEF0602", message, "value", f"give {volume} values, or one for all")
+
+
+def _one_of(parameter: str, names: Sequence[str], code: str) -> Rule:
+    def rule(case: Case) -> Iterator[Diagnostic]:
+        value = case.attribute(parameter)
+        if value not in names:
+            message = f"'{parameter}' of '{case.operation.name}' is '{value}'"
+            yield case.error(code, message, parameter, f"it is one of {', '.join(names)}")
+
+    return rule
+
+
+def one_border(*names: str) -> Rule:
+    """The border is one of `names`."""
+    return _one_of("border", names, "NNEF0603")
+
+
+def one_method(parameter: str = "method") -> Rule:
+    """The method of interpolation is one that there is."""
+    return _one_of(parameter, _METHODS, "NNEF0604")
+
+
+def all_positive(*parameters: str) -> Rule:
+    """The items of these arrays are positive."""
+
+    def rule(case: Case) -> Iterator[Diagnostic]:
+        for parameter in parameters:
+            for number in case.numbers(parameter):
+                if isinstance(number, int) and number < 1:
+                    message = f"'{parameter}' of '{case.operation.name}' contains {number}"
+                    yield case.error("NNEF0605", message, parameter, "its items are positive")
+
+    return rule
+
+
+def paddings_at_least_0(case: Case) -> Iterator[Diagnostic]:
+    """The provisional edition has no negative paddings."""
+    if case.is_final:
+        return
+    for before, after in case.pairs("padding"):
+        if any(isinstance(end, int) and end < 0 for end in (before, after)):
+            message = f"'padding' of '{case.operation.name}' contains ({before},{after})"
+            yield case.error("NNEF0605", message, "padding", "its items are 0 or more")
+
+
+def bit_count(case: Case) -> Iterator[Diagnostic]:
+    """A number of bits is one that integers have."""
+    bits = case.attribute("bits")
+    if isinstance(bits, int) and not 1 <= bits <= _MOST_BITS:
+        yield case.error("NNEF0605", f"{bits} bits are not between 1 and {_MOST_BITS}", "bits")
+
+
+def superseded(case: Case) -> Iterator[Diagnostic]:
+    """A word that a later revision has a better one for."""
+    if case.is_final:
+        message = "'linear_quantize' is deprecated since 1.0.3"
+        remedy = "write min_max_linear_quantize(…, signed = false, symmetric = false)"
+        yield case.warning("NNEF0631", message, None, remedy)
+
+
+def copy_count(case: Case) -> Iterator[Diagnostic]:
+    """Something is copied at least once."""
+    times = case.attribute("times")
+    if isinstance(times, int) and times < 1:
+        yield case.error("NNEF0605", f"'times' of 'copy_n' is {times}", "times", "it is positive")
+
+
+def lengths_fit(operand: str, *parameters: str, skipped: int = 0, may_be_empty: bool = True) -> Rule:
+    """Arrays of one entry for each axis of `operand` after the first `skipped`, or empty ones."""
+
+    def rule(case: Case) -> Iterator[Diagnostic]:
+        rank = rank_of(case, operand)
+        if rank is None:
+            return
+        for parameter in (each for each in parameters if each in case.operation.attributes):
+            length, wanted = len(case.numbers(parameter)), max(rank - skipped, 0)
+            # In the provisional edition a short array is filled up.
+            if length == wanted or (length < wanted and not case.is_final) or (not length and may_be_empty):
+                continue
+            axes = "spatial axis" if skipped else "axis"
+            message = f"'{parameter}' of '{case.operation.name}' has {length} items, '{operand}' has rank {rank}"
+            yield case.error("NNEF0606", message, parameter, f"one item for each {axes}: {wanted}")
+
+    return rule
+
+
+def valid_axes(operand: str, parameter: str = "axes") -> Rule:
+    """Axes of `operand`, each once."""
+
+    def rule(case: Case) -> Iterator[Diagnostic]:
+        axes = case.numbers(parameter)
+        yield from axes_repeated(case, parameter, axes)
+        # The provisional edition takes axes beyond the rank as singular ones.
+        yield from axes_outside(case, parameter, axes, rank_of(case, operand) if case.is_final else None)
+
+    return rule
+
+
+def axes_repeated(case: Case, parameter: str, axes: Shape) -> Iterator[Diagnostic]:
+    """Axes that stand more than once in an array."""
+    for axis, count in Counter(axes).items():
+        if count > 1:
+            message = f"axis {axis} stands {count} times in '{parameter}' of '{case.operation.name}'"
+            yield case.error("NNEF0607", message, parameter, "name every axis once")
+
+
+def axes_outside(case: Case, parameter: str, axes: Sequence[Dim], rank: int | None) -> Iterator[Diagnostic]:
+    """Axes that a tensor of this rank has not."""
+    for axis in axes:
+        if isinstance(axis, int) and (axis < 0 or (rank is not None and axis >= rank)):
+            limit = "" if rank is None else f" of a tensor of rank {rank}"
+            remedy = "axes are counted from 0" + ("" if not rank else f" to {rank - 1}")
+            message = f"'{parameter}' of '{case.operation.name}' names axis {axis}{limit}"
+            yield case.error("NNEF0608", message, parameter, remedy)
+
+
+def valid_axis(operand: str, *, more: int = 0) -> Rule:
+    """One axis of `operand`, which is an operand or an array of operands; `more` where it is one of the result."""
+
+    def rule(case: Case) -> Iterator[Diagnostic]:
+        first = next(tensors(case.operation.operands[operand]), None)
+        shape = None if first is None else shape_of(first)
+        rank = None if shape is None else len(shape) + more
+        axis = case.attribute("axis")
+        if isinstance(axis, int):
+            yield from axes_outside(case, "axis", (axis,), rank)
+
+    return rule
+
+
+def some_summed(case: Case) -> Iterator[Diagnostic]:
+    """A sum has at least one value."""
+    if next(case.operation.inputs(), None) is None:
+        yield case.error("NNEF0616", "'add_n' has no values", "x", "give at least one")

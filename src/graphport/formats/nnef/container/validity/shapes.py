@@ -1,0 +1,262 @@
+"""Rules on shapes that have to fit: of operands to each other, and of attributes to them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import Dim, Symbolic
+from graphport.formats.nnef.container.operation import Tensor, tensors
+from graphport.formats.nnef.container.validity.arguments import axes_outside, axes_repeated
+from graphport.formats.nnef.container.validity.case import (
+    Case,
+    Shape,
+    differ,
+    may_be_one,
+    number_of,
+    rank_of,
+    shape_of,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.core.diagnostics import Diagnostic
+
+
+def broadcasting(case: Case) -> Iterator[Diagnostic]:
+    """Operands align from the left; each extent is that of the others, or 1."""
+    extents: list[tuple[Dim, str]] = []
+    for name, operand in case.operation.operands.items():
+        shape = shape_of(operand) if isinstance(operand, Tensor) else None
+        for axis, extent in enumerate(shape or ()):
+            if axis == len(extents):
+                extents.append((extent, name))
+            elif extents[axis][0] == 1:
+                extents[axis] = (extent, name)
+            elif extent != 1 and differ(extent, extents[axis][0]) and not may_be_one(extent, extents[axis][0]):
+                other, first = extents[axis]
+                message = f"axis {axis} of '{name}' is {extent}, that of '{first}' is {other}"
+                remedy = "shapes align from the left; extents are equal, or one of them is 1"
+                yield case.error("NNEF0609", message, name, remedy)
+                return
+    yield from _grown(case)
+
+
+def _grown(case: Case) -> Iterator[Diagnostic]:
+    """A vector of channels that meets a batch of 1 makes it grow, where other languages align from the right."""
+    shapes = {name: shape_of(each) for name, each in case.operation.operands.items() if isinstance(each, Tensor)}
+    vectors = [(name, shape[0]) for name, shape in shapes.items() if shape is not None and len(shape) == 1]
+    for name, extent in vectors:
+        for other, shape in shapes.items():
+            if shape is not None and len(shape) > 1 and shape[0] == 1 and extent == shape[1] != 1:
+                message = f"'{name}' {shown([extent])} aligns with the first axis of '{other}' {shown(shape)}"
+                remedy = f"the result is {shown([extent, *shape[1:]])}; a vector of channels has the shape [1,{extent}]"
+                yield case.warning("NNEF0633", message, name, remedy)
+                return
+
+
+def reshaping(case: Case) -> Iterator[Diagnostic]:
+    """The shape asked for has as many elements as what it replaces."""
+    items = case.numbers("shape")
+    if any(isinstance(item, int) and item < -1 for item in items):
+        yield case.error("NNEF0610", f"'shape' {shown(items)} has an item below -1", "shape", _RESHAPE)
+        return
+    if items.count(-1) > 1:
+        yield case.error("NNEF0610", f"'shape' {shown(items)} has more than one -1", "shape", _RESHAPE)
+        return
+    shape = case.shape("input")
+    start, count = case.operation.attributes.get("axis_start", 0), case.operation.attributes.get("axis_count", -1)
+    if shape is None or not isinstance(start, int) or not isinstance(count, int):
+        return
+    if not 0 <= start <= len(shape):
+        yield case.error("NNEF0611", f"'axis_start' is {start}, the rank is {len(shape)}", "axis_start")
+    elif count < -1 or start + count > len(shape):
+        yield case.error("NNEF0611", f"{count} axes from {start} on, the rank is {len(shape)}", "axis_count")
+    else:
+        yield from _reshaped(case, items, shape[start : len(shape) if count < 0 else start + count], start, shape)
+
+
+_RESHAPE = "items are extents, 0 for the input's own, or once -1 for what remains"
+
+
+def _reshaped(case: Case, items: Shape, replaced: Shape, start: int, shape: Shape) -> Iterator[Diagnostic]:
+    wanted: list[Dim] = []
+    for index, item in enumerate(items):
+        if item == 0:
+            if start + index >= len(shape):
+                message = f"item {index} of 'shape' inherits axis {start + index}, the rank is {len(shape)}"
+                yield case.error("NNEF0610", message, "shape", _RESHAPE)
+                return
+            wanted.append(shape[start + index])
+        elif item != -1:
+            wanted.append(item)
+    numbers = [*wanted, *replaced]
+    if any(isinstance(number, Symbolic) for number in numbers):
+        return
+    volume, product = math.prod(map(number_of, replaced)), math.prod(map(number_of, wanted))
+    fits = product != 0 and volume % product == 0 if -1 in items else volume == product
+    if not fits:
+        message = f"{shown(replaced)} has {volume} items, 'shape' {shown(items)} asks for {product}"
+        message += " and a multiple of it" if -1 in items else ""
+        yield case.error("NNEF0612", message, "shape", "both have the same number of items")
+
+
+def squeezing(case: Case) -> Iterator[Diagnostic]:
+    """Only axes of extent 1 are taken away."""
+    shape = case.shape("input")
+    for axis in case.numbers("axes"):
+        if shape is not None and isinstance(axis, int) and 0 <= axis < len(shape) and differ(shape[axis], 1):
+            message = f"axis {axis} of {shown(shape)} has the extent {shape[axis]} and cannot be squeezed"
+            yield case.error("NNEF0613", message, "axes", "only extents of 1 can")
+
+
+def unsqueezing(case: Case) -> Iterator[Diagnostic]:
+    """New axes are axes of the result, each once."""
+    rank, axes = rank_of(case, "input"), case.numbers("axes")
+    yield from axes_repeated(case, "axes", axes)
+    yield from axes_outside(case, "axes", axes, None if rank is None else rank + len(axes))
+
+
+def is_permutation(case: Case) -> Iterator[Diagnostic]:
+    """Every axis stands once in the order."""
+    parameter = "axes" if case.is_final else "perm"
+    axes, rank = case.numbers(parameter), rank_of(case, "input")
+    if sorted(axis for axis in axes if isinstance(axis, int)) != list(range(len(axes))):
+        message = f"'{parameter}' {shown(axes)} is no permutation"
+        yield case.error("NNEF0614", message, parameter, f"each of 0 to {len(axes) - 1} stands once in it")
+    elif rank is not None and len(axes) > rank and case.is_final:
+        yield case.error("NNEF0614", f"'{parameter}' has {len(axes)} items, the rank is {rank}", parameter)
+
+
+def splitting(case: Case) -> Iterator[Diagnostic]:
+    """The ratios divide the extent that is split."""
+    ratios, shape, axis = case.numbers("ratios"), case.shape("value"), case.attribute("axis")
+    total = sum(ratio for ratio in ratios if isinstance(ratio, int))
+    if not ratios:
+        yield case.error("NNEF0615", "there are no ratios to split by", "ratios")
+    elif shape is not None and isinstance(axis, int) and 0 <= axis < len(shape) and total > 0:
+        extent = shape[axis]
+        if isinstance(extent, int) and extent % total:
+            message = f"the ratios {shown(ratios)} sum up to {total}, which does not divide the extent {extent}"
+            yield case.error("NNEF0615", message, "ratios", f"axis {axis} is split in parts of these ratios")
+
+
+def joining(case: Case) -> Iterator[Diagnostic]:
+    """Values that are put side by side along an axis, or on top of each other."""
+    values, axis = [*tensors(case.operation.operands["values"])], case.attribute("axis")
+    if not values:
+        yield case.error("NNEF0616", f"'{case.operation.name}' has no values", "values", "give at least one")
+    first = next((shape for shape in map(shape_of, values) if shape is not None), None)
+    for position, value in enumerate(values):
+        shape = shape_of(value)
+        if shape is None or first is None:
+            continue
+        if len(shape) != len(first):
+            message = f"value {position} has the shape {shown(shape)}, another has {shown(first)}"
+            yield case.error("NNEF0616", message, "values", "their ranks are equal")
+            continue
+        ignored = axis if case.operation.name == "concat" else None
+        for at, (extent, other) in enumerate(zip(shape, first, strict=True)):
+            if at != ignored and differ(extent, other):
+                message = f"axis {at} of value {position} is {extent}, that of another is {other}"
+                yield case.error("NNEF0616", message, "values", f"shapes {shown(shape)} and {shown(first)} do not fit")
+                break
+
+
+def slicing(case: Case) -> Iterator[Diagnostic]:
+    """A slice has an item for each axis and runs in the direction of its stride."""
+    lengths = {name: len(case.numbers(name)) for name in ("axes", "begin", "end", "stride")}
+    if not lengths["stride"]:
+        del lengths["stride"]
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"'{name}' {count}" for name, count in lengths.items())
+        yield case.error(
+            "NNEF0617", f"the arrays of 'slice' differ in length: {found}", "axes", "one item for each axis"
+        )
+        return
+    shape, axes = case.shape("input"), case.numbers("axes")
+    strides = case.numbers("stride") or (1,) * len(axes)
+    for axis, begin, end, stride in zip(axes, case.numbers("begin"), case.numbers("end"), strides, strict=True):
+        if stride == 0:
+            yield case.error("NNEF0617", f"the stride of axis {axis} is 0", "stride", "1 takes every item")
+        elif shape is not None and isinstance(axis, int) and 0 <= axis < len(shape):
+            yield from _sliced(case, axis, (begin, end, stride), shape[axis])
+
+
+def _sliced(case: Case, axis: int, part: tuple[Dim, Dim, Dim], extent: Dim) -> Iterator[Diagnostic]:
+    begin, end, stride = part
+    if any(isinstance(number, Symbolic) for number in (*part, extent)):
+        return
+    if end == 0 and stride == 1:
+        message = "'end = 0' for the end of an axis is deprecated since 1.0.4"
+        yield case.warning("NNEF0618", message, "end", f"write {extent}")
+        return
+    length = number_of(extent)
+    first, last = (min(max(n + length if n < 0 else n, -1), length) for n in (number_of(begin), number_of(end)))
+    if (last < first) if number_of(stride) > 0 else (last > first):
+        message = f"the slice of axis {axis} begins at {begin} and ends at {end} of {extent}"
+        yield case.error("NNEF0617", message, "end", "it runs in the direction of its stride")
+
+
+def matrices_fit(case: Case) -> Iterator[Diagnostic]:
+    """Matrices have one rank, inner extents that agree, and batches that broadcast."""
+    a, b = case.shape("A"), case.shape("B")
+    if a is None or b is None:
+        return
+    if len(a) != len(b) or len(a) < 2 or (len(a) > 2 and not case.is_final):
+        message = f"'A' {shown(a)} and 'B' {shown(b)} are no matrices of one rank"
+        yield case.error("NNEF0619", message, "B", "both have the same rank, at least 2")
+        return
+    flags = ("transposeA", "transposeB") if case.is_final else ("trA", "trB")
+    inner = a[-2 if case.attribute(flags[0]) else -1], b[-1 if case.attribute(flags[1]) else -2]
+    if differ(*inner):
+        message = f"the inner extents of {shown(a)} and {shown(b)} are {inner[0]} and {inner[1]}"
+        yield case.error("NNEF0619", message, "B", f"'{flags[0]}' and '{flags[1]}' turn the matrices")
+    for axis, (one, other) in enumerate(zip(a[:-2], b[:-2], strict=True)):
+        if 1 not in (one, other) and differ(one, other) and not may_be_one(one, other):
+            message = f"batch axis {axis} is {one} in 'A' and {other} in 'B'"
+            yield case.error("NNEF0619", message, "B", "they are equal, or one of them is 1")
+
+
+def linear_fits(case: Case) -> Iterator[Diagnostic]:
+    """A linear layer's input, filter and bias agree on their channels."""
+    x, w, bias = case.shape("input"), case.shape("filter"), case.shape("bias")
+    if x is not None and w is not None:
+        if len(x) != len(w) or len(x) < 2:
+            message = f"'input' {shown(x)} and 'filter' {shown(w)} are no matrices of one rank"
+            yield case.error("NNEF0619", message, "filter", "both have the same rank, at least 2")
+            return
+        if differ(x[-1], w[-1]):
+            message = f"'input' {shown(x)} has {x[-1]} channels, 'filter' {shown(w)} takes {w[-1]}"
+            yield case.error("NNEF0619", message, "filter", "the last extents are equal")
+    if w is not None and bias is not None:
+        yield from bias_fits(case, bias, w[0] if len(w) == 2 else w[-2])
+
+
+def bias_fits(case: Case, bias: Shape, channels: Dim) -> Iterator[Diagnostic]:
+    """A bias has as many channels as there are, or one number for all."""
+    if not bias or all(extent == 1 for extent in bias):
+        return
+    if len(bias) == 1:
+        if differ(bias[0], channels):
+            message = f"the bias {shown(bias)} is for {bias[0]} channels, there are {channels}"
+            yield case.error("NNEF0620", message, "bias", f"write its shape as [1,{channels}]")
+        else:
+            message = f"the bias has the shape {shown(bias)}, in which the channel is no axis of its own"
+            yield case.warning("NNEF0621", message, "bias", f"write its shape as [1,{channels}]")
+        return
+    if bias[0] != 1 or any(extent != 1 for extent in bias[2:]) or (bias[1] != 1 and differ(bias[1], channels)):
+        message = f"the bias has the shape {shown(bias)}, there are {channels} channels"
+        yield case.error("NNEF0620", message, "bias", f"it is [1,{channels}], or singular")
+
+
+def update_fits(case: Case) -> Iterator[Diagnostic]:
+    """What a variable is updated by has its shape."""
+    variable, value = case.shape("variable"), case.shape("value")
+    if variable is None or value is None:
+        return
+    if len(variable) != len(value) or any(map(differ, variable, value)):
+        message = f"a variable of shape {shown(variable)} is updated by {shown(value)}"
+        yield case.error("NNEF0622", message, "value", "their shapes are equal")

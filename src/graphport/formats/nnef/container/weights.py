@@ -1,0 +1,122 @@
+"""The numbers of variables, as tensors of the data-type that the document declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
+from graphport.core.dtypes import DType
+from graphport.formats.nnef.container.items import Converted, Kind
+from graphport.formats.nnef.container.quantized import Decoded, decoding_of
+from graphport.formats.nnef.container.tar import fault_of_name
+from graphport.formats.nnef.container.tensors import Tensor, read_tensor
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.formats.nnef.container.packaging import Container
+    from graphport.formats.nnef.container.quantized import Quantization
+    from graphport.formats.nnef.container.syntax import Edition
+
+_INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
+
+
+class Weights:
+    """Tensor files of one model by label; each is opened once, and what is wrong goes to `findings`."""
+
+    def __init__(self, container: Container, edition: Edition, findings: list[Diagnostic]) -> None:
+        self._container = container
+        self._edition = edition
+        self.findings = findings
+        self._tensors: dict[str, Tensor | None] = {}
+        self._storages: dict[tuple[str, str, int], Storage | None] = {}
+
+    def may_have(self, label: str) -> bool:
+        """Whether there may be a file of that label, or something is wrong with it; a text alone has none."""
+        return self._container.has_data or fault_of_name(label) is not None
+
+    def storage(
+        self, label: str, data: str, shape: tuple[int, ...], span: Span, quantization: Quantization | None = None
+    ) -> Storage | None:
+        """The numbers of a variable, which variables of one label share; `None` without them or after a finding.
+
+        Args:
+            label: of the variable.
+            data: its data-type: scalar numbers are float32, integers int64, logical values bool.
+            shape: that it declares.
+            span: where it is declared.
+            quantization: which numbers codes stand for, where the file itself does not say it.
+        """
+        if label not in self._tensors:
+            self._tensors[label] = self._opened(label, span)
+        tensor = self._tensors[label]
+        if tensor is None:
+            return None
+        if tensor.storage.shape != shape:
+            message = f"'{label}' is declared as {list(shape)}, its file holds {list(tensor.storage.shape)}"
+            self._error("NNEF0750", message, span, "the declared shape and that of the file must be equal")
+            return None
+        key = label, data, id(quantization)
+        if key not in self._storages:
+            self._storages[key] = self._typed(label, data, tensor, span, quantization)
+        return self._storages[key]
+
+    def holds_codes(self, label: str) -> bool:
+        """Whether the numbers of `label` are marked as codes of others."""
+        tensor = self._tensors.get(label)
+        return tensor is not None and tensor.item.is_quantized and tensor.item.decoding is None
+
+    def _opened(self, label: str, span: Span) -> Tensor | None:
+        try:
+            region = self._container.tensor(label)
+            if region is not None:
+                tensor = read_tensor(region, self._edition)
+                self.findings += tensor.findings
+                return tensor
+        except DiagnosticError as error:
+            self.findings += error.diagnostics
+            return None
+        if self._container.needs_data:
+            message = f"there is no file '{label}.dat'"
+            self._error("NNEF0754", message, span, "add it; a text alone is read without numbers")
+        return None
+
+    def _typed(
+        self, label: str, data: str, tensor: Tensor, span: Span, quantization: Quantization | None
+    ) -> Storage | None:
+        item, storage = tensor.item, tensor.storage
+        match data:
+            case "scalar" if item.is_quantized and item.decoding is None:
+                decoding = None if quantization is None else decoding_of(quantization)
+                if decoding is not None:
+                    return Decoded(storage, decoding)
+                message = f"'{label}' holds codes of quantized numbers, and nothing says which numbers"
+                self._error("NNEF0753", message, span, "store real numbers, or say it in graph.quant")
+                return None
+            case "scalar" if item.decoding is not None or item.kind is Kind.FLOAT:
+                if storage.dtype is DType.FLOAT64:
+                    message = f"'{label}' holds floats of 64 bits, which are rounded to 32"
+                    self._warn("NNEF0755", message, span, "store floats of 32 bits")
+                return _converted(storage, DType.FLOAT32, span)
+            case "scalar" if item.kind in _INTEGERS:
+                message = f"'{label}' is declared as scalar and holds integers"
+                self._warn("NNEF0752", message, span, "declare it as variable<integer>, or store floats")
+                return _converted(storage, DType.FLOAT32, span)
+            case "integer" if item.kind in _INTEGERS and item.decoding is None:
+                return _converted(storage, DType.INT64, span)
+            case "logical" if item.kind is Kind.LOGICAL or (item.kind is Kind.UNSIGNED and item.bits in (1, 8)):
+                # Before there was an item type for logical values, they were unsigned integers.
+                return _converted(storage, DType.BOOL, span)
+            case _:
+                message = f"'{label}' is declared as {data}, and its file holds {item} each"
+                self._error("NNEF0751", message, span, "declare what is stored, or store what is declared")
+                return None
+
+    def _error(self, code: str, message: str, span: Span, help: str) -> None:
+        self.findings.append(Diagnostic(code, message, span, help))
+
+    def _warn(self, code: str, message: str, span: Span, help: str) -> None:
+        self.findings.append(Diagnostic(code, message, span, help, Severity.WARNING))
+
+
+def _converted(storage: Storage, dtype: DType, span: Span) -> Storage:
+    return storage if storage.dtype is dtype else Converted(storage, dtype, span)

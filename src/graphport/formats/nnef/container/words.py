@@ -1,0 +1,150 @@
+"""What the parsers share: the current word, what is expected of it, and what is said when it is something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, Span
+from graphport.formats.nnef.container.lexer import QUOTES, SYMBOLS, fault_of_number, fault_of_symbol, faults_of_string
+from graphport.formats.nnef.container.stream import Stream
+from graphport.formats.nnef.container.syntax import Edition, Name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphport.formats.nnef.container.findings import Findings
+    from graphport.formats.nnef.container.limits import Limits
+
+_COMMON = [
+    "graph",
+    "fragment",
+    "tensor",
+    "scalar",
+    "logical",
+    "string",
+    "shape_of",
+    "length_of",
+    "range_of",
+    "for",
+    "in",
+    "if",
+    "else",
+    "true",
+    "false",
+]
+KEYWORDS = {
+    Edition.PROVISIONAL: frozenset([*_COMMON, "extent"]),
+    Edition.FINAL: frozenset([*_COMMON, "version", "extension", "integer", "yield"]),
+}
+"""Words that are no identifiers; the logical literals stand among them."""
+
+
+class Fault(Exception):  # noqa: N818  control flow inside the parser, never seen outside
+    """The text does not go on as the grammar says; `finding` is `None` where that has been noted."""
+
+    def __init__(self, finding: Diagnostic | None) -> None:
+        super().__init__(finding)
+        self.finding = finding
+
+
+class Words(Stream):
+    """A stream of words of one edition that notes what is wrong with them."""
+
+    def __init__(self, text: str, edition: Edition, findings: Findings, limits: Limits) -> None:
+        super().__init__(text)
+        self.edition = edition
+        self.is_final = edition is Edition.FINAL
+        self.keywords = KEYWORDS[edition]
+        self.findings = findings
+        self.limits = limits
+        self._examined = -1
+
+    def here(self) -> Span:
+        """The place of the current word."""
+        return Span(self.findings.source, self.start, self.stop)
+
+    def since(self, start: int) -> Span:
+        """From `start` to the end of the word before the current one."""
+        return Span(self.findings.source, start, max(self.last, start))
+
+    def is_identifier(self, word: str) -> bool:
+        """Whether `word` can name something."""
+        return word.isidentifier() and word.isascii() and word not in self.keywords
+
+    def take(self, word: str) -> bool:
+        """Pass `word` if it is the current one."""
+        if self.word != word:
+            return False
+        self.advance()
+        return True
+
+    def take_greater(self) -> bool:
+        """Pass `>`, which may be the first half of `>=` where a type ends and a default begins."""
+        if self.word != ">=":
+            return self.take(">")
+        self.last = self.start + 1
+        self.word, self.start = "=", self.last
+        return True
+
+    def expect(self, word: str, what: str | None = None, help: str | None = None) -> None:
+        """Pass `word`.
+
+        Raises:
+            Fault: something else stands here.
+        """
+        if self.word != word:
+            raise self.fault(what or f"'{word}'", help)
+        self.advance()
+
+    def name(self, what: str) -> Name:
+        """Pass an identifier, which is to be `what`.
+
+        Raises:
+            Fault: something else stands here, perhaps a keyword.
+        """
+        word, start = self.word, self.start
+        if self.is_identifier(word):
+            self.advance()
+            return Name(word, start, self.last)
+        if word in self.keywords:
+            message = f"'{word}' is a keyword and cannot be {what}"
+            raise Fault(Diagnostic("NNEF0202", message, self.here(), f"choose another name, for instance '{word}_'"))
+        raise self.fault(what)
+
+    def fault(self, expected: str, help: str | None = None) -> Fault:
+        """The current word is not what is `expected`; if it is no word of the language, that is the finding."""
+        if self.examine():
+            return Fault(None)
+        if self.start == self._examined:
+            return Fault(None)
+        found = _short(self.word) if self.word[:1] in QUOTES else f"'{_short(self.word)}'"
+        found = found if self.word else "the end of the text"
+        return Fault(Diagnostic("NNEF0201", f"expected {expected}, found {found}", self.here(), help))
+
+    def examine(self, *, negative: bool = False) -> bool:
+        """Note what is wrong with the current word in itself, once; whether it is an error."""
+        if self._examined == self.start:
+            return False
+        is_faulty = False
+        for finding in self._faults(negative=negative):
+            self.findings.add(finding)
+            if finding.is_error:
+                is_faulty = True
+                self._examined = self.start
+        return is_faulty
+
+    def _faults(self, *, negative: bool) -> Iterable[Diagnostic]:
+        word = self.word
+        first = word[:1]
+        if "0" <= first <= "9":
+            finding = fault_of_number(word, self.here(), negative=negative)
+            return () if finding is None else (finding,)
+        if first in QUOTES:
+            return faults_of_string(word, self.start, self.findings.source)
+        if not word or word in SYMBOLS or (first.isascii() and (first.isalpha() or first == "_")):
+            return ()
+        return (fault_of_symbol(word, self.here()),)
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= 40 else word[:40] + "…"

@@ -1,0 +1,479 @@
+"""Graphs in NNEF's own words to NNEF models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dims import Symbolic, example, symbols
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.names import unique
+from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef.container import flavours
+from graphport.formats.nnef.container.build import CONSTANT, DIALECT, DTYPE, GENERIC, call_form
+from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.editions import provisional_words
+from graphport.formats.nnef.container.files import Files, Verbatim
+from graphport.formats.nnef.container.grouping import operand_groups, targets_text
+from graphport.formats.nnef.container.items import Fill
+from graphport.formats.nnef.container.lexer import string_literal
+from graphport.formats.nnef.container.naming import LABEL, ORIGINALLY, Labels, Names
+from graphport.formats.nnef.container.operators import COPIES
+from graphport.formats.nnef.container.original import original_of
+from graphport.formats.nnef.container.packaging import write_container
+from graphport.formats.nnef.container.primitives import EXTENSION, Primitives
+from graphport.formats.nnef.container.printer import to_text
+from graphport.formats.nnef.container.quant import quantization_text
+from graphport.formats.nnef.container.quantized import quantization_of
+from graphport.formats.nnef.container.recognition import GRAPH
+from graphport.formats.nnef.container.spelling import (
+    Unspellable,
+    attribute_text,
+    constant_texts,
+    data_of,
+    default_of,
+    is_default,
+    literal_text,
+)
+from graphport.formats.nnef.container.syntax import Edition
+from graphport.formats.nnef.container.types import ArrayOf, TensorOf
+from graphport.ir.graph import Graph, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from graphport.core.diagnostics import Diagnostic
+    from graphport.core.dims import Dim
+    from graphport.formats.nnef.container.build import Structure
+    from graphport.formats.nnef.container.declare import Declaration, Formal
+    from graphport.formats.nnef.container.grouping import Group
+    from graphport.formats.nnef.container.original import Original
+    from graphport.formats.nnef.container.syntax import Fragment
+    from graphport.formats.nnef.container.tensors import Payload
+    from graphport.formats.nnef.container.types import Type
+    from graphport.ir.graph import Attribute, Node
+
+SYMBOLS = "tract_symbol"
+_MOST_NUMBERS = 1024
+_DATA = frozenset(("scalar", "integer", "logical"))
+
+
+def write(
+    graph: Graph,
+    path: str | Path,
+    *,
+    edition: Edition | str | None = None,
+    strict: bool = True,
+    flatten: bool = False,
+    allow_fragments: bool = False,
+    flavour: str | None = None,
+    findings: list[Diagnostic] | None = None,
+) -> dict[str, str]:
+    """Write `graph`, in NNEF's own words, to `path`: a folder, `.tar`, `.tgz`, or a text where there are no numbers.
+
+    A graph that says what it was read from is written as the text that it was, with its fragments, comments and names.
+    Any other is written flat: an operation a line, defaults left out, numbers exact, and names that are no identifiers
+    bent, with a comment that keeps them. The same graph gives the same bytes.
+
+    Args:
+        graph: nodes of the dialect `nnef`.
+        path: the name says what it becomes, see `write_container`.
+        edition: of a flat text, the final one by default; another one than the original text's makes it flat.
+        strict: only what all known readers understand, which may take several operations for one of a graph that is
+            not as it was read from NNEF; else numbers keep the widths that they were read with, and open extents of
+            inputs become symbols of a vendor's extension.
+        flatten: write a flat text in any case.
+        allow_fragments: declare fragments without body for canonical operators that NNEF has no words for.
+        flavour: `tract` for its own words and types; `khronos` for the standard's, `both` for those of them that tract
+            takes too. If `None` both, and where there is something that they cannot say alike, `khronos`: in words of
+            the dialect `nnef` there is no other choice; `chosen` has one ahead of that.
+        findings: takes a note (NNEF0774) for all that tract would not take of a text whose flavour was not said.
+
+    Returns:
+        What was called otherwise before, by the names that were written.
+
+    Raises:
+        DiagnosticError: everything that cannot be said (NNEF0760 to NNEF0774) or written (NNEF0720 to NNEF0744); the
+            target is what it was.
+    """
+    path = Path(path)
+    flavours.check(flavour)
+    if flavour == "tract":
+        from graphport.formats.nnef.container.tract.writer import files_of
+
+        write_container(path, files_of(graph, path))
+        return {}
+    wanted = None if edition is None else Edition(edition)
+    original = original_of(graph)
+    is_still = original is not None and original.is_still(graph)
+    if original is not None and is_still and not flatten and flavour is None:
+        document = original.checked.document
+        if wanted in (None, document.edition) and document.source is not None:
+            writer = Verbatim(graph, original, document.source, path)
+            write_container(path, writer.files())
+            return {}
+    is_shared, collected = False, [] if findings is None else findings
+    if strict and (flavour == "both" or not is_still):
+        graph, is_shared = flavours.worded(graph, wanted or Edition.FINAL, flavour, collected)
+    primitives = Primitives() if allow_fragments else None
+    writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict, is_shared=is_shared)
+    files = writer.files()
+    write_container(path, files)
+    return writer.bent
+
+
+def unwritten_inputs(graph: Graph) -> list[Diagnostic]:
+    """Why the standard has no way to write the inputs of `graph`."""
+    alone = Graph(graph.name)
+    for value in graph.inputs:
+        alone.add_output(alone.add_input(value.name, value.fact))
+    try:
+        _Flat(alone, Edition.FINAL, None, Path(GRAPH), None, strict=True, is_shared=True).files()
+    except DiagnosticError as error:
+        return [replace(each, span=None) for each in error.diagnostics]
+    return []
+
+
+class _Flat(Files):
+    """A graph as a flat text."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        edition: Edition,
+        original: Original | None,
+        path: Path,
+        primitives: Primitives | None,
+        *,
+        strict: bool,
+        is_shared: bool,
+    ) -> None:
+        super().__init__(graph, path, edition)
+        self._primitive = primitives
+        self.bent: dict[str, str] = {}
+        self._is_final = edition is Edition.FINAL
+        self._strict = strict
+        # tract takes an integer in the text for an extent, which is no number that it returns.
+        self._has_integers = self._is_final and not is_shared
+        self._library = standard(edition)
+        self._original = original
+        self._lines: list[str] = []
+        self._labels = Labels()
+        self._defined: set[Value] = set()
+        self._inline = {value: text for value in graph.constants if (text := self._inlined(value)) is not None}
+        self._names = Names(graph, edition, self._inline, strict=strict)
+        self._symbols: dict[str, None] = {}
+        self._primitives: dict[str, Fragment] = {}
+
+    def files(self) -> dict[str, Payload]:
+        graph = self.graph
+        self.bent = self._names.bent
+        self.check_ends()
+        for value in graph.inputs:
+            self._external(value)
+        for node in graph:
+            for value in node.operands:
+                self._constant(value)
+            self._operation(node)
+        results = self._results()
+        parameters = ", ".join(self._names[value] for value in graph.inputs)
+        # Readers take a graph that is called after an operation for that.
+        name = unique(
+            self._names.identifier(graph.name), standard(Edition.FINAL), reserved=standard(Edition.PROVISIONAL)
+        )
+        header = f"graph {name}( {parameters} ) -> ( {', '.join(results)} )\n{{\n"
+        body = "".join(f"    {line}\n" for line in self._lines)
+        return self.complete(f"{self._preamble()}\n{header}{body}}}\n", self._quantization())
+
+    def _quantization(self) -> str | None:
+        """What is said of the quantization of values that are still there, by the names that they have now."""
+        found = {
+            self._names[value]: quantization
+            for value in self.graph.values()
+            if (quantization := quantization_of(value)) is not None and value not in self._inline
+        }
+        return quantization_text(found, self.edition) if found else None
+
+    def _preamble(self) -> str:
+        end = ";" if self._is_final else ""
+        lines = [f"version 1.0{end}"]
+        if self._original is not None and self._is_final:
+            # A flat text has no fragments of its own, and no operators.
+            given = self._original.checked.document.extensions
+            lines += [to_text(each).rstrip("\n") for each in given if not each.words[0].text.startswith("KHR_")]
+        lines += [f"extension {SYMBOLS} {name};" for name in self._symbols]
+        made = {} if self._primitive is None else self._primitive.fragments
+        fragments = self._primitives | made
+        if fragments:
+            lines.append(f"extension {EXTENSION};")
+        for fragment in fragments.values():
+            lines += ["", to_text(fragment).rstrip("\n")]
+        return "\n".join(lines) + "\n"
+
+    def _add_line(self, line: str, values: Iterable[Value | None]) -> None:
+        end = ";" if self._is_final else ""
+        names = {
+            self._names[value]: original
+            for value in values
+            if value is not None and (original := self._names.original(value)) is not None
+        }
+        comment = f"  {ORIGINALLY}{json.dumps(names)}" if names else ""
+        self._lines.append(f"{line}{end}{comment}")
+
+    # ── inputs and constants ──
+
+    def _external(self, value: Value) -> None:
+        self._defined.add(value)
+        fact = value.fact
+        shape = fact.shape if isinstance(fact, TensorFact) else None
+        if shape is None:
+            message = f"the rank of the input '{value.name}' is not known"
+            self.error("NNEF0761", message, value.origin, "bind its shape")
+            return
+        extents = [self._extent(value, axis, shape) for axis in range(len(shape))]
+        generic = self._generic(value)
+        self._add_line(f"{self._names[value]} = external{generic}(shape = [{', '.join(extents)}])", [value])
+
+    def _extent(self, value: Value, axis: int, shape: tuple[Dim, ...]) -> str:
+        dim = shape[axis]
+        if isinstance(dim, int):
+            if dim > 0 or not self._is_final:
+                return str(dim)
+            self.error(
+                "NNEF0763", f"axis {axis} of '{value.name}' has no elements", value.origin, "NNEF has no empty tensors"
+            )
+            return "1"
+        if not self._is_final:
+            return "0"
+        name = str(dim)
+        if not self._strict and list(symbols(dim)) == [name] and name.isidentifier() and name.isascii():
+            if self._original is None or name not in self._original.checked.symbols:
+                self._symbols[name] = None
+            return name
+        message = f"axis {axis} of the input '{value.name}' is {dim}, and NNEF's extents are numbers"
+        remedy = f"say the extents, for instance --input {value.name}={example(shape)}; --flavour tract keeps them open"
+        self.error("NNEF0762", message, value.origin, remedy)
+        return "1"
+
+    def _generic(self, value: Value) -> str:
+        """What stands between < and > for a tensor that is no result of an operation."""
+        dtype = value.dtype
+        data = data_of(dtype)
+        if data is None or (data != "scalar" and not self._is_final):
+            message = f"'{value.name}' holds {dtype}"
+            remedy = (
+                "reals, integers and logical values" if self._is_final else "the provisional edition has reals only"
+            )
+            self.error("NNEF0764", message, value.origin, remedy)
+        return "" if data in (None, "scalar") else f"<{data}>"
+
+    def _inlined(self, value: Value) -> str | None:
+        """The literal that stands wherever `value` is read, `None` if it needs a name."""
+        if value.storage is None or value.is_output or (value.has_notes and LABEL in value.notes):
+            return None
+        if value.storage.dtype.is_integer and not self._has_integers:
+            return None  # neither does the provisional edition cast integers to tensors
+        return literal_text(value.storage, allows_minus=self._is_final)
+
+    def _constant(self, value: Value) -> None:
+        if value in self._defined or value in self._inline or not value.is_constant:
+            return
+        self._defined.add(value)
+        fact = value.fact
+        shape = fact.shape if isinstance(fact, TensorFact) else None
+        if shape is None or any(isinstance(dim, Symbolic) for dim in shape):
+            self.error("NNEF0761", f"the shape of '{value.name}' is not known", value.origin)
+            return
+        extents = ", ".join(self._extent(value, axis, shape) for axis in range(len(shape)))
+        generic = self._generic(value)
+        numbers = self._numbers(value)
+        if numbers is not None:
+            text = f"constant{generic}(shape = [{extents}], value = [{', '.join(numbers)}])"
+        else:
+            label = self._labels.of(value, self._names[value])
+            text = f"variable{generic}(shape = [{extents}], label = {string_literal(label)})"
+            self.add(value, label, is_plain=self._strict)
+        self._add_line(f"{self._names[value]} = {text}", [value])
+
+    def _numbers(self, value: Value) -> list[str] | None:
+        """The numbers of a constant that is written where it stands; not all readers know that operation."""
+        storage = value.storage
+        if self._strict or storage is None or not (value.has_notes and value.notes.get(CONSTANT)):
+            return None
+        if isinstance(storage, Fill):
+            storage = ArrayStorage(storage.number.reshape(1), storage.dtype)
+        if storage.count > _MOST_NUMBERS:
+            return None
+        try:
+            return constant_texts(storage, allows_minus=self._is_final)
+        except Unspellable:
+            return None
+
+    # ── operations ──
+
+    def _operation(self, node: Node) -> None:
+        if not node.dialect and self._primitive is not None and self._is_final:
+            self._canonical(node, self._primitive)
+            return
+        if node.dialect != DIALECT or any(True for _ in node.bodies()):
+            message = f"NNEF has no word for {node.op}"
+            self.error("NNEF0765", message, node.origin, "lift the graph to NNEF's words first")
+            return
+        word, attributes = node.word, node.attributes
+        if not self._is_final:
+            word, attributes = provisional_words(word, attributes)
+        declaration = self._declaration(node, word)
+        try:
+            call = self._call(node, word, attributes, declaration)
+        except Unspellable as reason:
+            self.error("NNEF0766", f"{node.word}: {reason}", node.origin, reason.remedy)
+            return
+        self._defined.update(node.results)
+        self._add_line(f"{self._targets(node, declaration)} = {call}", node.outputs)
+
+    def _canonical(self, node: Node, primitives: Primitives) -> None:
+        """A canonical operator, as a fragment without body."""
+        try:
+            word, operands, attributes = primitives.word(node)
+        except Unspellable as reason:
+            message = f"{node.word} cannot be a fragment: {reason}"
+            self.error("NNEF0766", message, node.origin, "choose another format")
+            return
+        arguments = [
+            self._text(each) if isinstance(each, Value) else f"[{', '.join(map(self._text, each))}]"
+            for each in operands
+        ]
+        self._defined.update(node.results)
+        names = (self._names.unused() if value is None else self._names[value] for value in node.outputs)
+        targets = ", ".join(names)
+        self._add_line(f"{targets} = {word}({', '.join([*arguments, *attributes])})", node.outputs)
+
+    def _declaration(self, node: Node, word: str) -> Declaration | None:
+        """What is known of an operation; a primitive of the document's own is declared again."""
+        own = None if self._original is None else self._original.checked.operations.own.get(word)
+        if own is not None and not own.is_expanded:
+            self._primitives[word] = own.fragment
+            return own
+        if word in self._library:
+            return self._library[word]
+        if call_form(node) is None:
+            message = f"there is no operation '{word}' in the {self.edition} edition"
+            self.error("NNEF0767", message, node.origin, "operations of vendors come from documents that name them")
+        return None
+
+    def _call(self, node: Node, word: str, attributes: Mapping[str, Attribute], declaration: Declaration | None) -> str:
+        if declaration is None:
+            arguments = list(self._undeclared(node))
+        else:
+            arguments = [*self._operands(node, declaration), *self._attributes(attributes, declaration)]
+        generic = node.notes.get(GENERIC) if node.has_notes else None
+        dtype = node.attributes.get(DTYPE)
+        if isinstance(dtype, DType):
+            generic = data_of(dtype)
+        return f"{word}{'' if generic is None else f'<{generic}>'}({', '.join(arguments)})"
+
+    def _text(self, value: Value) -> str:
+        return self._inline.get(value) or self._names[value]
+
+    def _operands(self, node: Node, declaration: Declaration) -> list[str]:
+        """Tensor arguments by position; those at the end that are what they would be anyway are left out."""
+        formals = [formal for formal in declaration.formals if formal.takes_tensors]
+        texts: list[str] = []
+        needed = 0
+        for formal, operand in zip(formals, operand_groups(node, formals), strict=True):
+            text = self._operand(node, formal, operand)
+            texts.append(text)
+            is_stated = formal.default is None or text != attribute_text(default_of(formal.default), None)
+            needed = len(texts) if is_stated else needed
+        return texts[:needed]
+
+    def _operand(self, node: Node, formal: Formal, operand: Group) -> str:
+        if isinstance(operand, list):
+            return f"[{', '.join(self._operand(node, formal, item) for item in operand)}]"
+        if operand is None:
+            if formal.default is None:
+                raise Unspellable(f"the operand '{formal.name}' is missing")
+            return attribute_text(default_of(formal.default), None)
+        wanted = _item_of(formal.type)
+        given = data_of(operand.fact.dtype) if isinstance(operand.fact, TensorFact) else None
+        if wanted in _DATA and given in _DATA and wanted != given:
+            message = f"'{formal.name}' is a tensor of {wanted} numbers, and '{operand.name}' is {given}"
+            raise Unspellable(message, "NNEF computes with real numbers only: cast before, or choose another format")
+        return self._text(operand)
+
+    def _attributes(self, attributes: Mapping[str, Attribute], declaration: Declaration) -> list[str]:
+        """Attribute arguments by name; those that are what they would be anyway are left out."""
+        left = {name: value for name, value in attributes.items() if name != DTYPE}
+        texts: list[str] = []
+        for formal in declaration.formals:
+            if formal.takes_tensors:
+                continue
+            if formal.name not in left:
+                if formal.default is None:
+                    raise Unspellable(f"the attribute '{formal.name}' is missing")
+                continue
+            value = left.pop(formal.name)
+            if formal.default is None or not is_default(value, default_of(formal.default)):
+                text = attribute_text(value, formal.type, allows_minus=self._is_final)
+                texts.append(f"{formal.name} = {text}")
+        if left:
+            raise Unspellable(f"there is no attribute '{next(iter(left))}'")
+        return texts
+
+    def _undeclared(self, node: Node) -> Iterator[str]:
+        """Arguments as they were written: those by position are called by their number."""
+        form = call_form(node)
+        values = iter(node.inputs)
+        operands = {} if form is None else form.operands
+        texts = {name: self._structured(structure, values) for name, structure in operands.items()}
+        for name, attribute in node.attributes.items():
+            if name != DTYPE:
+                texts[name] = attribute_text(attribute, None, allows_minus=self._is_final)
+        numbered = sorted((name for name in texts if name.isdigit()), key=int)
+        yield from (texts[name] for name in numbered)
+        yield from (f"{name} = {text}" for name, text in texts.items() if not name.isdigit())
+
+    def _structured(self, structure: Structure, values: Iterator[Value | None]) -> str:
+        if structure is None:
+            value = next(values)
+            return "" if value is None else self._text(value)
+        return f"[{', '.join(self._structured(each, values) for each in structure)}]"
+
+    # ── results ──
+
+    def _targets(self, node: Node, declaration: Declaration | None) -> str:
+        names = iter([self._names[value] if value is not None else self._names.unused() for value in node.outputs])
+        form = call_form(node)
+        if form is not None:
+            return ", ".join(targets_text(structure, names) for structure in form.results)
+        if declaration is not None and len(declaration.results) == 1 and isinstance(declaration.results[0][1], ArrayOf):
+            return f"[{', '.join(names)}]"
+        wanted = 1 if declaration is None else len(declaration.results)
+        given = list(names)
+        return ", ".join([*given, *(self._names.unused() for _ in range(wanted - len(given)))])
+
+    def _results(self) -> list[str]:
+        """The names of the outputs: each once, and none of an input."""
+        texts: list[str] = []
+        for value in self.graph.outputs:
+            self._constant(value)
+            name = self._names[value]
+            if value.is_input or name in texts:
+                copy = self._names.another(value)
+                end = ";" if self._is_final else ""
+                comment = f"  {ORIGINALLY}{json.dumps({copy: value.name})}"
+                self._lines.append(f"{copy} = {COPIES[self.edition]}({name}){end}{comment}")
+                name = copy
+            texts.append(name)
+        return texts
+
+
+def _item_of(of: Type) -> str | None:
+    """The data-type of the tensors in a type, where it says one."""
+    while isinstance(of, ArrayOf) and of.item is not None:
+        of = of.item
+    return of.item.name if isinstance(of, TensorOf) and of.item is not None else None

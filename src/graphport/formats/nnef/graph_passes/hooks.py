@@ -1,0 +1,125 @@
+"""NNEF says outside of its operations what is kept from run to run, and how tensors are quantized."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.container.original import original_of
+from graphport.formats.nnef.graph_passes import quantization_file
+from graphport.formats.nnef.graph_passes.input_shapes import settle_inputs
+from graphport.ir import rewrite, states
+from graphport.ir.graph import Node, Value
+from graphport.ops import registry
+from graphport.ops.folded import folded
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Graph
+
+_MOST_FOLDED = 1 << 20
+"""Entries of a constant that is computed."""
+
+
+def before(graph: Graph) -> None:
+    """Restore operators that fragments stand for, expose variables that are updated, and spell quantizations out."""
+    original = original_of(graph)
+    if original is not None and original.own:
+        from graphport.formats.nnef.container.primitives import restore
+
+        restore(graph, original.own)
+    _expose_states(graph)
+    quantization_file.expand_quantization(graph)
+
+
+def before_lifting(graph: Graph) -> None:
+    """Make notes of tensors of the nodes that quantize them; compute what is known of integers, and extents."""
+    settle_inputs(graph)
+    quantization_file.note(graph)
+    _fold_integers(graph)
+
+
+def after_lifting(graph: Graph) -> None:
+    """Make inputs that came from variables such again, which are updated; note quantizations of what was reshaped."""
+    _hide_states(graph)
+    quantization_file.note_moved(graph)
+
+
+def _fold_integers(graph: Graph) -> None:
+    """Make constants of integers and truths that are computed of constants alone: NNEF computes real numbers."""
+    known: dict[Value, Storage | None] = {}
+    for node in graph:
+        page = None if node.dialect else registry.pages().get(node.word)
+        if page is None or any(value.is_output for value in node.results) or all(map(_is_real, node.results)):
+            continue
+        storages = [folded(value, known) for value in node.results]
+        made = [storage for storage in storages if storage is not None and storage.count <= _MOST_FOLDED]
+        if len(made) < len(storages):
+            continue
+        for value, storage in zip(node.results, made, strict=True):
+            constant = graph.add_constant(graph.fresh(value.name), TensorFact.of(storage), storage, origin=value.origin)
+            rewrite.swap_names(value, constant)
+            value.replace_uses(constant)
+        graph.remove(node)
+
+
+def _is_real(value: Value) -> bool:
+    dtype = value.dtype
+    return dtype is None or dtype.is_floating
+
+
+def _expose_states(graph: Graph) -> None:
+    """Let every run be given the variables that it updates, and return what they are in the next one.
+
+    Before  s = variable(label = 's');  t = f(s, x);  y = update(s, t)
+    After   s is an input, by default the numbers of the file;  t = f(s, x);  y = Identity(t);  y is an output
+    """
+    for node in graph:
+        if node.dialect != "nnef" or node.word != "update":
+            continue
+        variable, value = node.operand(0), node.operand(1)
+        if variable is None or value is None or not variable.is_constant:
+            continue
+        result = node.output
+        copy = graph.insert_before(node, Node("Identity", [value], origin=node.origin))
+        copy.take_outputs(node)
+        graph.remove(node)
+        state = _moved(graph, variable, to_input=True)
+        states.mark(state, states.State(result.name, state.name, result.is_output))
+        if not result.is_output:
+            graph.add_output(result)
+
+
+def _hide_states(graph: Graph) -> None:
+    for state, result, kept in states.state_pairs(graph):
+        if result.producer is None or state.storage is None:
+            continue
+        states.unmark(state)
+        variable = _moved(graph, state, to_input=False)
+        updated = Value(graph.fresh(result.name), result.fact)
+        graph.append(Node("update", [variable, result], [updated], dialect="nnef"))
+        if kept.is_returned:
+            rewrite.swap_names(result, updated)
+        graph.set_outputs(
+            [updated if each is result else each for each in graph.outputs if each is not result or kept.is_returned]
+        )
+
+
+def _moved(graph: Graph, value: Value, *, to_input: bool) -> Value:
+    """An input in the place of a constant, or a constant in that of an input, name and all."""
+    twin = Value(graph.fresh(value.name), _plain(value), storage=value.storage, origin=value.origin)
+    if value.has_notes:
+        twin.notes.update(value.notes)
+    rewrite.swap_names(value, twin)
+    value.replace_uses(twin)
+    if to_input:
+        graph.remove_constant(value)
+        return graph.adopt_input(twin)
+    graph.remove_input(value)
+    return graph.adopt_constant(twin)
+
+
+def _plain(value: Value) -> TensorFact:
+    """The fact of a constant without its numbers, which another run may change."""
+    fact = value.fact
+    return TensorFact(fact.dtype, fact.shape) if isinstance(fact, TensorFact) else TensorFact(None, None)

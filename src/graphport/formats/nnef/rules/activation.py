@@ -1,0 +1,178 @@
+"""Activations in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.rules.arithmetic import lift_erf
+from graphport.formats.nnef.rules.formula import ROWS, term
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.lowering.leading_broadcast import led, trailed
+from graphport.ops.pages.activation import (
+    Clip,
+    Gelu,
+    LogSoftmax,
+    PRelu,
+    Selu,
+    Softmax,
+    Swish,
+)
+from graphport.ops.pages.arithmetic import Max, Min, Mul
+from graphport.ops.pages.comparison import Less, Where
+from graphport.ops.pages.reshape import Reshape, Shape, Transpose
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("nnef", "softmax")
+def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
+    """Exponentials scaled to sum 1 over all of `axes` together."""
+    rank = len(b.dims(x))
+    if len(axes) == 1:
+        return b(Softmax, x, axis=axes[0])
+    if not axes:
+        message = "softmax over no axis"
+        raise UnsupportedError(message)
+    # The axes go last, become one, and back.
+    order = (*(axis for axis in range(rank) if axis not in axes), *axes)
+    moved = b(Transpose, x, perm=order)
+    joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
+    split = b(Reshape, b(Softmax, joined, axis=-1), b(Shape, moved))
+    return b(Transpose, split, perm=tuple(int(place) for place in np.argsort(order)))
+
+
+@Softmax.lift("nnef")
+def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+    rank = len(b.dims(input))
+    return b.word("softmax", input, axes=(axis % rank,)) if rank else None
+
+
+@LogSoftmax.lift("nnef")
+def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+    """The logarithm of a softmax that underflows would be infinite: shift, then subtract the logarithm of the sum."""
+    dims = b.dims(input)
+    if not dims:
+        return None
+    axes = (axis % len(dims),)
+    one = TensorFact(input.dtype, tuple(1 if i in axes else dim for i, dim in enumerate(dims)))
+    shifted = term(b, "sub", input, term(b, "max_reduce", input, fact=one, axes=axes))
+    total = term(b, "sum_reduce", term(b, "exp", shifted), fact=one, axes=axes, normalize=False)
+    return b.word("sub", shifted, term(b, "log", total))
+
+
+@lower("nnef", "prelu")
+def prelu(b: Builder, x: Value, alpha: Value) -> Value:
+    """The slope aligns at the first axis; it may be larger than `x`."""
+    rank = len(b.dims(x))
+    x, alpha = trailed(b, x, alpha)
+    slopes = b.dims(alpha)
+    if len(slopes) <= rank and all(slope in (1, dim) for slope, dim in zip(slopes, b.dims(x), strict=False)):
+        return b(PRelu, x, alpha)
+    return b(Where, b(Less, x, b.like(x, 0)), b(Mul, x, alpha), x)
+
+
+@PRelu.lift("nnef")
+def lift_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
+    return b.word("prelu", *led(b, x, slope))
+
+
+@lower("nnef", "selu")
+def selu(b: Builder, x: Value, *, alpha: float, **scale: float) -> Value:
+    """NNEF calls the outer factor `lambda`, which is no name in Python."""
+    return b(Selu, x, alpha=alpha, gamma=scale["lambda"])
+
+
+@Selu.lift("nnef")
+def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Lifted:
+    attributes: dict[str, Any] = {"alpha": alpha, "lambda": gamma}
+    return b.word("selu", x, **attributes)
+
+
+_GELU = 1.702
+
+
+ROWS.lower("""
+# The standard's fragment computes this approximation, and so do its runtimes.
+gelu(x) -> Swish(x, alpha=1.702)
+silu(x) -> Swish(x)
+""")
+
+
+@Swish.lift("nnef")
+def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    if alpha == 1.0:
+        return b.word("silu", x)
+    if np.float32(alpha) == np.float32(_GELU):
+        return b.word("gelu", x)
+    return b.word("mul", x, term(b, "sigmoid", term(b, "mul", x, alpha)))
+
+
+@Gelu.lift("nnef")
+def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
+    """By its formula: NNEF's `gelu` is another approximation, up to 0.02 off."""
+    half = term(b, "mul", x, 0.5)
+    if approximate == "tanh":
+        cube = term(b, "mul", term(b, "mul", x, x), x)
+        inner = term(b, "add", x, term(b, "mul", cube, 0.044715))
+        share = term(b, "tanh", term(b, "mul", inner, float(np.sqrt(2 / np.pi))))
+    else:
+        (share,) = lift_erf(b, term(b, "mul", x, float(np.sqrt(0.5))))
+    return b.word("mul", half, term(b, "add", share, 1.0))
+
+
+ROWS.lift("""
+HardSigmoid -> clamp(add(mul(x, alpha), beta), 0.0, 1.0)
+HardSwish -> mul(x, clamp(add(div(x, 6.0), 0.5), 0.0, 1.0))
+Shrink
+    -> dtype(input) in (float32, float64):
+       select(lt(input, -lambd), add(input, bias), select(gt(input, lambd), sub(input, bias), like(input, 0.0)))
+""")
+
+
+@lower("nnef", "clamp")
+def clamp(b: Builder, x: Value, low: Value, high: Value) -> Value:
+    """Not above one tensor, then not below another: the lower one wins where they cross, unlike in `Clip`."""
+    bounds = [_number(bound) for bound in (low, high)]
+    if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
+        return b(Clip, x, low, high)
+    x, low, high = trailed(b, x, low, high)
+    return b(Max, b(Min, x, high), low)
+
+
+def _number(bound: Value) -> float | None:
+    """A constant of rank 0."""
+    if bound.storage is None or bound.storage.shape or not (bound.is_literal or bound.is_constant):
+        return None
+    found = constant_numbers(bound)
+    return None if found is None else found[0]
+
+
+@Clip.lift("nnef")
+def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
+    match min, max:
+        case None, None:
+            return b.word("copy", input)
+        case None, high:
+            return b.word("min", input, high)
+        case low, None:
+            return b.word("max", input, low)
+        case low, high:
+            pass
+    bounds = [_number(bound) for bound in (low, high)]
+    if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
+        return b.word("clamp", input, low, high)
+    return b.word("min", term(b, "max", input, low), high)
+
+
+ROWS.lift("""
+# Without training it does nothing; there is no word for the mask.
+Dropout(ratio: ignored, seed: ignored) -> training_mode is None or not const(training_mode): copy(data)
+""")

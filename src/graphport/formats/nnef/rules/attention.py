@@ -1,0 +1,8 @@
+"""Attention in NNEF: its formula, written out."""
+
+from __future__ import annotations
+
+from graphport.ops.decompositions.attention import attention
+from graphport.ops.views.attention import AttentionView
+
+AttentionView.lift("nnef")(attention)

@@ -1,0 +1,67 @@
+"""Comparison and logic in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.nnef.rules.formula import BROADCAST, ROWS, term
+from graphport.ops.lowering.leading_broadcast import emitted
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.comparison import Equal, IsInf, Xor
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+BROADCAST.lower("""
+eq(x, y) -> Equal(*trailed(x, y))
+lt(x, y) <-> Less(*trailed(x, y))
+gt(x, y) <-> Greater(*trailed(x, y))
+le(x, y) <-> LessOrEqual(*trailed(x, y))
+ge(x, y) <-> GreaterOrEqual(*trailed(x, y))
+and(x, y) <-> And(*trailed(x, y))
+or(x, y) <-> Or(*trailed(x, y))
+select(condition, true_value, false_value) <-> Where(*trailed(condition, true_value, false_value))
+""")
+
+
+ROWS.lower("ne(x, y) -> Not(Equal(*trailed(x, y)))")
+
+
+# Nothing else differs from itself.
+ROWS.lift("IsNaN -> ne(x, x)")
+
+
+@IsInf.lift("nnef")
+def lift_is_inf(
+    b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1
+) -> tuple[Value, ...] | None:
+    """What is beyond the largest number, of single floats at least."""
+    dtype = x.dtype
+    if dtype is None or not (detect_negative or detect_positive):
+        return None
+    most = float(np.finfo(np.float32).max)
+    if detect_negative and detect_positive:
+        x = term(b, "abs", x)
+    if detect_positive:
+        return b.word("gt", x, b.constant(most, DType.FLOAT32))
+    return b.word("lt", x, b.constant(-most, DType.FLOAT32))
+
+
+@Equal.lift("nnef")
+def lift_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
+    """Of truths both, or neither one: `eq` compares numbers, in the standard and in tract 0.23.9."""
+    if dtype_of(a) is not DType.BOOL:
+        return emitted(b, "eq", a, other, dtype=DType.BOOL)
+    either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
+    return b.word("or", both, term(b, "not", either))
+
+
+@Xor.lift("nnef")
+def lift_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
+    """One, and not both."""
+    either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
+    return b.word("and", either, term(b, "not", both))

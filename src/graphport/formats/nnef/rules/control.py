@@ -1,0 +1,33 @@
+"""What NNEF keeps from run to run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.formats.nnef.rules.formula import ROWS
+from graphport.ir.transplant import transplant
+from graphport.ops.declare import lift
+from graphport.ops.folded import folded
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Value
+    from graphport.ops.builder import Builder
+
+
+ROWS.lower("""
+# That the next run begins with it is said by the graph around: the variable is an input of it.
+update(variable: ignored, value) -> Identity(value)
+""")
+
+
+@lift("nnef", "If")
+def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Any:
+    """The branch that is always taken, where the condition can be computed beforehand."""
+    storage = folded(cond)
+    if storage is None or storage.count != 1 or b.before is None:
+        return None
+    body = then_branch if bool(storage.numpy().reshape(-1)[0]) else else_branch
+    moved = transplant(body, b.before, {})
+    emit = OpBuilder(b)
+    return tuple(emit("Identity", moved.get(value, value)) for value in body.outputs)

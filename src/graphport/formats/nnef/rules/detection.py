@@ -1,0 +1,273 @@
+"""Regions of interest in NNEF.
+
+A row of `rois` has where the region begins on each spatial axis, in their order, then where it ends. Pooling rounds
+these to whole entries and divides what lies between, r entries, into p cells of ceil(r / p) entries, which begin every
+floor(r / p) (NNEF 1.0.5, 4.6.1). Resampling takes them as they are, and repeats the border of the image outside of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import decide_equal
+from graphport.core.dtypes import DType
+from graphport.formats.nnef.rules.pooling.arrangement import Pooling
+from graphport.formats.nnef.rules.pooling.pools import avg_pool, max_pool
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.pages.arithmetic import Add, Ceil, Div, Floor, Max, Min, Mul, Sub
+from graphport.ops.pages.arithmetic.cast import Cast, CastLike
+from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceMax, ReduceSum
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.view import Attributes
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Shaped = tuple[int, ...]
+
+
+def _spatial(b: Builder, input: Value, rois: Value, sizes: Shaped) -> int:
+    """How many spatial axes there are.
+
+    Raises:
+        ShapeError: `rois` or `sizes` are not made for so many.
+    """
+    count = len(b.dims(input)) - 2
+    if len(sizes) != count or count < 1 or any(size < 1 for size in sizes):
+        message = f"{list(sizes)} for an input of rank {count + 2}"
+        raise ShapeError(message, "one positive number for each spatial axis")
+    dims = b.dims(rois)
+    if len(dims) != 2 or decide_equal(dims[1], 2 * count) is False:
+        message = f"rois have the shape {list(dims)}"
+        raise ShapeError(message, f"one row a region: {count} beginnings and {count} ends")
+    return count
+
+
+def _integers(b: Builder, *numbers: int) -> Value:
+    return b.constant(np.array(numbers, np.int64))
+
+
+def _column(b: Builder, rois: Value, number: int) -> Value:
+    """One coordinate of all regions: [N, 1]."""
+    return b(Gather, rois, _integers(b, number), axis=1)
+
+
+def _extent(b: Builder, input: Value, axis: int) -> Value:
+    """The length of an axis: int64[1]."""
+    dim = b.dims(input)[axis]
+    return _integers(b, dim) if isinstance(dim, int) else b(Shape, input, start=axis, end=axis + 1)
+
+
+# ── resampling ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@lower("nnef", "roi_resample")
+def roi_resample(
+    b: Builder, input: Value, rois: Value, batch_index: Value, *, output_size: Shaped, method: str = "symmetric"
+) -> Value:
+    """A grid of points over each region, interpolated linearly."""
+    count = _spatial(b, input, rois, output_size)
+    strides = _strides(b, input, count)
+    image = b(Mul, b(Reshape, batch_index, _integers(b, -1, *[1] * count)), strides[0])
+    corners = [_neighbours(b, input, rois, axis, size, method) for axis, size in enumerate(output_size)]
+    order = (1, 0, *range(2, count + 2))
+    rows = b(Reshape, b(Transpose, input, perm=order), _integers(b, 0, -1))
+    total: Value | None = None
+    for chosen in product((0, 1), repeat=count):
+        place, share = image, None
+        for axis, side in enumerate(chosen):
+            at, weight = (_along(b, each, axis, count) for each in corners[axis][side])
+            place = b(Add, place, b(Mul, at, strides[axis + 1]))
+            share = weight if share is None else b(Mul, share, weight)
+        # [C, N, *output_size]
+        term = b(Mul, b(Gather, rows, place, axis=1), share)
+        total = term if total is None else b(Add, total, term)
+    if total is None:
+        raise ValueError(count)
+    return b(Transpose, total, perm=order)
+
+
+def _strides(b: Builder, input: Value, count: int) -> list[Value]:
+    """How far apart neighbours of each axis are, the batch's and then the spatial ones', in rows of pixels."""
+    strides = [_integers(b, 1)]
+    for axis in range(count + 1, 1, -1):
+        strides.insert(0, b(Mul, strides[0], _extent(b, input, axis)))
+    return strides
+
+
+def _along(b: Builder, value: Value, axis: int, count: int) -> Value:
+    """[N, size] as [N, 1, …, size, …, 1] with `size` on spatial axis `axis`."""
+    axes = [place + 1 for place in range(count) if place != axis]
+    return b(Unsqueeze, value, _integers(b, *axes)) if axes else value
+
+
+def _neighbours(
+    b: Builder, input: Value, rois: Value, axis: int, size: int, method: str
+) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
+    """Of each point on an axis the two pixels beside it, and the share of each: twice [N, size]."""
+    points = _points(b, input, rois, axis, size, method)
+    below = b(Floor, points)
+    above = b(Sub, points, below)
+    last = b(Sub, _extent(b, input, axis + 2), _integers(b, 1))
+    place = b(Cast, below, to=DType.INT64)
+    indices = [b(Max, b(Min, each, last), _integers(b, 0)) for each in (place, b(Add, place, _integers(b, 1)))]
+    return (indices[0], b(Sub, b.like(points, 1.0), above)), (indices[1], above)
+
+
+def _points(b: Builder, input: Value, rois: Value, axis: int, size: int, method: str) -> Value:
+    """Where the points of an axis are, the middle of a pixel being a whole number: [N, size]."""
+    count = len(b.dims(input)) - 2
+    begin, end = _column(b, rois, axis), _column(b, rois, axis + count)
+    length = b(Sub, end, begin)
+    steps = np.arange(size, dtype=np.float64)[None]
+    if method == "aligned":
+        share = steps / max(size - 1, 1)
+        return b(Add, begin, b(Mul, b(Sub, length, b.like(rois, 1.0)), b.like(rois, share)))
+    shift = 0.5 if method == "symmetric" else 0.0
+    if method not in ("symmetric", "asymmetric"):
+        message = f"the method is {method!r}"
+        raise ShapeError(message, "symmetric, asymmetric or aligned")
+    points = b(Add, begin, b(Mul, length, b.like(rois, (steps + shift) / size)))
+    return b(Sub, points, b.like(rois, shift)) if shift else points
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RoiAlign(Attributes):
+    output_size: Shaped
+    sampling_rate: Shaped
+    resize_method: str = "symmetric"
+
+
+@_RoiAlign.lower("nnef", "avg_roi_align")
+def avg_roi_align(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch_index: Value) -> Value:
+    """The mean of `sampling_rate` points in each cell of a grid over each region."""
+    x, window = _roi_samples(b, stated, input, rois, batch_index)
+    return avg_pool(b, Pooling(size=window, stride=window), x)
+
+
+@_RoiAlign.lower("nnef", "max_roi_align")
+def max_roi_align(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch_index: Value) -> Value:
+    """The largest of `sampling_rate` points in each cell of a grid over each region."""
+    x, window = _roi_samples(b, stated, input, rois, batch_index)
+    return max_pool(b, Pooling(size=window, stride=window), x)
+
+
+def _roi_samples(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch_index: Value) -> tuple[Value, Shaped]:
+    size, rate = stated.output_size, stated.sampling_rate
+    if len(rate) != len(size) or any(each < 1 for each in rate):
+        message = f"sampling_rate is {list(rate)} for output_size {list(size)}"
+        raise ShapeError(message, "one positive number for each spatial axis")
+    points = tuple(n * each for n, each in zip(size, rate, strict=True))
+    return roi_resample(b, input, rois, batch_index, output_size=points, method=stated.resize_method), (1, 1, *rate)
+
+
+# ── pooling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@lower("nnef", "max_roi_pool")
+def max_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, output_size: Shaped) -> Value:
+    """The largest entry in each cell of a grid over each region; 0 in one that lies outside of the image."""
+    count = _spatial(b, input, rois, output_size)
+    x = _images(b, input, batch_index)
+    lowest, coverage = b.like(x, float(np.finfo(np.float32).min)), None
+    for axis, size in enumerate(output_size):
+        member = _members(b, input, rois, axis, size)
+        moved = _moved(b, x, axis + 2)
+        # One cell after the other: all of them at once would take the memory of as many images.
+        x = _restored(b, b(Concat, *_largest(b, moved, member, size, lowest), axis=-1), axis + 2)
+        some = b(ReduceMax, b(CastLike, member, x), _integers(b, -1), keepdims=0)
+        others = [place for place in range(1, count + 2) if place != axis + 2]
+        share = b(Unsqueeze, some, _integers(b, *others))
+        coverage = share if coverage is None else b(Mul, coverage, share)
+    if coverage is None:
+        raise ValueError(count)
+    return b(Where, b(Cast, coverage, to=DType.BOOL), x, b.like(x, 0.0))
+
+
+def _largest(b: Builder, x: Value, member: Value, size: int, lowest: Value) -> list[Value]:
+    """The largest entry of each cell along the last axis."""
+    found: list[Value] = []
+    inner = range(1, len(b.dims(x)) - 2)
+    for cell in range(size):
+        mask = b(Gather, member, _integers(b, cell), axis=1)
+        mask = b(Unsqueeze, mask, _integers(b, *inner)) if inner else mask
+        found.append(b(ReduceMax, b(Where, mask, x, lowest), _integers(b, -1), keepdims=1))
+    return found
+
+
+@lower("nnef", "avg_roi_pool")
+def avg_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, output_size: Shaped) -> Value:
+    """The mean of the entries in each cell of a grid over each region; 0 in one that lies outside of the image."""
+    count = _spatial(b, input, rois, output_size)
+    x = _images(b, input, batch_index)
+    for axis, size in enumerate(output_size):
+        member = b(CastLike, _members(b, input, rois, axis, size), x)
+        number = b(Max, b(ReduceSum, member, _integers(b, -1), keepdims=1), b.like(x, 1.0))
+        # The entries of a cell along one axis all have the same share: [N, 1, …, length, size].
+        share = b(Transpose, b(Div, member, number), perm=(0, 2, 1))
+        if count > 1:
+            share = b(Unsqueeze, share, _integers(b, *range(1, count)))
+        x = _restored(b, b(MatMul, _moved(b, x, axis + 2), share), axis + 2)
+    return x
+
+
+def _images(b: Builder, input: Value, batch_index: Value) -> Value:
+    """The image of each region."""
+    return b(Gather, input, b(Reshape, batch_index, _integers(b, -1)), axis=0)
+
+
+def _moved(b: Builder, x: Value, axis: int) -> Value:
+    """`x` with one axis moved to the end."""
+    rank = len(b.dims(x))
+    return x if axis == rank - 1 else b(Transpose, x, perm=(*range(axis), *range(axis + 1, rank), axis))
+
+
+def _restored(b: Builder, x: Value, axis: int) -> Value:
+    """`x` with the last axis moved back."""
+    rank = len(b.dims(x))
+    return x if axis == rank - 1 else b(Transpose, x, perm=(*range(axis), rank - 1, *range(axis, rank - 1)))
+
+
+def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Value:
+    """Which entries of an axis belong to which of the `size` cells of each region: bool [N, size, length]."""
+    count = len(b.dims(input)) - 2
+    begin, end = (_rounded(b, _column(b, rois, number)) for number in (axis, axis + count))
+    share = b(Div, b(Max, b(Sub, end, begin), b.like(rois, 0.0)), b.like(rois, float(size)))
+    steps = b.like(rois, np.arange(size, dtype=np.float64)[None])
+    first = b(Add, begin, b(Mul, b(Floor, share), steps))
+    behind = b(Add, first, b(Ceil, share))
+    indices = _indices(b, input, axis + 2, rois)
+    last = _integers(b, 2)
+    return b(
+        And,
+        b(GreaterOrEqual, indices, b(Unsqueeze, first, last)),
+        b(Less, indices, b(Unsqueeze, behind, last)),
+    )
+
+
+def _rounded(b: Builder, x: Value) -> Value:
+    """The nearest whole number, halves upwards."""
+    return b(Floor, b(Add, x, b.like(x, 0.5)))
+
+
+def _indices(b: Builder, input: Value, axis: int, like: Value) -> Value:
+    """0, 1, … up to the length of an axis, with the element type of `like`."""
+    dim = b.dims(input)[axis]
+    if isinstance(dim, int):
+        return b.like(like, np.arange(reserve(dim), dtype=np.float64))
+    numbers = b(Range, *(_scalar(b, value) for value in (_integers(b, 0), _extent(b, input, axis), _integers(b, 1))))
+    return b(CastLike, numbers, like)
+
+
+def _scalar(b: Builder, value: Value) -> Value:
+    return b(Squeeze, value, _integers(b, 0))

@@ -1,0 +1,146 @@
+"""Products of matrices in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import decide_equal
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.rules.convolution import is_zero, literal
+from graphport.formats.nnef.rules.convolution_borders import fact_of
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.decompositions.inverse import determinant
+from graphport.ops.lowering.leading_broadcast import led, trailed
+from graphport.ops.lowering.operands import sizes, vector
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.matmul import Det, Gemm, MatMul
+from graphport.ops.pages.matmul.shapes import multiplied
+from graphport.ops.pages.reduction import ReduceSum
+from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.views.matmul import GemmView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower("nnef", "matmul")
+def matmul(b: Builder, A: Value, B: Value, *, transposeA: bool = False, transposeB: bool = False) -> Value:
+    """Product of the last two axes, each factor transposed before if asked for."""
+    rank = len(b.dims(A))
+    if len(b.dims(B)) != rank or rank < 2:
+        message = f"the factors have ranks {rank} and {len(b.dims(B))}"
+        raise ShapeError(message, "the same rank, at least 2")
+    if rank == 2 and (transposeA or transposeB):
+        return b(Gemm, A, B, transA=int(transposeA) or None, transB=int(transposeB) or None)
+    left = _transposed(b, A) if transposeA else A
+    return b(MatMul, left, _transposed(b, B) if transposeB else B)
+
+
+def _transposed(b: Builder, value: Value) -> Value:
+    rank = len(b.dims(value))
+    return b(Transpose, value, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+@lower("nnef", "linear")
+def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -> Value:
+    """Product with the transposed filter, plus a bias per column."""
+    summand = None if bias is None or is_zero(bias) else bias
+    dims = b.dims(input)
+    if len(dims) == 2 and (summand is None or len(b.dims(summand)) in (0, 2)):
+        rows = None if summand is None or not b.dims(summand) else b.dims(summand)[0]
+        if rows is None or decide_equal(rows, 1) is True or decide_equal(rows, dims[0]) is True:
+            return b(Gemm, input, filter, summand, transB=1)
+    y = matmul(b, input, filter, transposeB=True)
+    return y if summand is None else b(Add, *trailed(b, y, summand))
+
+
+@MatMul.lift("nnef")
+def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | None:
+    """Factors of one rank, at least 2: a vector becomes a row or a column first."""
+    if fact_of(left).shape is None or fact_of(right).shape is None:
+        return None
+    if _is_whole(left):
+        return (_whole_numbers(b, left, right),)
+    ranks = len(b.dims(left)), len(b.dims(right))
+    split = _before_reshape(b, left) if ranks[1] == 2 else None
+    if split is not None:
+        lengths = sizes((*b.dims(left)[:-1], b.dims(right)[1]))
+        return (b(Reshape, b(MatMul, split, right), vector(b, lengths)),)
+    a = left if ranks[0] > 1 else _unsqueezed(b, left, 0)
+    c = right if ranks[1] > 1 else _unsqueezed(b, right, 1)
+    a, c = led(b, a, c)
+    fact = TensorFact(fact_of(left).dtype, multiplied(b.dims(a), b.dims(c)))
+    y = b.word("matmul", a, c, facts=[fact], transposeA=False, transposeB=False)
+    axes = (*((fact.rank - 2,) if ranks[0] == 1 else ()), *((fact.rank - 1,) if ranks[1] == 1 else ()))
+    return b.word("squeeze", *y, axes=axes) if axes else y
+
+
+def _is_whole(value: Value) -> bool:
+    dtype = fact_of(value).dtype
+    return dtype is not None and dtype.is_integer
+
+
+def _whole_numbers(b: Builder, left: Value, right: Value) -> Value:
+    """Products, added up: NNEF has those of matrices of reals alone, and tract 0.23.9 ends over others."""
+    a = left if len(b.dims(left)) > 1 else b(Unsqueeze, left, vector(b, [0]))
+    c = right if len(b.dims(right)) > 1 else b(Unsqueeze, right, vector(b, [1]))
+    products = b(Mul, b(Unsqueeze, a, vector(b, [-1])), b(Unsqueeze, c, vector(b, [-3])))
+    total = b(ReduceSum, products, vector(b, [-2]), keepdims=0)
+    axes = [axis for axis, x in ((-2, left), (-1, right)) if len(b.dims(x)) == 1]
+    return b(Squeeze, total, vector(b, axes)) if axes else total
+
+
+def _before_reshape(b: Builder, value: Value) -> Value | None:
+    """What a reshape has joined axes of: tract 0.23.9 takes the weight behind it apart, too, and refuses it."""
+    node = value.producer
+    if node is None or node.word.lower() != "reshape" or len(b.dims(value)) == 2:
+        return None
+    x = node.inputs[0]
+    if x is None or fact_of(x).shape is None:
+        return None
+    before, after = b.dims(x), b.dims(value)
+    is_known = all(isinstance(dim, int) for dim in (*before, *after))
+    return x if is_known and len(before) > len(after) and before[-1] == after[-1] else None
+
+
+def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
+    n = b.dims(value)[0]
+    shape = (1, n) if axis == 0 else (n, 1)
+    flat = b.reshaped(value, [dim for dim in shape if isinstance(dim, int)]) if isinstance(n, int) else None
+    return flat or b.word("unsqueeze", value, facts=[TensorFact(fact_of(value).dtype, shape)], axes=(axis,))[0]
+
+
+@GemmView.lift("nnef")
+def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
+    """`linear` where it says just that, else `matmul` with what is multiplied and added written out."""
+    if _is_whole(op.a):
+        return _whole_gemm(b, op)
+    shape = (b.dims(op.a)[1 if op.transA else 0], b.dims(op.b)[0 if op.transB else 1])
+    product = TensorFact(fact_of(op.a).dtype, shape)
+    summand = None if op.c is None else led(b, op.b, op.c)[1]
+    if op.transB and not op.transA and op.alpha == op.beta == 1:
+        is_row = summand is None or decide_equal((b.dims(summand) or (1,))[0], 1) is True
+        if is_row:
+            return b.word("linear", op.a, op.b, literal(b, 0.0) if summand is None else summand)
+    y = b.word("matmul", op.a, op.b, facts=[product], transposeA=bool(op.transA), transposeB=bool(op.transB))
+    if op.alpha != 1:
+        y = b.word("mul", *y, literal(b, op.alpha), facts=[product])
+    if summand is None:
+        return y
+    if op.beta != 1:
+        summand = b.word("mul", summand, literal(b, op.beta), facts=[fact_of(summand)])[0]
+    return b.word("add", *y, summand)
+
+
+def _whole_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
+    if not op.alpha == op.beta == 1:
+        return None
+    left, right = (
+        _transposed(b, x) if is_transposed else x for x, is_transposed in ((op.a, op.transA), (op.b, op.transB))
+    )
+    y = _whole_numbers(b, left, right)
+    return (y if op.c is None else b(Add, y, op.c),)
+
+
+Det.lift("nnef")(determinant)

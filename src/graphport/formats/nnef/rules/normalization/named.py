@@ -1,0 +1,153 @@
+"""Normalizations that NNEF has words for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dims import decide_equal
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.rules.convolution_borders import fact_of
+from graphport.formats.nnef.rules.pooling.arrangement import Pooling
+from graphport.formats.nnef.rules.pooling.pools import box
+from graphport.ops.declare import lower
+from graphport.ops.lowering.leading_broadcast import trailed
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Mul, Pow, Sqrt, Sub
+from graphport.ops.pages.normalization import LRN, BatchNormalization, LpNormalization
+from graphport.ops.pages.reduction import ReduceL1, ReduceL2
+from graphport.ops.pages.reshape import Squeeze
+from graphport.ops.views.normalization import BatchNormalizationView, LRNView
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower("nnef", "batch_normalization")
+def batch_normalization(
+    b: Builder, input: Value, mean: Value, variance: Value, offset: Value, scale: Value, *, epsilon: float
+) -> Value:
+    """Statistics given as (1, C)."""
+    dims = b.dims(input)
+    if len(dims) > 1:
+        vectors = [_vector(b, value, dims[1]) for value in (scale, offset, mean, variance)]
+        if all(vector is not None for vector in vectors):
+            return b(BatchNormalization, input, *vectors, epsilon=epsilon)
+    return _written_out(b, input, mean, variance, offset, scale, epsilon=epsilon)
+
+
+def _vector(b: Builder, value: Value, channels: Dim) -> Value | None:
+    """(1, C) as [C]; `None` where it does not have one entry per channel."""
+    dims = b.dims(value)
+    if len(dims) != 2 or decide_equal(dims[0], 1) is not True or decide_equal(dims[1], channels) is not True:
+        return None
+    flat = b.reshaped(value, [dims[1]]) if isinstance(dims[1], int) else None
+    return flat or b(Squeeze, value, b.constant([0]))
+
+
+def _written_out(b: Builder, *operands: Value, epsilon: float) -> Value:
+    """The definition, for statistics of any shape that broadcasts."""
+    x, mean, variance, offset, scale = trailed(b, *operands)
+    deviation = b(Sqrt, b(Add, variance, b.like(x, epsilon)))
+    return b(Add, offset, b(Div, b(Mul, scale, b(Sub, x, mean)), deviation))
+
+
+@BatchNormalizationView.lift("nnef")
+def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
+    """Inference alone; statistics become (1, C)."""
+    if op.training_mode or b.count > 1:
+        return None
+    rows = [channel_row(b, value) for value in (op.input_mean, op.input_var, op.b, op.scale)]
+    return b.word("batch_normalization", op.x, *rows, epsilon=op.epsilon)
+
+
+def channel_row(b: Builder, value: Value) -> Value:
+    """A vector with one entry per channel as (1, C)."""
+    channels = b.dims(value)[0]
+    flat = b.reshaped(value, [1, channels]) if isinstance(channels, int) else None
+    fact = TensorFact(fact_of(value).dtype, (1, channels))
+    return flat or b.word("unsqueeze", value, facts=[fact], axes=(0,))[0]
+
+
+Shaped = tuple[int, ...]
+
+_SMALLEST = float(np.finfo(np.float32).tiny)
+
+
+@lower("nnef", "local_response_normalization")
+def local_response_normalization(
+    b: Builder, input: Value, *, size: Shaped, alpha: float = 1.0, beta: float = 0.5, bias: float = 1.0
+) -> Value:
+    """Divided by a power of the mean square in the window around."""
+    rank = len(b.dims(input))
+    over_channels = rank > 2 and len(size) == rank and all(k == 1 for axis, k in enumerate(size) if axis != 1)
+    # ONNX Runtime refuses windows that have no middle.
+    if over_channels and size[1] % 2:
+        return b(LRN, input, alpha=alpha, beta=beta, bias=bias, size=size[1])
+    squares = box(b, Pooling(size=size), b(Mul, input, input), normalize=True)
+    sigma = b(Add, b(Mul, squares, b.like(input, alpha)), b.like(input, bias))
+    return b(Div, input, b(Pow, sigma, b.like(input, beta)))
+
+
+@LRNView.lift("nnef")
+def lift_lrn(b: Builder, op: LRNView) -> tuple[Value, ...]:
+    """A window over channels alone."""
+    window = tuple(op.size if axis == 1 else 1 for axis in range(len(b.dims(op.x))))
+    return b.word("local_response_normalization", op.x, size=window, alpha=op.alpha, beta=op.beta, bias=op.bias)
+
+
+@lower("nnef", "local_mean_normalization")
+def local_mean_normalization(b: Builder, input: Value, *, size: Shaped) -> Value:
+    """What differs from the mean in the window around."""
+    return b(Sub, input, box(b, Pooling(size=size), input, normalize=True))
+
+
+@lower("nnef", "local_variance_normalization")
+def local_variance_normalization(
+    b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0
+) -> Value:
+    """Divided by the root of the mean square in the window around."""
+    sigma = b(Sqrt, box(b, Pooling(size=size), b(Mul, input, input), normalize=True))
+    return _divided(b, input, sigma, bias, epsilon)
+
+
+def _divided(b: Builder, x: Value, sigma: Value, bias: float, epsilon: float) -> Value:
+    """`x / max(sigma + bias, epsilon)`."""
+    if bias:
+        sigma = b(Add, sigma, b.like(x, bias))
+    if epsilon > 0 or bias < 0:
+        sigma = b(Max, sigma, b.like(x, epsilon))
+    return b(Div, x, sigma)
+
+
+@lower("nnef", "local_contrast_normalization")
+def local_contrast_normalization(
+    b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0
+) -> Value:
+    """First without the local mean, then divided by the local deviation."""
+    centred = local_mean_normalization(b, input, size=size)
+    return local_variance_normalization(b, centred, size=size, bias=bias, epsilon=epsilon)
+
+
+@lower("nnef", "l1_normalization")
+def l1_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
+    """Divided by the sum of absolute values over `axes`."""
+    # Without axes ONNX hands the operand on as it is, sign and all.
+    sigma = b(ReduceL1, input, b.constant(np.array(axes, np.int64))) if axes else b(Abs, input)
+    return _divided(b, input, sigma, bias, epsilon)
+
+
+@lower("nnef", "l2_normalization")
+def l2_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
+    """Divided by the root of the sum of squares over `axes`."""
+    sigma = b(ReduceL2, input, b.constant(np.array(axes, np.int64))) if axes else b(Abs, input)
+    return _divided(b, input, sigma, bias, epsilon)
+
+
+@LpNormalization.lift("nnef")
+def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> tuple[Value, ...]:
+    """0 where the norm is 0, which the smallest divisor brings about."""
+    place = axis % len(b.dims(input))
+    return b.word(f"l{p}_normalization", input, axes=(place,), bias=0.0, epsilon=_SMALLEST)

@@ -1,0 +1,82 @@
+"""Bringing a tensor into the shape that ONNX's windows want: two axes in front that none slides over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphport.formats.nnef.rules.convolution_borders import Slide, Sliding
+from graphport.ops.declare import ShapeError
+from graphport.ops.pages.reshape import Squeeze, Transpose, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Shaped = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling(Sliding):
+    """What poolings and box filters say, whose windows slide over all axes."""
+
+    size: Shaped
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """A tensor whose first two axes no window slides over, and how to bring its axes back."""
+
+    x: Value
+    slide: Slide
+    order: tuple[int, ...]
+    added: int
+
+    def chosen(self, shape: Shaped) -> Shaped:
+        """The extents in `shape`, one for each axis of NNEF's tensor, of the axes that the window slides over.
+
+        Raises:
+            ShapeError: it does not have one positive entry for each axis.
+        """
+        if shape and (len(shape) != len(self.order) - self.added or any(n < 1 for n in shape)):
+            message = f"output_shape {list(shape)} for a tensor of rank {len(self.order) - self.added}"
+            raise ShapeError(message, "one positive entry for each dimension")
+        return tuple(shape[axis - self.added] if axis >= self.added else 1 for axis in self.order[2:]) if shape else ()
+
+    def restored(self, b: Builder, y: Value) -> Value:
+        """`y`, arranged like `x`, with its axes in NNEF's order again."""
+        if self.order != tuple(range(len(self.order))):
+            y = b(Transpose, y, perm=tuple(self.order.index(axis) for axis in range(len(self.order))))
+        return b(Squeeze, y, b.constant(list(range(self.added)))) if self.added else y
+
+
+def arranged(b: Builder, input: Value, stated: Pooling) -> Arranged:
+    """`input` with two axes in front that stay as they are, as ONNX's poolings want it; axes are added if need be.
+
+    Raises:
+        ShapeError: an attribute does not have one entry for each dimension, or one that is not positive.
+    """
+    rank, size = len(b.dims(input)), stated.size
+    if len(size) != rank or any(k < 1 for k in size):
+        message = f"size {list(size)} for a tensor of rank {rank}"
+        raise ShapeError(message, "one positive entry for each dimension")
+    slide = Slide.of(size, stated)
+    pairs = slide.padding or ((0, 0),) * rank
+    slid = [axis for axis in range(rank) if size[axis] > 1 or slide.stride[axis] > 1 or any(pairs[axis])]
+    still = [axis for axis in range(rank) if axis not in slid]
+    added = max(2 - len(still), 3 - rank, 0)
+    x = b(Unsqueeze, input, b.constant(list(range(added)))) if added else input
+    front = [*range(added), *(axis + added for axis in still)][:2]
+    order = (*front, *(axis for axis in range(rank + added) if axis not in front))
+    if order != tuple(range(len(order))):
+        x = b(Transpose, x, perm=order)
+    indices = [axis - added for axis in order[2:]]
+    return Arranged(x, _chosen(slide, indices), order, added)
+
+
+def _chosen(slide: Slide, axes: list[int]) -> Slide:
+    """The window over `axes` alone; a negative one is an axis that was added."""
+    kernel = tuple(slide.kernel[axis] if axis >= 0 else 1 for axis in axes)
+    padding = tuple(slide.padding[axis] if axis >= 0 else (0, 0) for axis in axes) if slide.padding else ()
+    stride = tuple(slide.stride[axis] if axis >= 0 else 1 for axis in axes)
+    return Slide(kernel, padding, stride, tuple(slide.dilation[axis] if axis >= 0 else 1 for axis in axes))

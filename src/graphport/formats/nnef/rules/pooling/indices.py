@@ -1,0 +1,179 @@
+"""Poolings that tell where they found something, and sampling by such indices, in NNEF.
+
+An index names a position inside the window, counted with the last axis of the window fastest.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import storage_of
+from graphport.formats.nnef.rules.convolution_borders import Pairs, Slide, bordered, fact_of, known
+from graphport.formats.nnef.rules.padding_borders import MOST_ELEMENTS, padded
+from graphport.formats.nnef.rules.pooling.arrangement import Pooling, Shaped, arranged
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
+from graphport.ops.pages.convolution.window import Window, integer_pads, window
+from graphport.ops.pages.generate import ConstantOfShape
+from graphport.ops.pages.indexing import Gather, ScatterElements
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.pooling import MaxPool
+from graphport.ops.pages.reshape import Reshape
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@Pooling.lower("nnef", "max_pool_with_index")
+def max_pool_with_index(b: Builder, stated: Pooling, input: Value) -> tuple[Value, Value]:
+    """The largest entry, and its position in the window; the first one of equals."""
+    found = arranged(b, input, stated)
+    x, slide = bordered(b, found.x, found.slide, stated.border, native="ignore")
+    dims = known(b.dims(x))
+    kernel = known(slide.kernel)
+    attributes = slide.attributes(dims[2:])
+    y, indices = b.results(MaxPool, 2, x, kernel_shape=kernel, **attributes)
+    slid = window(dims[2:], kernel, **attributes)
+    index = _within_window(b, indices, dims[2:], slid)
+    return found.restored(b, y), found.restored(b, index)
+
+
+@Pooling.lower("nnef", "argmax_pool")
+def argmax_pool(b: Builder, stated: Pooling, input: Value) -> Value:
+    """The position of the largest entry in the window."""
+    return max_pool_with_index(b, stated, input)[1]
+
+
+def _integers(b: Builder, numbers: object) -> Value:
+    return b.constant(np.array(numbers, np.int64))
+
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def _beginnings(b: Builder, count: int, stride: int, offset: int, axis: int, rank: int) -> Value:
+    """Where the windows begin, `count` numbers laid along one of `rank` axes.
+
+    Raises:
+        UnsupportedError: they are too many to be written down.
+    """
+    if count > MOST_ELEMENTS:
+        message = f"an axis of {count} windows"
+        raise UnsupportedError(message)
+    first: Integers = np.arange(count, dtype=np.int64) * stride + offset
+    return b.constant(first.reshape([-1 if i == axis else 1 for i in range(rank)]))
+
+
+def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Window) -> Value:
+    """Places in a whole tensor, whose last axes are `dims`, as positions in the window that stands there."""
+    kernel = known(slid.kernel)
+    rank = len(dims)
+    total: Value | None = None
+    for axis, (begin, _) in enumerate(integer_pads(slid.pads)):
+        at = b(Div, indices, _integers(b, prod(dims[axis + 1 :])))
+        at = b(Mod, at, _integers(b, dims[axis]))
+        first = _beginnings(b, known(slid.lengths)[axis], slid.strides[axis], -begin, axis, rank)
+        step = b(Div, b(Sub, at, first), _integers(b, slid.dilations[axis]))
+        part = b(Mul, step, _integers(b, prod(kernel[axis + 1 :])))
+        total = part if total is None else b(Add, total, part)
+    if total is None:
+        message = "a window over no axis"
+        raise ShapeError(message)
+    return total
+
+
+@Pooling.lower("nnef", "sample")
+def sample(b: Builder, stated: Pooling, input: Value, index: Value) -> Value:
+    """The entries at the positions in the window that `index` names."""
+    slide = _slide(b, input, stated)
+    amounts = slide.amounts(known(b.dims(input)))
+    x = input
+    if amounts is not None and any(any(pair) for pair in amounts):
+        x = padded(b, input, amounts, "constant" if stated.border == "ignore" else stated.border)
+    wide, windows = known(b.dims(x)), known(b.dims(index))
+    expected = _windows(slide, wide)
+    if windows != expected:
+        message = f"an index of shape {list(windows)} for {list(expected)} windows"
+        raise ShapeError(message, "there is one index for each window")
+    indices = _flat_indices(b, index, slide, wide, windows)
+    return b(Gather, b(Reshape, x, b.constant([-1])), indices, axis=0)
+
+
+def _windows(slide: Slide, wide: tuple[int, ...]) -> tuple[int, ...]:
+    """How many windows stand along each axis of a tensor of the shape `wide`, which is padded already."""
+    steps = zip(wide, known(slide.kernel), slide.stride, slide.dilation, strict=True)
+    return tuple((extent - (size - 1) * dilation - 1) // stride + 1 for extent, size, stride, dilation in steps)
+
+
+def _slide(b: Builder, input: Value, stated: Pooling) -> Slide:
+    rank, size = len(b.dims(input)), stated.size
+    if len(size) != rank or any(k < 1 for k in size):
+        message = f"size {list(size)} for a tensor of rank {rank}"
+        raise ShapeError(message, "one positive entry for each dimension")
+    return Slide.of(size, stated)
+
+
+def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...], lengths: tuple[int, ...]) -> Value:
+    """Positions in the windows as places in the whole tensor of the shape `wide`, which is padded already."""
+    kernel = known(slide.kernel)
+    total: Value | None = None
+    for axis in range(len(wide)):
+        volume = prod(wide[axis + 1 :])
+        parts = [_beginnings(b, lengths[axis], slide.stride[axis] * volume, 0, axis, len(wide))]
+        if kernel[axis] > 1:
+            step = b(Mod, b(Div, index, _integers(b, prod(kernel[axis + 1 :]))), _integers(b, kernel[axis]))
+            parts.append(b(Mul, step, _integers(b, slide.dilation[axis] * volume)))
+        for part in parts:
+            total = part if total is None else b(Add, total, part)
+    if total is None:
+        message = "a window over no axis"
+        raise ShapeError(message)
+    # A window of one entry has one position; the shape is that of the indices all the same.
+    return total if any(k > 1 for k in kernel) else b(Add, total, b(Mul, index, _integers(b, 0)))
+
+
+@Pooling.lower("nnef", "desample")
+def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_shape: Shaped = ()) -> Value:
+    """Zeros, and the entries at the positions in the window that `index` names; what meets there adds up."""
+    if stated.border not in ("constant", "ignore"):
+        message = f"border {stated.border!r} of an operation that writes"
+        raise UnsupportedError(message)
+    slide = _slide(b, input, stated)
+    dims = known(b.dims(input))
+    out, amounts = _conv_transpose(slide, dims, output_shape)
+    canvas = tuple(n + begin + end for n, (begin, end) in zip(out, amounts, strict=True))
+    indices = _flat_indices(b, index, slide, canvas, dims)
+    dtype = fact_of(input).dtype or DType.FLOAT32
+    zeros = b(ConstantOfShape, _integers(b, [prod(canvas)]), value=storage_of(np.zeros(1), dtype))
+    flat = b(
+        ScatterElements,
+        zeros,
+        b(Reshape, indices, b.constant([-1])),
+        b(Reshape, input, b.constant([-1])),
+        axis=0,
+        reduction="add",
+    )
+    y = b(Reshape, flat, _integers(b, canvas))
+    if not any(any(pair) for pair in amounts):
+        return y
+    return b(Pad, y, _integers(b, [-begin for begin, _ in amounts] + [-end for _, end in amounts]))
+
+
+def _conv_transpose(slide: Slide, dims: tuple[int, ...], output_shape: Shaped) -> tuple[Shaped, Pairs]:
+    """Extents of the result, and what is cut off around it."""
+    axes = list(zip(dims, known(slide.kernel), slide.stride, slide.dilation, strict=True))
+    full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in axes)
+    if output_shape and len(output_shape) != len(dims):
+        message = f"output_shape {list(output_shape)} for a tensor of rank {len(dims)}"
+        raise ShapeError(message, "one positive entry for each dimension")
+    if slide.padding:
+        out = output_shape or tuple(n - p - q for n, (p, q) in zip(full, slide.padding, strict=True))
+        return out, slide.padding
+    out = output_shape or tuple(n * s for n, _, s, _ in axes)
+    totals = [max(n - wanted, 0) for n, wanted in zip(full, out, strict=True)]
+    return out, tuple((total // 2, total - total // 2) for total in totals)

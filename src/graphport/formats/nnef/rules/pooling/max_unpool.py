@@ -1,0 +1,112 @@
+"""Largest entries, and where they were found: from ONNX's places in the whole tensor to NNEF's in the window."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.rules.convolution_borders import emitted_padding, fact_of, known
+from graphport.formats.nnef.rules.formula import term
+from graphport.formats.nnef.rules.padding_borders import MOST_ELEMENTS
+from graphport.formats.nnef.rules.pooling.pools import emitted_pool, has_padding
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.windows import window_options
+from graphport.ops.pages.convolution.window import integer_pads
+from graphport.ops.views.pooling import MaxPoolView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.pages.convolution.window import Window
+
+_EXACT = 1 << 24
+"""Single floats, in which NNEF computes, hold all integers up to here."""
+
+Starts = list[np.ndarray[Any, np.dtype[np.int64]]]
+
+
+@MaxPoolView.lift("nnef")
+def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
+    """Padding never wins: an ignored border. Places are made of positions in the windows."""
+    if fact_of(op.x).shape is None:
+        return None
+    stated = emitted_padding(b.dims(op.x)[2:], op.kernel_shape, **window_options(op))
+    if stated is None:
+        return None
+    padding, slid = stated
+    border = "ignore" if has_padding(padding) else "constant"
+    if b.count == 1:
+        return emitted_pool(b, "max_pool", op.x, op.kernel_shape, padding, border, op.strides, op.dilations)
+    dims = known(b.dims(op.x))
+    shape = (*dims[:2], *known(slid.lengths))
+    facts = TensorFact(fact_of(op.x).dtype, shape), TensorFact(DType.INT64, shape)
+    word = "max_pool_with_index"
+    y, index = emitted_pool(b, word, op.x, op.kernel_shape, padding, border, op.strides, op.dilations, facts=facts)
+    space = dims[2:]
+    volumes = [prod(space[:axis] if op.storage_order else space[axis + 1 :]) for axis in range(len(space))]
+    return y, _in_tensor(b, index, _factors(slid, volumes), _starts(slid, volumes, dims))
+
+
+def _factors(slid: Window, volumes: list[int]) -> list[tuple[int, int, int]]:
+    """What the position in the window is divided by, what the whole part counts, and the largest it can be.
+
+    A step along an axis is the whole part of its own division less that of the axis before, which is so much larger:
+    each whole part counts for both.
+    """
+    kernel = known(slid.kernel)
+    weights = [dilation * volume for dilation, volume in zip(slid.dilations, volumes, strict=True)]
+    following = [size * weight for size, weight in zip(kernel[1:], weights[1:], strict=True)]
+    factors = [weight - less for weight, less in zip(weights, [*following, 0], strict=True)]
+    return [
+        (prod(kernel[axis + 1 :]), factor, prod(kernel[: axis + 1]) - 1)
+        for axis, factor in enumerate(factors)
+        if factor
+    ]
+
+
+def _starts(slid: Window, volumes: list[int], dims: tuple[int, ...]) -> Starts:
+    """The places where feature maps and windows begin, to be added up; each varies along its own axes alone.
+
+    Raises:
+        UnsupportedError: they are too many to be written down.
+    """
+    lengths = known(slid.lengths)
+    if max(prod(dims[:2]), *lengths) > MOST_ELEMENTS:
+        message = f"places of {prod(dims[:2])} feature maps of {list(lengths)} windows"
+        raise UnsupportedError(message)
+    rank = len(dims)
+    maps = np.arange(prod(dims[:2]), dtype=np.int64) * prod(dims[2:])
+    starts: Starts = [maps.reshape(*dims[:2], *[1] * (rank - 2))]
+    for axis, (begin, _) in enumerate(integer_pads(slid.pads)):
+        first = (np.arange(lengths[axis], dtype=np.int64) * slid.strides[axis] - begin) * volumes[axis]
+        starts.append(first.reshape([-1 if i == axis + 2 else 1 for i in range(rank)]))
+    return [each for each in starts if np.any(each)]
+
+
+def _in_tensor(b: Builder, index: Value, factors: list[tuple[int, int, int]], starts: Starts) -> Value:
+    """Positions in windows as places in the whole tensor.
+
+    Raises:
+        UnsupportedError: a place is too large for the reals that NNEF computes with.
+    """
+    if not starts and [(divisor, factor) for divisor, factor, _ in factors] == [(1, 1)]:
+        return index
+    reach = sum(abs(factor) * most for _, factor, most in factors) + sum(int(np.abs(each).max()) for each in starts)
+    if reach > _EXACT:
+        message = f"a place of up to {reach}, which a single float does not hold exactly"
+        raise UnsupportedError(message)
+    fact = fact_of(index)
+    real = term(b, "cast", index, fact=TensorFact(DType.FLOAT32, fact.shape), dtype=DType.FLOAT32)
+    total: Value | None = None
+    for divisor, factor, _ in factors:
+        whole = real if divisor == 1 else term(b, "floor", term(b, "div", real, float(divisor)))
+        part = whole if factor == 1 else term(b, "mul", whole, float(factor))
+        total = part if total is None else term(b, "add", total, part)
+    total = real if total is None else total
+    for start in starts:
+        total = term(b, "add", total, b.constant(start.astype(np.float32)))
+    return term(b, "cast", total, fact=fact, dtype=DType.INT64)

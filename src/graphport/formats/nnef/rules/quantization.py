@@ -1,0 +1,109 @@
+"""Quantization in NNEF: real numbers are replaced by the nearest ones that a few bits can stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.folded import folded
+from graphport.ops.lowering.leading_broadcast import trailed
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
+from graphport.ops.pages.arithmetic.cast import CastLike
+from graphport.ops.pages.comparison import Less
+from graphport.ops.views.quantization import DequantizeLinearView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def _rounded(b: Builder, x: Value) -> Value:
+    """The nearest integer, halves upwards."""
+    return b(Floor, b(Add, x, b.like(x, 0.5)))
+
+
+def _check(bits: int) -> None:
+    if not 1 <= bits <= 64:
+        message = f"bits is {bits}"
+        raise ShapeError(message, "1 to 64")
+
+
+@lower("nnef", "min_max_linear_quantize")
+def min_max_linear_quantize(
+    b: Builder, x: Value, min: Value, max: Value, *, bits: int, signed: bool, symmetric: bool
+) -> Value:
+    """Equal steps from `min` to `max`, one less if signed and symmetric; the sign shifts codes, not numbers."""
+    _check(bits)
+    x, low, high = trailed(b, x, min, max)
+    steps = b.like(x, float(2**bits - 1 - int(signed and symmetric)))
+    extent = b(Sub, high, low)
+    clamped = b(Max, b(Min, x, high), low)
+    codes = _rounded(b, b(Mul, b(Div, b(Sub, clamped, low), extent), steps))
+    return b(Add, b(Mul, b(Div, codes, steps), extent), low)
+
+
+@lower("nnef", "linear_quantize")
+def linear_quantize(b: Builder, x: Value, min: Value, max: Value, *, bits: int) -> Value:
+    """Equal steps from `min` to `max`."""
+    return min_max_linear_quantize(b, x, min, max, bits=bits, signed=False, symmetric=False)
+
+
+@lower("nnef", "zero_point_linear_quantize")
+def zero_point_linear_quantize(
+    b: Builder, x: Value, zero_point: Value, scale: Value, *, bits: int, signed: bool, symmetric: bool
+) -> Value:
+    """Steps of `scale`, `zero_point` of them shifted, as far as the integers reach."""
+    _check(bits)
+    x, zero_point, scale = trailed(b, x, zero_point, scale)
+    largest = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
+    smallest = 0 if not signed else -largest if symmetric else -largest - 1
+    shift = b(CastLike, zero_point, x)
+    codes = b(Add, _rounded(b, b(Div, x, scale)), shift)
+    codes = b(Max, b(Min, codes, b.like(x, float(largest))), b.like(x, float(smallest)))
+    return b(Mul, b(Sub, codes, shift), scale)
+
+
+@lower("nnef", "logarithmic_quantize")
+def logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Value:
+    """Powers of 2 up to the first one that is not below `max`, with the sign of `x`."""
+    _check(bits)
+    x, top = trailed(b, x, max)
+    highest = _next_exponent(b, top)
+    lowest = b(Sub, highest, b.like(x, float(2**bits - 1)))
+    codes = _rounded(b, b(Max, b(Min, _log_2(b, b(Abs, x)), highest), lowest))
+    return b(Mul, b(Sign, x), _power_of_2(b, codes))
+
+
+@lower("nnef", "provisional.logarithmic_quantize")
+def provisional_logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Value:
+    """Powers of 2 from 1 on: how far `x` is above the least one, `bits` steps below the first not below `max`."""
+    _check(bits)
+    x, top = trailed(b, x, max)
+    largest = _next_exponent(b, top)
+    least = _power_of_2(b, b(Sub, largest, b.like(x, float(bits))))
+    clamped = b(Max, b(Min, x, _power_of_2(b, largest)), least)
+    return _power_of_2(b, _rounded(b, _log_2(b, b(Div, clamped, least))))
+
+
+def _log_2(b: Builder, x: Value) -> Value:
+    return b(Div, b(Log, x), b.like(x, float(np.log(2.0))))
+
+
+def _power_of_2(b: Builder, x: Value) -> Value:
+    return b(Pow, b.like(x, 2.0), x)
+
+
+def _next_exponent(b: Builder, x: Value) -> Value:
+    """The exponent of the first power of 2 that is not below `x`."""
+    # Quotients of logarithms are not exact: that of 8192 is above 13.
+    nearest = _rounded(b, _log_2(b, x))
+    return b(Add, nearest, b(CastLike, b(Less, _power_of_2(b, nearest), x), x))
+
+
+@DequantizeLinearView.lift("nnef")
+def lift_dequantize(b: Builder, op: DequantizeLinearView) -> tuple[Value, ...] | None:
+    """Weights that no note of their quantization stands for, as in blocks, are the real numbers that they stand for."""
+    numbers = None if b.before is None else folded(b.before.output)
+    return None if numbers is None else (b.constant(numbers, name=b.stem),)

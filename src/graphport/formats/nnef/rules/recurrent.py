@@ -1,0 +1,10 @@
+"""Recurrent layers in NNEF, which has none: their steps one behind the other."""
+
+from __future__ import annotations
+
+from graphport.ops.decompositions.recurrent_in_steps import gru_in_steps, lstm_in_steps, rnn_in_steps
+from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
+
+LSTMView.lift("nnef")(lstm_in_steps)
+GRUView.lift("nnef")(gru_in_steps)
+RNNView.lift("nnef")(rnn_in_steps)

@@ -1,0 +1,258 @@
+"""Reductions in NNEF: axes stay, with one entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import bounded
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.rules.formula import ROWS, term
+from graphport.ir.graph import Node
+from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.folded import folded
+from graphport.ops.lowering.infinities import infinities
+from graphport.ops.lowering.operands import dtype_of, integers, sizes, vector
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.reduction import (
+    ArgMax,
+    ArgMin,
+    CumProd,
+    CumSum,
+    ReduceLogSumExp,
+    ReduceProd,
+)
+from graphport.ops.pages.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def reduced(b: Builder, page: Page, input: Value, axes: tuple[int, ...]) -> Value:
+    """A canonical reduction over `axes`, which stay; over none of them where there are none."""
+    return b(page, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
+
+
+ROWS.lower("""
+mean_reduce(input, *, axes) -> ReduceMean(input, axes, keepdims=1, noop_with_empty_axes=1)
+max_reduce, any_reduce(input, *, axes) -> ReduceMax(input, axes, keepdims=1, noop_with_empty_axes=1)
+min_reduce, all_reduce(input, *, axes) -> ReduceMin(input, axes, keepdims=1, noop_with_empty_axes=1)
+sum_reduce(input, *, axes, normalize)
+    -> normalize: ReduceMean(input, axes, keepdims=1, noop_with_empty_axes=1)
+    -> ReduceSum(input, axes, keepdims=1, noop_with_empty_axes=1)
+# The mean, and the mean square of what differs from it.
+moments(input, *, axes)
+    -> rest = Sub(input, mean := ReduceMean(input, axes, keepdims=1, noop_with_empty_axes=1));
+       (mean, ReduceMean(Mul(rest, rest), axes, keepdims=1, noop_with_empty_axes=1))
+""")
+
+
+def _chosen(b: Builder, data: Value, axes: Value | None, noop: int) -> tuple[int, ...] | None:
+    """The axes that go, in order; `None` where only a run can tell."""
+    rank = len(b.dims(data))
+    given = () if axes is None else constant_numbers(axes)
+    if given is None:
+        return None
+    return tuple(sorted(axis % rank for axis in given)) or (() if noop else tuple(range(rank)))
+
+
+def _emitted(
+    b: Builder,
+    word: str,
+    data: Value,
+    axes: Value | None,
+    keepdims: int,
+    noop_with_empty_axes: int,
+    before: str | None = None,
+    after: str | None = None,
+) -> Value | None:
+    """A reducing word, with elementwise words before and behind it."""
+    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    fact = data.fact
+    if chosen is None or not isinstance(fact, TensorFact):
+        return None
+    x = data if before is None else term(b, before, data)
+    logical = _LOGICAL.get(word, word) if fact.dtype is DType.BOOL else word
+    kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
+    attributes = {"normalize": False} if word == "sum_reduce" else {}
+    (y,) = b.word(logical, x, facts=[kept], axes=chosen, **attributes)
+    if logical in _INFINITIES:
+        y = _with_infinities(b, y, x, chosen, _INFINITIES[logical])
+    if after is not None:
+        (y,) = b.word(after, y, facts=[kept])
+    return y if keepdims or not chosen else b.word("squeeze", y, axes=chosen)[0]
+
+
+_LOGICAL = {"max_reduce": "any_reduce", "min_reduce": "all_reduce"}
+"""What extremes of logical tensors are called."""
+_INFINITIES = {"max_reduce": -np.inf, "min_reduce": np.inf}
+"""The extreme of no finite elements; tract 0.23 returns the finite number next to it."""
+_KEEPS = frozenset(
+    (
+        *("select", "add", "reshape", "squeeze", "unsqueeze", "transpose", "tile", "concat", "slice", "pad", "split"),
+        *("max", "min", "copy", "unstack", "stack", "tract_core_cast", "tract_core_broadcast", "tract_core_gather"),
+        *("tract_core_scatter_nd", "tract_core_gather_nd", "tract_core_trilu"),
+    )
+)
+"""Operators whose results contain elements of their operands."""
+
+
+def _is_compared(b: Builder) -> bool:
+    """Whether a consumer tests the extreme for infinity: the safe softmax of an attention with a mask does."""
+    node = b.before
+    users = [] if node is None else [use.user for result in node.results for use in result.uses]
+    return any(isinstance(user, Node) and _is_test(user) for user in users)
+
+
+def _is_test(node: Node) -> bool:
+    numbers = [folded(operand) for operand in node.operands]
+    infinite = any(each is not None and each.count == 1 and np.isinf(each.numpy()).all() for each in numbers)
+    return node.word == "IsInf" or (node.word == "Equal" and infinite)
+
+
+def _with_infinities(b: Builder, y: Value, data: Value, axes: tuple[int, ...], infinity: float) -> Value:
+    """`y`, an extreme of `data`, with `infinity` where a mask may have left no other element."""
+    fact = data.fact
+    b.looks_around = True
+    is_needed = dtype_of(data).is_floating and (_is_compared(b) or infinity in infinities(data, _KEEPS))
+    if not axes or not is_needed:
+        return y
+    truths = TensorFact(DType.BOOL, fact.shape if isinstance(fact, TensorFact) else None)
+    differs = term(b, "ne", data, infinity, fact=truths)
+    kept = TensorFact(DType.BOOL, y.fact.shape if isinstance(y.fact, TensorFact) else None)
+    is_finite = term(b, "any_reduce", differs, fact=kept, axes=axes)
+    return b.word("select", is_finite, y, b.like(y, infinity), facts=[y.fact])[0]
+
+
+ROWS.having(reduced=_emitted).lift("""
+ReduceMean -> reduced("mean_reduce", data, axes, keepdims, noop_with_empty_axes)
+ReduceMax -> reduced("max_reduce", data, axes, keepdims, noop_with_empty_axes)
+ReduceMin -> reduced("min_reduce", data, axes, keepdims, noop_with_empty_axes)
+ReduceSum -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes)
+ReduceL1 -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes, before="abs")
+ReduceL2 -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes, before="sqr", after="sqrt")
+ReduceLogSum -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes, after="log")
+ReduceSumSquare -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_axes, before="sqr")
+""")
+
+
+@ReduceLogSumExp.lift("nnef")
+def lift_log_sum_exp(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    """Shifted by the largest number, so that nothing overflows."""
+    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    fact = data.fact
+    if chosen is None or not isinstance(fact, TensorFact):
+        return None
+    kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
+    top = term(b, "max_reduce", data, fact=kept, axes=chosen)
+    powers = term(b, "exp", term(b, "sub", data, top))
+    total = term(b, "sum_reduce", powers, fact=kept, axes=chosen, normalize=False)
+    y = term(b, "add", term(b, "log", total), top)
+    return (y,) if keepdims or not chosen else b.word("squeeze", y, axes=chosen)
+
+
+@ReduceProd.lift("nnef")
+def lift_product(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    """The first half times the second one, until one entry is left."""
+    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    if chosen is None or not dtype_of(data).is_floating:
+        return None
+    y = data
+    for axis in chosen:
+        (n,) = sizes(b.dims(data)[axis : axis + 1], "the entries that are multiplied")
+        if n == 0:
+            return None
+        while n > 1:
+            half = n // 2
+            halves = b(Mul, _ranged(b, y, axis, 0, half), _ranged(b, y, axis, half, 2 * half))
+            y = b(Concat, halves, _ranged(b, y, axis, n - 1, n), axis=axis) if n % 2 else halves
+            n = half + n % 2
+    y = b(Identity, y) if y is data else y
+    return (y,) if keepdims or not chosen else (b(Squeeze, y, vector(b, chosen)),)
+
+
+@CumSum.lift("nnef")
+def lift_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    return _running(b, x, axis, Add, 0, exclusive, reverse)
+
+
+@CumProd.lift("nnef")
+def lift_running_product(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    """As a running sum, of products."""
+    return _running(b, x, axis, Mul, 1, exclusive, reverse)
+
+
+def _running(b: Builder, x: Value, axis: Value, joined: Page, neutral: int, exclusive: int, reverse: int) -> Lifted:
+    """Each entry and that before it, then that two before it, and so on by doubling distances."""
+    found = integers(axis)
+    if found is None or not dtype_of(x).is_floating:
+        return None
+    dims = sizes(b.dims(x), "the entries that are joined")
+    place = found[0] % len(dims)
+    if not dims[place]:
+        return None
+    y = _shifted(b, x, place, 1, reverse, neutral) if exclusive else x
+    distance = 1
+    while distance < dims[place]:
+        y = b(joined, y, _shifted(b, y, place, distance, reverse, neutral))
+        distance *= 2
+    return (b(Identity, y) if y is x else y,)
+
+
+def _ranged(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+
+
+def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int, neutral: int) -> Value:
+    """`x` moved along an axis, `neutral` where nothing moves to."""
+    dims = sizes(b.dims(x))
+    n = dims[axis]
+    shape = bounded(min(distance, n) if place == axis else dim for place, dim in enumerate(dims))
+    begun = b.like(x, np.full(shape, neutral))
+    if distance >= n:
+        return begun
+    rest = _ranged(b, x, axis, *((distance, n) if reverse else (0, n - distance)))
+    return b(Concat, *((rest, begun) if reverse else (begun, rest)), axis=axis)
+
+
+def _register_arg(page: Page, word: str) -> None:
+    @lower("nnef", word)
+    def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+        rank = len(b.dims(input))
+        if len(axes) == 1:
+            return b(page, input, axis=axes[0], keepdims=1)
+        if not axes:
+            message = f"{word} over no axis"
+            raise UnsupportedError(message)
+        # Several axes count as one, in row-major order.
+        order = (*(axis for axis in range(rank) if axis not in axes), *sorted(axes))
+        moved = b(Transpose, input, perm=order)
+        joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
+        found = b(page, joined, axis=-1, keepdims=0)
+        return b(Unsqueeze, found, b.constant(np.array(sorted(axes), np.int64)))
+
+    @lift("nnef", page.name)
+    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
+        if select_last_index:
+            return None
+        dims = b.dims(data)
+        place = axis % len(dims)
+        fact = TensorFact(DType.INT64, (*dims[:place], 1, *dims[place + 1 :]))
+        found = b.word(word, data, facts=[fact], axes=(place,))
+        return found if keepdims else b.word("squeeze", *found, axes=(place,))
+
+
+_register_arg(ArgMax, "argmax_reduce")
+_register_arg(ArgMin, "argmin_reduce")

@@ -1,0 +1,326 @@
+"""Reshaping in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dims import Symbolic, decide_equal
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.formats.nnef.rules.copies import kept
+from graphport.formats.nnef.rules.formula import term
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.pages.reshape import (
+    Concat,
+    DepthToSpace,
+    Expand,
+    Flatten,
+    Reshape,
+    Shape,
+    SpaceToDepth,
+    Split,
+    Squeeze,
+    Tile,
+    Transpose,
+    Unsqueeze,
+    resolve_target_shape,
+)
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def _axis(axis: int, rank: int) -> int:
+    """NNEF counts axes from the front only."""
+    if not 0 <= axis < rank:
+        message = f"axis {axis} is outside of a tensor of rank {rank}"
+        raise ShapeError(message)
+    return axis
+
+
+def _vector(b: Builder, numbers: Sequence[int]) -> Value:
+    return b.constant(np.array(numbers, np.int64))
+
+
+# Shapes
+
+
+@lower("nnef", "reshape")
+def reshape(b: Builder, input: Value, *, shape: tuple[Dim, ...], axis_start: int = 0, axis_count: int = -1) -> Value:
+    """`shape` replaces `axis_count` axes from `axis_start` on; 0 keeps an extent, -1 takes what remains."""
+    dims = b.dims(input)
+    stop = len(dims) if axis_count == -1 else axis_start + axis_count
+    if not 0 <= axis_start <= stop <= len(dims):
+        message = f"axis_start {axis_start} and axis_count {axis_count} reach beyond rank {len(dims)}"
+        raise ShapeError(message)
+    # Spelled out: canonical 0 and -1 count over the whole tensor, NNEF's over the part that is replaced.
+    middle = resolve_target_shape(dims[axis_start:stop], shape, copies_zero=True)
+    target = (*dims[:axis_start], *middle, *dims[stop:])
+    numbers = emitted_shape(dims, target)
+    if numbers is not None:
+        return b(Reshape, input, _vector(b, numbers))
+    kept = [b(Shape, input, start=0, end=axis_start), b(Shape, input, start=stop, end=len(dims))]
+    return b(Reshape, input, b(Concat, kept[0], _replaced(b, input, middle, axis_start, stop), kept[1], axis=0))
+
+
+def emitted_shape(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
+    """`target` with 0 for an open dim that `source` has at its place and -1 for one other; `None` if there are more."""
+    numbers: list[int] = []
+    for axis, dim in enumerate(target):
+        if isinstance(dim, int):
+            numbers.append(dim)
+        else:
+            numbers.append(0 if axis < len(source) and source[axis] == dim else -1)
+    # A dim that is 0 would be taken for a copy.
+    is_plain = all(number or isinstance(dim, Symbolic) for number, dim in zip(numbers, target, strict=True))
+    return numbers if numbers.count(-1) < 2 and is_plain else None
+
+
+def _replaced(b: Builder, input: Value, middle: Sequence[Dim], start: int, stop: int) -> Value:
+    """The entries of the shape in the middle; open ones are those of the axes at their place, one is what remains."""
+    dims = b.dims(input)
+    numbers = emitted_shape(dims[start:stop], middle)
+    if numbers is None:
+        message = "more than one extent of the result is not known"
+        raise UnsupportedError(message)
+    entries = [
+        _vector(b, [number]) if number else b(Shape, input, start=start + place, end=start + place + 1)
+        for place, number in enumerate(numbers)
+    ]
+    return b(Concat, *entries, axis=0) if entries else _vector(b, [])
+
+
+@Reshape.lift("nnef")
+def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Lifted:
+    target = constant_numbers(shape)
+    if target is None:
+        known = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+        numbers = None if known is None else emitted_shape(b.dims(data), known)
+        target = None if numbers is None else tuple(numbers)
+    elif allowzero and 0 in target:
+        return None
+    return None if target is None else _reshape(b, data, target)
+
+
+def _reshape(b: Builder, data: Value, shape: Sequence[int], start: int = 0, count: int = -1) -> tuple[Value, ...]:
+    """`shape` in place of `count` axes from `start` on."""
+    dims = b.dims(data)
+    stop = len(dims) if count == -1 else start + count
+    middle = resolve_target_shape(dims[start:stop], tuple(shape), copies_zero=True)
+    fact = TensorFact(data.dtype, (*dims[:start], *middle, *dims[stop:]))
+    return b.word("reshape", data, facts=[fact], shape=tuple(shape), axis_start=start, axis_count=count)
+
+
+@Flatten.lift("nnef")
+def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+    rank = len(b.dims(input))
+    split = axis + rank if axis < 0 else axis
+    if split in (0, rank):
+        return _reshape(b, input, (-1, 1) if split else (1, -1))
+    (rows,) = _reshape(b, input, (-1,), 0, split)
+    return _reshape(b, rows, (-1,), 1, rank - split)
+
+
+@lower("nnef", "squeeze")
+def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+    """Without axes of one entry; runtimes take an empty list of axes for all such."""
+    rank = len(b.dims(input))
+    if not axes:
+        return input
+    return b(Squeeze, input, _vector(b, [_axis(axis, rank) for axis in axes]))
+
+
+@Squeeze.lift("nnef")
+def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+    dims = b.dims(data)
+    if axes is None and any(isinstance(dim, Symbolic) and decide_equal(dim, 1) is None for dim in dims):
+        return None
+    chosen = tuple(axis for axis, dim in enumerate(dims) if dim == 1) if axes is None else constant_numbers(axes)
+    if chosen is None:
+        return None
+    return b.word("squeeze", data, axes=tuple(sorted(axis % len(dims) for axis in chosen)))
+
+
+@lower("nnef", "unsqueeze")
+def unsqueeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+    """With axes of one entry, at these places of the result."""
+    rank = len(b.dims(input)) + len(axes)
+    return b(Unsqueeze, input, _vector(b, [_axis(axis, rank) for axis in axes]))
+
+
+@Unsqueeze.lift("nnef")
+def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
+    chosen = constant_numbers(axes)
+    if chosen is None:
+        return None
+    rank = len(b.dims(data)) + len(chosen)
+    return b.word("unsqueeze", data, axes=tuple(sorted(axis % rank for axis in chosen)))
+
+
+@lower("nnef", "transpose")
+def transpose(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+    """`axes` order the first axes; the rest stay."""
+    rank = len(b.dims(input))
+    return b(Transpose, input, perm=(*axes, *range(len(axes), rank)))
+
+
+@Transpose.lift("nnef")
+def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+    order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
+    return b.word("transpose", data, axes=order)
+
+
+# Pieces
+
+
+@lower("nnef", "concat")
+def concat(b: Builder, *values: Value, axis: int) -> Value:
+    """One behind another."""
+    _axis(axis, len(b.dims(values[0])) if values else 0)
+    return b(Concat, *values, axis=axis)
+
+
+@Concat.lift("nnef")
+def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
+    return b.word("concat", *inputs, axis=axis if axis >= 0 else axis + len(b.dims(inputs[0])))
+
+
+@lower("nnef", "stack")
+def stack(b: Builder, *values: Value, axis: int) -> Value:
+    """One behind another along a new axis."""
+    _axis(axis, (len(b.dims(values[0])) if values else 0) + 1)
+    place = _vector(b, [axis])
+    return b(Concat, *(b(Unsqueeze, value, place) for value in values), axis=axis)
+
+
+@lower("nnef", "unstack")
+def unstack(b: Builder, value: Value, *, axis: int) -> tuple[Value, ...]:
+    """The entries along an axis, without it."""
+    dims = b.dims(value)
+    extent = dims[_axis(axis, len(dims))]
+    count = extent if isinstance(extent, int) else b.count
+    place = _vector(b, [axis])
+    if count == 1:
+        return (b(Squeeze, value, place),)
+    parts = b.results(Split, count, value, _vector(b, [1] * count), axis=axis)
+    return tuple(b(Squeeze, part, place) for part in parts)
+
+
+@lower("nnef", "split")
+def split(b: Builder, value: Value, *, axis: int, ratios: tuple[int, ...]) -> tuple[Value, ...]:
+    """Parts in the proportion of `ratios`, whose sum must divide the extent."""
+    dims = b.dims(value)
+    extent, total = dims[_axis(axis, len(dims))], sum(ratios)
+    if not ratios or min(ratios) < 1 or decide_equal(extent % total, 0) is False:
+        message = f"the ratios {list(ratios)} do not divide an extent of {extent}"
+        raise ShapeError(message)
+    if isinstance(extent, int):
+        lengths = _vector(b, [ratio * (extent // total) for ratio in ratios])
+        return b.results(Split, len(ratios), value, lengths, axis=axis)
+    if len(set(ratios)) > 1:
+        message = f"parts of {list(ratios)} in an extent that is not known"
+        raise UnsupportedError(message)
+    return b.results(Split, len(ratios), value, None, axis=axis, num_outputs=len(ratios))
+
+
+@Split.lift("nnef")
+def lift_split(
+    b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> Lifted:
+    """In proportion; of an extent that is not known, only if it is known to part evenly."""
+    dims = b.dims(input)
+    place = axis % len(dims)
+    lengths = None if split is None else constant_numbers(split)
+    if split is None and num_outputs is not None and decide_equal(dims[place] % num_outputs, 0):
+        lengths = (1,) * num_outputs
+    if not lengths or min(lengths) < 1:
+        return None
+    divisor = int(np.gcd.reduce(lengths))
+    ratios = tuple(length // divisor for length in lengths)
+    return b.word("split", input, facts=[UNKNOWN] * len(ratios), axis=place, ratios=ratios)
+
+
+@lower("nnef", "tile")
+def tile(b: Builder, input: Value, *, repeats: tuple[Dim, ...]) -> Value:
+    """So many times along each axis."""
+    numbers = [times for times in repeats if isinstance(times, int)]
+    if len(numbers) < len(repeats):
+        message = "the repeats depend on an extent that is not known"
+        raise UnsupportedError(message)
+    return b(Tile, input, _vector(b, numbers))
+
+
+@Tile.lift("nnef")
+def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
+    times = constant_numbers(repeats)
+    return None if times is None or min(times, default=1) < 1 else _tiled(b, input, times)
+
+
+@Expand.lift("nnef")
+def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
+    """New axes, then copies along those of 1."""
+    dims = b.dims(input)
+    target = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+    if target is None:
+        return None
+    new = len(target) - len(dims)
+    own = (1,) * new + dims
+    wanted = (1,) * -new + target
+    repeats: list[int] = []
+    for dim, want in zip(own, wanted, strict=True):
+        if want in (dim, 1):
+            repeats.append(1)
+        elif dim == 1 and isinstance(want, int) and want > 0:
+            repeats.append(want)
+        else:
+            return None
+    x = input
+    if new > 0:
+        fact = TensorFact(input.dtype, own)
+        x = term(b, "unsqueeze", x, fact=fact, axes=tuple(range(new)))
+    return _tiled(b, x, tuple(repeats))
+
+
+def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
+    if not repeats:
+        # tract makes a list of what no axis has, and cannot join nothing.
+        return b.word("copy", x)
+    fact = TensorFact(x.dtype, tuple(dim * times for dim, times in zip(b.dims(x), repeats, strict=True)))
+    return kept(b, b.word("tile", x, facts=[fact], repeats=repeats))
+
+
+# Blocks
+
+
+@DepthToSpace.lift("nnef")
+def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
+    k = blocksize
+    channels = b.dims(input)[1]
+    if not isinstance(channels, int):
+        return None
+    c = channels // k**2
+    (x,) = _reshape(b, input, (k, k, c) if mode == "DCR" else (c, k, k), 1, 1)
+    (x,) = _transposed(b, x, (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3))
+    (x,) = _reshape(b, x, (-1,), 2, 2)
+    return _reshape(b, x, (-1,), 3, 2)
+
+
+@SpaceToDepth.lift("nnef")
+def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
+    (x,) = _reshape(b, input, (-1, blocksize), 2, 1)
+    (x,) = _reshape(b, x, (-1, blocksize), 4, 1)
+    (x,) = _transposed(b, x, (0, 3, 5, 1, 2, 4))
+    return _reshape(b, x, (-1,), 1, 3)
+
+
+def _transposed(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, ...]:
+    dims = b.dims(x)
+    return b.word("transpose", x, facts=[TensorFact(x.dtype, tuple(dims[axis] for axis in axes))], axes=axes)

@@ -1,0 +1,265 @@
+"""Resizing in NNEF, which has words for whole factors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import decide_equal
+from graphport.formats.nnef.rules.convolution_borders import fact_of
+from graphport.formats.nnef.rules.padding_borders import padded
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import dtype_of, transposed, vector
+from graphport.ops.lowering.operands import sizes as known
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.pooling import AveragePool
+from graphport.ops.pages.reshape import Identity
+from graphport.ops.pages.resize import Resize, target
+from graphport.ops.pages.resize.sampling import Axis, resampled
+from graphport.ops.views.resize import ResizeView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Factors = tuple[int, ...]
+Resample: TypeAlias = "Callable[[Any, Axis], Any]"
+
+_METHODS = {"symmetric": "half_pixel", "asymmetric": "asymmetric", "aligned": "align_corners"}
+
+
+def _checked(b: Builder, input: Value, factor: Factors, *, divides: bool) -> tuple[Dim, ...]:
+    """The spatial extents, after holding `factor` against them."""
+    dims = b.dims(input)[2:]
+    if len(factor) != len(dims) or any(f < 1 for f in factor):
+        message = f"factor {list(factor)} for {len(dims)} spatial axes"
+        raise ShapeError(message, "one positive entry for each")
+    if divides and any(decide_equal(n % f, 0) is False for n, f in zip(dims, factor, strict=True)):
+        message = f"factor {list(factor)} does not divide the extents {list(dims)}"
+        raise ShapeError(message)
+    return dims
+
+
+@lower("nnef", "nearest_downsample")
+def nearest_downsample(b: Builder, input: Value, *, factor: Factors) -> Value:
+    """The first entry of each cell."""
+    rank = len(_checked(b, input, factor, divides=True))
+    axes = np.arange(2, 2 + rank)
+    ends = np.full(rank, np.iinfo(np.int64).max)
+    return b(Slice, input, b.constant([0] * rank), b.constant(ends), b.constant(axes), b.constant(factor))
+
+
+@lower("nnef", "area_downsample")
+def area_downsample(b: Builder, input: Value, *, factor: Factors) -> Value:
+    """The mean of each cell."""
+    _checked(b, input, factor, divides=True)
+    return b(AveragePool, input, kernel_shape=factor, strides=factor)
+
+
+@lower("nnef", "nearest_upsample")
+def nearest_upsample(b: Builder, input: Value, *, factor: Factors) -> Value:
+    """Each entry, a cell of its own."""
+    _checked(b, input, factor, divides=False)
+    return b(
+        Resize,
+        input,
+        None,
+        _scales(b, factor),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+
+
+def _scales(b: Builder, factor: Factors) -> Value:
+    return b.constant(np.array((1, 1, *factor), np.float32))
+
+
+@lower("nnef", "multilinear_upsample")
+def multilinear_upsample(
+    b: Builder, input: Value, *, factor: Factors, method: str = "symmetric", border: str = "replicate"
+) -> Value:
+    """Interpolated between neighbours; beyond the border are those that it puts there."""
+    if method not in _METHODS:
+        message = f"method is {method!r}"
+        raise ShapeError(message, ", ".join(_METHODS))
+    rank = len(_checked(b, input, factor, divides=False))
+    # With the corners aligned nothing beyond the border is ever read.
+    bordered = border != "replicate" and method != "aligned"
+    x = padded(b, input, ((0, 0), (0, 0), *[(1, 1)] * rank), border) if bordered else input
+    y = b(
+        Resize,
+        x,
+        None,
+        _scales(b, factor),
+        mode="linear",
+        coordinate_transformation_mode=_METHODS[method],
+    )
+    return b(Pad, y, b.constant([0, 0, *(-f for f in factor)] * 2)) if bordered else y
+
+
+@ResizeView.lift("nnef")
+def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
+    """By the words for whole factors where they say it, else an axis at a time."""
+    coordinates = op.coordinate_transformation_mode
+    if coordinates == "tf_crop_and_resize":
+        message = "crops have no words there"
+        raise UnsupportedError(message)
+    if not (op.antialias or op.exclude_outside or op.keep_aspect_ratio_policy != "stretch" or op.mode == "cubic"):
+        stated = _by_factors(b, op.x, op.scales, op.sizes, op.axes, op.mode, coordinates, op.nearest_mode)
+        if stated is not None:
+            return stated
+
+    def resample(entries: Any, axis: Axis) -> Any:
+        return resampled(
+            entries,
+            [axis],
+            mode=op.mode,
+            coordinates=coordinates,
+            nearest=op.nearest_mode,
+            a=op.cubic_coeff_a,
+            excludes_outside=bool(op.exclude_outside),
+            antialiases=bool(op.antialias),
+            extrapolation=op.extrapolation_value,
+        )
+
+    return _by_axes(
+        b, op.x, op.scales, op.sizes, op.axes, op.keep_aspect_ratio_policy, resample, picks=op.mode == "nearest"
+    )
+
+
+def _by_factors(
+    b: Builder,
+    x: Value,
+    scales: Value | None,
+    sizes: Value | None,
+    axes: tuple[int, ...] | None,
+    mode: str,
+    coordinates: str,
+    nearest_mode: str,
+) -> tuple[Value, ...] | None:
+    """Whole factors of the spatial axes; for the nearest entry, also whole divisors."""
+    ratios = _ratios(b, x, scales, sizes, axes)
+    if ratios is None or ratios[:2] != [1, 1]:
+        return None
+    up = tuple(int(ratio) for ratio in ratios[2:])
+    if all(ratio == f and f >= 1 for ratio, f in zip(ratios[2:], up, strict=True)):
+        if mode == "nearest":
+            return b.word("nearest_upsample", x, factor=up) if _repeats(coordinates, nearest_mode) else None
+        method = _method(coordinates, up)
+        return (
+            None if method is None else b.word("multilinear_upsample", x, factor=up, method=method, border="replicate")
+        )
+    if any(ratio > 1 for ratio in ratios[2:]):
+        return None
+    if 0 in ratios:
+        return None
+    down = tuple(round(1 / ratio) for ratio in ratios[2:])
+    exact = all(ratio * f == 1 for ratio, f in zip(ratios[2:], down, strict=True))
+    divides = all(isinstance(n, int) and n % f == 0 for n, f in zip(b.dims(x)[2:], down, strict=True))
+    if mode == "nearest" and coordinates == "asymmetric" and nearest_mode == "floor" and exact and divides:
+        return b.word("nearest_downsample", x, factor=down)
+    return None
+
+
+def _ratios(
+    b: Builder, x: Value, scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
+) -> list[float] | None:
+    """How many new entries stand for one old one, for each axis; `None` where that is not known."""
+    if fact_of(x).shape is None:
+        return None
+    dims = b.dims(x)
+    chosen = tuple(range(len(dims))) if axes is None else tuple(axis % len(dims) for axis in axes)
+    ratios = [1.0] * len(dims)
+    reals = None if scales is None else fact_of(scales).reals
+    if reals:
+        for axis, ratio in zip(chosen, reals, strict=True):
+            ratios[axis] = ratio
+        return ratios
+    wanted = None if sizes is None else fact_of(sizes).elements
+    if not wanted:
+        return None
+    for axis, size in zip(chosen, wanted, strict=True):
+        n = dims[axis]
+        if size == n:
+            continue
+        if not isinstance(n, int) or not isinstance(size, int) or n == 0:
+            return None
+        ratios[axis] = size / n
+    return ratios
+
+
+def _repeats(coordinates: str, nearest_mode: str) -> bool:
+    """Whether, with whole factors, the nearest entry is that of the cell."""
+    if coordinates == "asymmetric":
+        return nearest_mode == "floor"
+    centred = coordinates in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
+    return centred and nearest_mode.startswith("round")
+
+
+def _method(coordinates: str, factor: Factors) -> str | None:
+    if coordinates in ("half_pixel", "half_pixel_symmetric"):
+        return "symmetric"
+    # PyTorch's formula differs from the plain one where there is a single new entry, which a factor of 1 alone gives.
+    if coordinates == "pytorch_half_pixel" and all(f > 1 for f in factor):
+        return "symmetric"
+    return {"asymmetric": "asymmetric", "align_corners": "aligned"}.get(coordinates)
+
+
+def _by_axes(
+    b: Builder,
+    x: Value,
+    scales: Value | None,
+    sizes: Value | None,
+    axes: tuple[int, ...] | None,
+    policy: str,
+    resample: Resample,
+    *,
+    picks: bool,
+) -> tuple[Value, ...]:
+    """Any resizing, an axis at a time: entries that are picked, or sums of entries, which are products.
+
+    `resample` gives a new axis for an old one that an array has in front.
+    """
+    if not picks and not dtype_of(x).is_floating:
+        message = "means of integers have no words there"
+        raise UnsupportedError(message)
+    lengths = known(b.dims(x), "the shape of what is resized")
+    given = [None if operand is None else folded(operand) for operand in (scales, sizes)]
+    numbers = [None if storage is None else storage.numpy() for storage in given]
+    if all(found is None or not found.size for found in numbers):
+        message = "the new shape must be known"
+        raise UnsupportedError(message)
+    chosen = tuple(range(len(lengths))) if axes is None else tuple(axis % len(lengths) for axis in axes)
+    wanted, ratios = target([lengths[axis] for axis in chosen], numbers[0], numbers[1], policy)
+
+    y = x
+    for axis, out, ratio in zip(chosen, wanted, ratios, strict=True):
+        n = lengths[axis]
+        if n == out and ratio == 1:
+            continue
+        plan = Axis(0, n, out, ratio)
+        if picks:
+            y = b(Gather, y, vector(b, resample(np.arange(reserve(max(n, out))), plan)), axis=axis)
+        else:
+            reserve(n, max(n, out))
+            y = _mixed(b, y, axis, resample(np.eye(n), plan))
+    return (b(Identity, y) if y is x else y,)
+
+
+def _mixed(b: Builder, x: Value, axis: int, weights: Any) -> Value:
+    """Sums of the entries of an axis, weighted by the rows of a matrix."""
+    rank = len(b.dims(x))
+    if axis == rank - 2:
+        return b(MatMul, b.like(x, weights), x)
+    order = [place for place in range(rank) if place != axis] + [axis]
+    mixed = b(MatMul, transposed(b, x, order), b.like(x, weights.T))
+    return transposed(b, mixed, [order.index(place) for place in range(rank)])

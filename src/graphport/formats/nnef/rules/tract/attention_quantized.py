@@ -1,0 +1,77 @@
+"""Attention to keys and values of eight bits, as tract rounds them while they come in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.formats.nnef.rules.tract.attention_products import sdpa
+from graphport.formats.nnef.rules.tract.binding import axis_of, word
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_CODES = 255.0
+
+
+@word("tract_transformers_quantized_dyn_kv_cache")
+def quantized_cache(b: Builder, input: Value, **attributes: Any) -> Value:
+    """What it is given, in the first pulse."""
+    del attributes
+    return OpBuilder(b)("Identity", input)
+
+
+@word("tract_transformers_quantized_kv_sdpa")
+def quantized_sdpa(b: Builder, q: Value, k: Value, v: Value, *, axis: int, scale: float) -> Value:
+    """Attention to rounded keys and values.
+
+    A row of values has 256 steps from its least to its greatest entry. A channel of keys has steps of 1 from the least
+    one seen so far, or of more where one lay farther above than 255; steps counted earlier are read with the latest of
+    both.
+    """
+    rank = len(b.dims(k))
+    place = axis_of(axis, rank)
+    return sdpa(b, q, _keys(b, k, place), _values(b, v, rank), scale=scale)
+
+
+def _values(b: Builder, v: Value, rank: int) -> Value:
+    emit, last = OpBuilder(b), _axes(b, rank - 1)
+    least, most = (emit(name, v, last, keepdims=1) for name in ("ReduceMin", "ReduceMax"))
+    step = emit("Div", emit("Sub", most, least), b.like(v, _CODES))
+    step = emit("Where", emit("Greater", step, b.like(v, 0.0)), step, b.like(v, 1.0))
+    codes = _rounded(b, emit("Div", emit("Sub", v, least), step))
+    return emit("Add", emit("Mul", codes, step), least)
+
+
+def _keys(b: Builder, k: Value, axis: int) -> Value:
+    emit = OpBuilder(b)
+    count = emit("Squeeze", emit("Shape", k, start=axis, end=axis + 1), _axes(b, 0))
+    every = emit("Range", 0, count, 1)
+    seen = emit("LessOrEqual", emit("Unsqueeze", every, _axes(b, 0)), emit("Unsqueeze", every, _axes(b, 1)))
+    behind = len(b.dims(k)) - axis - 1
+    if behind:
+        seen = emit("Unsqueeze", seen, _axes(b, *range(2, 2 + behind)))
+
+    def so_far(x: Value, name: str, far: float) -> Value:
+        wide = emit("Unsqueeze", x, _axes(b, axis))
+        return emit(name, emit("Where", seen, wide, b.like(k, far)), _axes(b, axis + 1), keepdims=0)
+
+    lows = so_far(k, "ReduceMin", np.inf)
+    above = emit("Sub", k, lows)
+    steps = emit("Max", emit("Div", so_far(above, "ReduceMax", -np.inf), b.like(k, _CODES)), b.like(k, 1.0))
+    codes = emit("Min", _rounded(b, emit("Div", above, steps)), b.like(k, _CODES))
+    ends = [b.constant(np.array([end], np.int64)) for end in (-1, np.iinfo(np.int64).max, axis)]
+    step, low = (emit("Slice", each, *ends) for each in (steps, lows))
+    return emit("Add", emit("Mul", codes, step), low)
+
+
+def _rounded(b: Builder, x: Value) -> Value:
+    """The nearest integer of numbers that are not negative, halves upwards."""
+    return OpBuilder(b)("Floor", OpBuilder(b)("Add", x, b.like(x, 0.5)))
+
+
+def _axes(b: Builder, *numbers: int) -> Value:
+    return b.constant(np.array(numbers, np.int64))

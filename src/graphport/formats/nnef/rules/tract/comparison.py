@@ -1,0 +1,86 @@
+"""Comparisons and choices in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, unified, word
+from graphport.formats.nnef.rules.tract.rows import fact_like
+from graphport.ops.declare import lift
+from graphport.ops.lowering.leading_broadcast import emitted, trailed
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+BROADCAST.lower("""
+lt(x, y) -> Less(*aligned(x, y))
+le(x, y) -> LessOrEqual(*aligned(x, y))
+gt(x, y) -> Greater(*aligned(x, y))
+ge(x, y) -> GreaterOrEqual(*aligned(x, y))
+eq(x, y) -> Equal(*aligned(x, y))
+ne(x, y) -> Not(Equal(*aligned(x, y)))
+tract_core_is_nan(x) -> IsNaN(x)
+tract_core_xor(x, y) <-> Xor(*aligned(x, y))
+""")
+
+
+@word("select")
+def select(b: Builder, condition: Value, true_value: Value, false_value: Value) -> Value:
+    """One or the other."""
+    emit = OpBuilder(b)
+    test = condition if condition.dtype in (None, DType.BOOL) else emit("Cast", condition, to=DType.BOOL)
+    yes, no = unified(b, true_value, false_value)
+    return emit("Where", *trailed(b, test, yes, no))
+
+
+ROWS.lower("""
+tract_core_is_inf(input, *, detect_positive: any = True, detect_negative: any = True)
+    -> IsInf(input, detect_positive=detect_positive, detect_negative=detect_negative)
+""")
+
+
+# Lifting
+
+
+ROWS.lift("""
+IsNaN
+    -> is_double(x): ne(x, x)
+    -> tract_core_is_nan(x)
+""")
+
+
+@lift(DIALECT, "IsInf")
+def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+    """Of doubles what is beyond the largest one: tract asks half and single floats alone."""
+    sides = bool(detect_positive), bool(detect_negative)
+    if x.dtype is not DType.FLOAT64:
+        given = dict(zip(("detect_positive", "detect_negative"), sides, strict=True))
+        return b.word("tract_core_is_inf", x, **given)
+    if all(sides):
+        x = b.word("abs", x, facts=[fact_like(x)])[0]
+    most = b.like(x, np.full([1] * len(b.dims(x)), np.finfo(np.float64).max * (1 if sides[0] else -1)))
+    return b.word("gt" if sides[0] else "lt", x, most) if any(sides) else None
+
+
+def _negated_twice(page: str, word: str) -> None:
+    """Of integers the opposite of the opposite: tract 0.23.9 cuts products apart where `le` and `ge` compare ranges."""
+
+    @lift(DIALECT, page)
+    def lifted(b: Builder, x: Value, y: Value) -> Any:
+        dtype = x.dtype
+        if dtype is None or not dtype.is_integer:
+            return emitted(b, _WORDS[page], x, y, dtype=DType.BOOL)
+        (opposite,) = emitted(b, word, x, y, dtype=DType.BOOL)
+        return b.word("not", opposite)
+
+    del lifted
+
+
+_WORDS = {"LessOrEqual": "le", "GreaterOrEqual": "ge"}
+_negated_twice("LessOrEqual", "gt")
+_negated_twice("GreaterOrEqual", "lt")

@@ -1,0 +1,54 @@
+"""Transposed convolutions in tract's NNEF, whose filters have the channels of the result first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.formats.nnef.rules import convolution as nnef
+from graphport.formats.nnef.rules.convolution_borders import Sliding
+from graphport.formats.nnef.rules.tract.binding import word
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@word("deconv")
+def deconv(
+    b: Builder,
+    input: Value,
+    filter: Value,
+    bias: Value | None = None,
+    *,
+    groups: int = 1,
+    output_shape: tuple[int, ...] = (),
+    **attributes: Any,
+) -> Value:
+    """The standard's, of a filter [C_out, C_in / groups, …]; `output_shape` counts spatial axes alone."""
+    dims = b.dims(input)
+    count = groups or dims[1]
+    group = count if isinstance(count, int) else 1
+    transposed = swapped(b, filter, group)
+    shape: tuple[Any, ...] = ()
+    if len(output_shape) == len(dims) - 2:
+        shape = (dims[0], b.dims(filter)[0], *output_shape)
+    return nnef.deconv(b, Sliding(**attributes), input, transposed, bias, groups=group, output_shape=shape)
+
+
+def swapped(b: Builder, filter: Value, groups: int) -> Value:
+    """A filter with its first two axes in the other order, group by group."""
+    emit, dims = OpBuilder(b), b.dims(filter)
+    rank = len(dims)
+    if groups == 1:
+        return emit("Transpose", filter, perm=(1, 0, *range(2, rank)))
+    rows = dims[0] // groups
+    split = emit("Reshape", filter, _vector(b, groups, rows, *dims[1:]))
+    transposed = emit("Transpose", split, perm=(0, 2, 1, *range(3, rank + 1)))
+    return emit("Reshape", transposed, _vector(b, groups * dims[1], rows, *dims[2:]))
+
+
+def _vector(b: Builder, *numbers: Any) -> Value:
+    return b.constant(np.array([int(number) for number in numbers], np.int64))

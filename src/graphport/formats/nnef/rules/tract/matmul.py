@@ -1,0 +1,78 @@
+"""Products in tract's NNEF."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.dtypes import DType
+from graphport.formats.nnef.rules import matmul as nnef
+from graphport.formats.nnef.rules.reduction_einsum import lettered
+from graphport.formats.nnef.rules.tract.binding import DIALECT, unified, word
+from graphport.formats.nnef.rules.tract.types import datum, datum_name
+from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+
+
+@word("matmul")
+def matmul(b: Builder, A: Value, B: Value, *, transposeA: bool = False, transposeB: bool = False) -> Value:
+    """The product of the last two axes."""
+    return nnef.matmul(b, *unified(b, A, B), transposeA=transposeA, transposeB=transposeB)
+
+
+@word("linear")
+def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -> Value:
+    """The product with the transposed filter, and a bias."""
+    operands = [input, filter] if bias is None else [input, filter, bias]
+    return nnef.linear(b, *unified(b, *operands))
+
+
+@word("tract_core_einsum")
+def einsum(b: Builder, *inputs: Value, expr: str, acc: str = "f32", output: str = "") -> Value:
+    """A sum of products, computed in the type `acc`."""
+    emit = OpBuilder(b)
+    same = unified(b, *inputs)
+    y = emit("Einsum", *same, equation=expr.replace(" ", ""))
+    own = same[0].dtype
+    wanted = datum(output) if output else (datum(acc) if own is not None and not own.is_floating else own)
+    return y if wanted is None or own is wanted else emit("Cast", y, to=wanted)
+
+
+@word("tract_core_matmul")
+def old_matmul(b: Builder, A: Value, B: Value, *, axes: tuple[int, ...]) -> Value:
+    """A product of matrices that lie in any axes; see `matrix_equation`."""
+    return OpBuilder(b)("Einsum", *unified(b, A, B), equation=matrix_equation(b, A, B, axes))
+
+
+def matrix_equation(b: Builder, A: Value, B: Value, axes: tuple[int, ...]) -> str:
+    """A product as an einsum; `axes` are those of rows and sums of A, sums and columns of B, then of the result.
+
+    Raises:
+        UnsupportedError: they are no axes of both factors.
+    """
+    ranks = [len(b.dims(x)) for x in (A, B)]
+    if len(axes) != 6 or ranks[0] != ranks[1] or any(not 0 <= axis < ranks[0] for axis in axes):
+        message = f"the axes {list(axes)} of a product"
+        raise UnsupportedError(message)
+    texts = [list(ascii_lowercase[: ranks[0]]) for _ in range(3)]
+    for place, (at, letter) in enumerate(zip((0, 0, 1, 1, 2, 2), "mkknmn", strict=True)):
+        texts[at][axes[place]] = letter.upper()
+    one, other, result = ("".join(text) for text in texts)
+    return f"{one},{other}->{result}"
+
+
+@lift(DIALECT, "Einsum")
+def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
+    found = lettered(equation, [len(b.dims(value)) for value in inputs])
+    if found is None:
+        return None
+    text = f"{','.join(found[0])}->{found[1]}"
+    dtype = inputs[0].dtype
+    acc = "f32" if dtype is None else datum_name(dtype)
+    return b.word("tract_core_einsum", *inputs, expr=text, acc=acc or "f32")

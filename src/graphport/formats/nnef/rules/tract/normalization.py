@@ -1,0 +1,160 @@
+"""Normalizations in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.formats.nnef.rules.normalization import named
+from graphport.formats.nnef.rules.tract.binding import DIALECT, axis_of, word
+from graphport.ops.lowering.op_builder import OpBuilder
+from graphport.ops.views.normalization import LRNView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Shaped = tuple[int, ...]
+
+
+@word("tract_core_rms_norm", "tract_transformers_rms_norm")
+def rms_norm(b: Builder, input: Value, *, axis: int, eps: float = 1e-6) -> Value:
+    """Divided by the root of the mean of squares over one axis."""
+    place = axis_of(axis, len(b.dims(input)))
+    emit = OpBuilder(b)
+    squares = emit("ReduceMean", emit("Mul", input, input), b.constant(np.array([place], np.int64)), keepdims=1)
+    return emit("Div", input, emit("Sqrt", emit("Add", squares, b.like(input, eps))))
+
+
+@word("tract_core_scaled_rms_norm")
+def scaled_rms_norm(b: Builder, input: Value, scale: Value, *, axis: int, eps: float = 1e-6) -> Value:
+    """The same, times a vector along the axis."""
+    rank = len(b.dims(input))
+    place = axis_of(axis, rank)
+    emit = OpBuilder(b)
+    behind = rank - place - len(b.dims(scale))
+    if behind > 0:
+        ends = np.arange(len(b.dims(scale)), len(b.dims(scale)) + behind)
+        scale = emit("Unsqueeze", scale, b.constant(ends.astype(np.int64)))
+    return emit("Mul", rms_norm(b, input, axis=place, eps=eps), scale)
+
+
+@word("tract_onnx_lrn")
+def lrn(b: Builder, input: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Value:
+    """Divided by a power of the squares of neighbouring channels."""
+    return OpBuilder(b)("LRN", input, alpha=alpha, beta=beta, bias=bias, size=size)
+
+
+def _spatial(size: Shaped) -> Shaped:
+    return (1, 1, *size[2:]) if len(size) > 2 else size
+
+
+@word("local_response_normalization")
+def local_response(
+    b: Builder, input: Value, *, size: Shaped, alpha: float = 1.0, beta: float = 0.5, bias: float = 1.0
+) -> Value:
+    """tract's windows do not slide over channels."""
+    return named.local_response_normalization(b, input, size=_spatial(size), alpha=alpha, beta=beta, bias=bias)
+
+
+@word("local_mean_normalization")
+def local_mean(b: Builder, input: Value, *, size: Shaped) -> Value:
+    """The same of means."""
+    return named.local_mean_normalization(b, input, size=_spatial(size))
+
+
+@word("local_variance_normalization")
+def local_variance(b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
+    """The same of variances."""
+    return named.local_variance_normalization(b, input, size=_spatial(size), bias=bias, epsilon=epsilon)
+
+
+@word("local_contrast_normalization")
+def local_contrast(b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
+    """The same of both."""
+    return named.local_contrast_normalization(b, input, size=_spatial(size), bias=bias, epsilon=epsilon)
+
+
+@word("tract_extra_exp_unit_norm")
+def exp_unit_norm(
+    b: Builder,
+    input: Value,
+    state: Value,
+    *,
+    axis: int,
+    alpha: float,
+    skip: int = 0,
+    stateless: bool = False,
+    complex: bool = False,
+    epsilon: float = 1e-14,
+) -> Value:
+    """Divided by the root of a running mean of sizes."""
+    return _running(b, input, state, axis, alpha, skip, "unit", complex=complex, epsilon=epsilon)
+
+
+@word("tract_extra_exp_mean_norm")
+def exp_mean_norm(
+    b: Builder,
+    input: Value,
+    state: Value,
+    *,
+    axis: int,
+    alpha: float,
+    skip: int = 0,
+    stateless: bool = False,
+    scaling_factor: float = 1.0,
+) -> Value:
+    """Without a running mean, divided by a factor."""
+    return _running(b, input, state, axis, alpha, skip, "mean", factor=scaling_factor)
+
+
+def _running(
+    b: Builder,
+    input: Value,
+    state: Value,
+    axis: int,
+    alpha: float,
+    skip: int,
+    kind: str,
+    *,
+    complex: bool = False,
+    epsilon: float = 0.0,
+    factor: float = 1.0,
+) -> Value:
+    """Entry by entry along an axis of a known length."""
+    from graphport.ops.declare import UnsupportedError
+
+    dims = b.dims(input)
+    place = axis_of(axis, len(dims))
+    length = dims[place]
+    if not isinstance(length, int) or length > 4096 or skip:
+        message = f"a running mean over {length} entries, of which {skip} are passed over"
+        raise UnsupportedError(message)
+    emit = OpBuilder(b)
+    found: list[Value] = []
+    for step in range(length):
+        x = emit("Gather", input, b.constant(np.array(step, np.int64)), axis=place)
+        size = x
+        if kind == "unit":
+            size = emit("Abs", x) if not complex else _size(b, x)
+            size = emit("Max", size, b.like(size, epsilon)) if epsilon else size
+        state = emit("Add", emit("Mul", size, b.like(size, 1 - alpha)), emit("Mul", state, b.like(state, alpha)))
+        if kind == "mean":
+            y = emit("Div", emit("Sub", x, state), b.like(x, factor))
+        else:
+            root = emit("Sqrt", state)
+            y = emit("Div", x, emit("Unsqueeze", root, b.constant(np.array([-1], np.int64))) if complex else root)
+        found.append(emit("Unsqueeze", y, b.constant(np.array([place], np.int64))))
+    return emit("Concat", *found, axis=place)
+
+
+def _size(b: Builder, x: Value) -> Value:
+    """The absolute value of complex numbers, which are pairs on the last axis."""
+    emit = OpBuilder(b)
+    return emit("Sqrt", emit("ReduceSum", emit("Mul", x, x), b.constant(np.array([-1], np.int64)), keepdims=0))
+
+
+@LRNView.lift(DIALECT)
+def lift_lrn(b: Builder, op: LRNView) -> Any:
+    return b.word("tract_onnx_lrn", op.x, alpha=op.alpha, beta=op.beta, bias=op.bias, size=op.size)

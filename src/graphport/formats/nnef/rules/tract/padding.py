@@ -1,0 +1,38 @@
+"""Padding in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.formats.nnef.rules import padding as nnef
+from graphport.formats.nnef.rules.tract.binding import static, word
+from graphport.ir.graph import Value
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.ops.builder import Builder
+
+Pairs = tuple[tuple[int, int], ...]
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+
+
+@word("pad")
+def pad(b: Builder, input: Value, *, padding: Pairs | Value, border: str = "constant", value: float = 0.0) -> Value:
+    """One pair for each axis; `replicated` is what the standard calls `replicate`."""
+    own = "replicate" if border == "replicated" else border
+    if isinstance(padding, Value):
+        known = static(padding)
+        if known is None:
+            return _at_run(b, input, padding, own, value)
+        padding = tuple(zip(known[::2], known[1::2], strict=True))
+    return nnef.pad(b, input, padding=padding, border=own, value=value)
+
+
+def _at_run(b: Builder, input: Value, padding: Value, border: str, value: float) -> Value:
+    """Amounts that only a run knows: ONNX has all beginnings, then all ends."""
+    emit = OpBuilder(b)
+    pairs = emit("Reshape", padding, b.constant(np.array([-1, 2], np.int64)))
+    amounts = emit("Reshape", emit("Transpose", pairs, perm=(1, 0)), b.constant(np.array([-1], np.int64)))
+    return emit("Pad", input, amounts, b.like(input, value), mode=_MODES.get(border, border))

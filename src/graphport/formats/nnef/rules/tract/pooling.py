@@ -1,0 +1,99 @@
+"""Windows in tract's NNEF, which slide over spatial axes alone: what is said of batch and channels is not looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.rules.convolution_borders import bordered, emitted_padding
+from graphport.formats.nnef.rules.convolution_borders import known as known_dims
+from graphport.formats.nnef.rules.pooling import pools
+from graphport.formats.nnef.rules.pooling.arrangement import Pooling, arranged
+from graphport.formats.nnef.rules.tract.binding import DIALECT, word
+from graphport.ops import registry
+from graphport.ops.lowering.op_builder import OpBuilder
+from graphport.ops.lowering.windows import window_options
+from graphport.ops.pages.convolution.window import integer_pads
+from graphport.ops.views.pooling import MaxPoolView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Shaped = tuple[int, ...]
+
+
+def spatial(attributes: dict[str, Any]) -> Pooling:
+    """A window with 1, no padding and no step over the first two axes."""
+    found = dict(attributes)
+    for name, own in (("size", 1), ("stride", 1), ("dilation", 1), ("padding", (0, 0))):
+        given = found.get(name)
+        if given and len(given) > 2:
+            found[name] = (own, own, *given[2:])
+    return Pooling(**found)
+
+
+@word("max_pool")
+def max_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The largest entry; padding is never chosen."""
+    return pools.max_pool(b, spatial({**attributes, "border": "ignore"}), input)
+
+
+@word("avg_pool")
+def avg_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The mean."""
+    return pools.avg_pool(b, spatial(attributes), input)
+
+
+@word("box")
+def box(b: Builder, input: Value, *, normalize: bool = False, **attributes: Any) -> Value:
+    """The sum, or the mean."""
+    return pools.box(b, spatial(attributes), input, normalize=normalize)
+
+
+@word("rms_pool")
+def rms_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The root of the mean of squares."""
+    return pools.rms_pool(b, spatial(attributes), input)
+
+
+@word("max_pool_with_index")
+def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Value, Value]:
+    """The largest entry, and its place in the plane of its channel."""
+    found = arranged(b, input, spatial(attributes))
+    x, slide = bordered(b, found.x, found.slide, "ignore", native="ignore")
+    dims = b.dims(x)
+    attributes = slide.attributes(dims[2:])
+    y, indices = b.results(registry.pages()["MaxPool"], 2, x, kernel_shape=known_dims(slide.kernel), **attributes)
+    emit = OpBuilder(b)
+    plane = emit("ReduceProd", emit("Shape", x, start=2), b.constant(np.array([0], np.int64)), keepdims=0)
+    return found.restored(b, y), found.restored(b, emit("Mod", indices, plane))
+
+
+@MaxPoolView.lift(DIALECT)
+def lift_max_pool(b: Builder, op: MaxPoolView) -> Any:
+    """With places, which tract counts in the plane of a channel, and ONNX in the tensor."""
+    dims = b.dims(op.x)
+    known = [dim for dim in dims if isinstance(dim, int)]
+    if not b.wants(1) or op.storage_order or len(known) < len(dims):
+        return None
+    count = len(op.kernel_shape)
+    found = emitted_padding(dims[2:], op.kernel_shape, **window_options(op))
+    if found is None:
+        return None
+    padding = found[0] or integer_pads(found[1].pads)
+    given: dict[str, Any] = {
+        "size": (1, 1, *op.kernel_shape),
+        "border": "ignore",
+        "padding": ((0, 0), (0, 0), *padding),
+        "stride": (1, 1, *(op.strides or (1,) * count)),
+        "dilation": (1, 1, *(op.dilations or (1,) * count)),
+    }
+    free = TensorFact(None, None)
+    y, place = b.word("max_pool_with_index", op.x, facts=[free, free], **given)
+    planes = np.arange(reserve(*known[:2]), dtype=np.int64).reshape(*known[:2], *[1] * count)
+    (index,) = b.word("add", place, b.constant(planes * int(np.prod(known[2:]))), facts=[free])
+    return y, index

@@ -1,0 +1,102 @@
+"""Reductions in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.rules.reduction import reduced
+from graphport.formats.nnef.rules.tract.binding import DIALECT, axis_of, word
+from graphport.formats.nnef.rules.tract.rows import numbers_of
+from graphport.ops import registry
+from graphport.ops.declare import ShapeError, UnsupportedError, lift
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@word("tract_core_product_reduce")
+def product_reduce(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+    """The product over some axes, which stay with one entry."""
+    rank = len(b.dims(input))
+    if not axes:
+        return input
+    chosen = np.array([axis_of(axis, rank) for axis in axes], np.int64)
+    return OpBuilder(b)("ReduceProd", input, b.constant(chosen), keepdims=1)
+
+
+@word("tract_core_argmax_reduce_last")
+def argmax_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+    """The place of the largest entry, the last one of equals."""
+    return _last(b, "ArgMax", input, axes)
+
+
+@word("tract_core_argmin_reduce_last")
+def argmin_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+    """The place of the smallest entry, the last one of equals."""
+    return _last(b, "ArgMin", input, axes)
+
+
+def _last(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
+    if len(axes) != 1:
+        message = f"{len(axes)} axes"
+        raise ShapeError(message, "one axis is reduced")
+    axis = axis_of(axes[0], len(b.dims(input)))
+    return OpBuilder(b)(page, input, axis=axis, keepdims=1, select_last_index=1)
+
+
+def _logical(page: str, word_: str) -> None:
+    """A reduction of truths: tract 0.23 takes the bytes of other types for them."""
+
+    @word(word_)
+    def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+        dtype = input.dtype
+        if dtype is not None and dtype is not DType.BOOL:
+            message = f"tract reduces truths alone as it says, and {input.name} is {dtype}"
+            raise UnsupportedError(message)
+        return reduced(b, registry.pages()[page], input, axes)
+
+    del lowered
+
+
+_logical("ReduceMax", "any_reduce")
+_logical("ReduceMin", "all_reduce")
+
+
+# Lifting
+
+
+@lift(DIALECT, "ReduceProd")
+def lift_product(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Any:
+    rank = len(b.dims(data))
+    known = tuple(range(rank)) if axes is None else numbers_of(axes)
+    if not known:
+        return None
+    return _kept(b, "tract_core_product_reduce", data, tuple(axis % rank for axis in known), keepdims)
+
+
+def _kept(b: Builder, word: str, data: Value, axes: tuple[int, ...], keepdims: int) -> Any:
+    dims = b.dims(data)
+    fact = TensorFact(None, tuple(1 if axis in axes else dim for axis, dim in enumerate(dims)))
+    y = b.word(word, data, facts=[fact], axes=axes)
+    return y if keepdims else b.word("squeeze", *y, axes=axes)
+
+
+def _arg(page: str, word: str) -> None:
+    @lift(DIALECT, page)
+    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+        name = f"tract_core_{word}_last" if select_last_index else word
+        return _kept(b, name, data, (axis % len(b.dims(data)),), keepdims)
+
+    del lifted
+
+
+_arg("ArgMax", "argmax_reduce")
+_arg("ArgMin", "argmin_reduce")

@@ -1,0 +1,188 @@
+"""Reshaping in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.rules import reshape as nnef
+from graphport.formats.nnef.rules.copies import kept
+from graphport.formats.nnef.rules.tract.binding import DIALECT, Numbers, axis_of, elements, static, vector, word
+from graphport.formats.nnef.rules.tract.rows import dims_of
+from graphport.ir.graph import Value
+from graphport.ops.declare import ShapeError, lift
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.ops.builder import Builder
+
+
+@word("reshape")
+def reshape(b: Builder, input: Value, *, shape: Numbers, axis_start: int = 0, axis_count: int = -1) -> Value:
+    """`shape` replaces `axis_count` axes from `axis_start` on."""
+    known = static(shape)
+    if known is not None:
+        return nnef.reshape(b, input, shape=known, axis_start=axis_start, axis_count=axis_count)
+    emit, rank = OpBuilder(b), len(b.dims(input))
+    stop = rank if axis_count == -1 else axis_start + axis_count
+    if not 0 <= axis_start <= stop <= rank:
+        message = f"axis_start {axis_start} and axis_count {axis_count} reach beyond rank {rank}"
+        raise ShapeError(message)
+    parts = [emit("Shape", input, start=0, end=axis_start)] if axis_start else []
+    parts.append(vector(b, shape))
+    parts += [emit("Shape", input, start=stop, end=rank)] if stop < rank else []
+    # What is no 0 in the text is an extent, also where it is 0 in a run, and never that of the operand.
+    wanted = elements(shape) if isinstance(shape, Value) else shape
+    is_literal = wanted is None or any(isinstance(extent, int) and extent == 0 for extent in wanted)
+    whole = parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
+    return emit("Reshape", input, whole, allowzero=None if is_literal else 1)
+
+
+@word("squeeze")
+def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+    """Without axes of one entry."""
+    return nnef.squeeze(b, input, axes=tuple(axis_of(axis, len(b.dims(input))) for axis in axes))
+
+
+@word("tile")
+def tile(b: Builder, input: Value, *, repeats: Numbers) -> Value:
+    """So many times along each axis."""
+    return OpBuilder(b)("Tile", input, vector(b, repeats))
+
+
+@word("tract_core_broadcast")
+def broadcast(b: Builder, input: Value, *, shape: Numbers) -> Value:
+    """Axes of one entry grown to a shape of the same rank."""
+    return OpBuilder(b)("Expand", input, vector(b, shape))
+
+
+@word("tract_core_shape_of")
+def shape_of(b: Builder, input: Value) -> Value:
+    """The extents."""
+    return OpBuilder(b)("Shape", input)
+
+
+@word("concat")
+def concat(b: Builder, *values: Value, axis: int) -> Value:
+    """One behind another, in the element type of the first."""
+    emit = OpBuilder(b)
+    own = values[0].dtype
+    same = [v if own is None or v.dtype in (None, own) else emit("Cast", v, to=own) for v in values]
+    return nnef.concat(b, *same, axis=axis_of(axis, len(b.dims(values[0]))))
+
+
+@word("stack")
+def stack(b: Builder, *values: Value, axis: int) -> Value:
+    """One behind another along a new axis, in the element type of the first."""
+    emit = OpBuilder(b)
+    own = values[0].dtype
+    same = [v if own is None or v.dtype in (None, own) else emit("Cast", v, to=own) for v in values]
+    return nnef.stack(b, *same, axis=axis)
+
+
+@word("pack")
+def pack(b: Builder, *items: Value) -> Value:
+    """Integers one behind another: int64[n]."""
+    emit = OpBuilder(b)
+    parts: list[Value] = []
+    for item in items:
+        wide = item if item.dtype is DType.INT64 else emit("Cast", item, to=DType.INT64)
+        is_flat = len(b.dims(item)) == 1
+        parts.append(wide if is_flat else emit("Reshape", wide, b.constant(np.array([-1], np.int64))))
+    return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
+
+
+@word("chunked")
+def chunked(b: Builder, input: Value, *, axis: int, chunk: int) -> Value:
+    """An axis as two: which slice, and the place in it."""
+    emit, rank = OpBuilder(b), len(b.dims(input))
+    shape = [0] * axis + [-1, chunk]
+    behind = [emit("Shape", input, start=axis + 1, end=rank)] if axis + 1 < rank else []
+    return emit(
+        "Reshape",
+        input,
+        emit("Concat", vector(b, tuple(shape)), *behind, axis=0) if behind else vector(b, tuple(shape)),
+    )
+
+
+@word("joined")
+def joined(b: Builder, input: Value, *, axis: int) -> Value:
+    """Two axes as one."""
+    emit, rank = OpBuilder(b), len(b.dims(input))
+    front = vector(b, tuple([0] * axis + [-1]))
+    if axis + 2 >= rank:
+        return emit("Reshape", input, front)
+    return emit("Reshape", input, emit("Concat", front, emit("Shape", input, start=axis + 2, end=rank), axis=0))
+
+
+# Lifting
+
+
+@lift(DIALECT, "Reshape")
+def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Any:
+    """The extents of the result, symbols among them; one that nothing is known of is what remains."""
+    dims = b.outcome.shape
+    known = dims_of(shape)
+    if dims is None and known is not None and 0 not in known:
+        dims = known
+    if dims is None:
+        return None
+    is_simple = [not isinstance(dim, Symbolic) or dim in b.dims(data) or "~" not in str(dim) for dim in dims]
+    if is_simple.count(False) > 1:
+        return None
+    target: Any = tuple(dim if simple else -1 for dim, simple in zip(dims, is_simple, strict=True))
+    return b.word("reshape", data, shape=target)
+
+
+@lift(DIALECT, "Expand")
+def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
+    dims = dims_of(shape)
+    if dims is None:
+        return None
+    own = b.dims(input)
+    x = input
+    if len(dims) > len(own):
+        new = tuple(range(len(dims) - len(own)))
+        x = b.word("unsqueeze", x, facts=[TensorFact(x.dtype, (*[1] * len(new), *own))], axes=new)[0]
+    own = (*[1] * (len(dims) - len(own)), *own)
+    dims = (*[1] * (len(own) - len(dims)), *dims)
+    target: Any = tuple(a if n == 1 else n for a, n in zip(own, dims, strict=True))
+    return kept(b, b.word("tract_core_broadcast", x, facts=[TensorFact(x.dtype, target)], shape=target))
+
+
+@lift(DIALECT, "Tile")
+def lift_tile(b: Builder, input: Value, repeats: Value) -> Any:
+    times: Any = dims_of(repeats)
+    if times is None:
+        return None
+    dims: Any = tuple(dim * count for dim, count in zip(b.dims(input), times, strict=True))
+    return kept(b, b.word("tile", input, facts=[TensorFact(input.dtype, dims)], repeats=times))
+
+
+@lift(DIALECT, "Shape")
+def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Any:
+    rank = len(b.dims(data))
+    first, last, _ = slice(start, end).indices(rank)
+    whole = b.word("tract_core_shape_of", data, facts=[TensorFact(DType.INT64, (rank,))])[0]
+    wide = b.word("tract_core_cast", whole, facts=[TensorFact(DType.INT64, (rank,))], to="i64")
+    if (first, last) == (0, rank):
+        return wide
+    if first >= last:
+        return None
+    return b.word("slice", wide[0], axes=(0,), begin=(first,), end=(last,), stride=())
+
+
+@lift(DIALECT, "ConstantOfShape")
+def lift_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
+    """One number, stretched over extents that only a run knows."""
+    dims: Any = dims_of(input)
+    if dims is None:
+        return None
+    number = np.zeros(1, np.float32) if value is None else value.numpy()
+    one = b.constant(np.full([1] * len(dims), number.reshape(-1)[0]), None if value is None else value.dtype)
+    return b.word("tract_core_broadcast", one, shape=dims)

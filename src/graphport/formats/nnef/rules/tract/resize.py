@@ -1,0 +1,117 @@
+"""Resizing in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.dtypes import DType
+from graphport.formats.nnef.rules.tract.binding import DIALECT, elements, word
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import folded
+from graphport.ops.lowering.op_builder import OpBuilder
+from graphport.ops.views.resize import GridSampleView, ResizeView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@word("tract_core_resize", "tract_onnx_resize")
+def resize(
+    b: Builder,
+    input: Value,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+    *,
+    coord_transformer: str = "half_pixel",
+    interpolator: str = "nearest",
+    nearest_mode: str = "floor",
+    cubic_coeff_a: float = -0.75,
+    roi: bool = False,
+) -> Value:
+    """As ONNX's, of all axes."""
+    if roi:
+        message = "it resizes a region"
+        raise UnsupportedError(message)
+    emit = OpBuilder(b)
+    by = (
+        None
+        if scales is None
+        else emit("Cast", scales, to=DType.FLOAT32)
+        if scales.dtype is not DType.FLOAT32
+        else scales
+    )
+    to = None if sizes is None or by is not None else emit("Cast", sizes, to=DType.INT64)
+    return emit(
+        "Resize",
+        input,
+        None,
+        by,
+        to,
+        mode=interpolator,
+        coordinate_transformation_mode=coord_transformer,
+        nearest_mode=nearest_mode,
+        cubic_coeff_a=cubic_coeff_a,
+    )
+
+
+@word("tract_core_grid_sample", "tract_onnx_grid_sample")
+def grid_sample(
+    b: Builder,
+    input: Value,
+    grid: Value,
+    *,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Value:
+    """Values at the places that a grid names."""
+    names = {"bilinear": "linear", "bicubic": "cubic"}
+    return OpBuilder(b)(
+        "GridSample",
+        input,
+        grid,
+        mode=names.get(mode, mode),
+        padding_mode=padding_mode,
+        align_corners=int(align_corners),
+    )
+
+
+_NEAREST = ("floor", "round_prefer_ceil")
+_COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric")
+
+
+@ResizeView.lift(DIALECT)
+def lift_resize(b: Builder, op: ResizeView) -> Any:
+    """By scales or sizes of all axes, in the ways that tract knows; what else there is goes by the standard's words."""
+    is_plain = (
+        not op.antialias and op.axes is None and not op.exclude_outside and op.keep_aspect_ratio_policy == "stretch"
+    )
+    if not is_plain or op.coordinate_transformation_mode not in _COORDINATES:
+        return None
+    if op.mode == "nearest" and op.nearest_mode not in _NEAREST:
+        return None
+    if op.mode == "cubic" and abs(op.cubic_coeff_a + 0.75) > 1e-9:
+        return None
+    if any(each is not None and folded(each) is None and elements(each) is None for each in (op.scales, op.sizes)):
+        return None  # what only a run knows
+    by = op.scales if op.scales is not None and b.dims(op.scales) != (0,) else None
+    given: dict[str, Any] = {
+        "coord_transformer": op.coordinate_transformation_mode,
+        "interpolator": op.mode,
+        "nearest_mode": op.nearest_mode if op.mode == "nearest" else "floor",
+    }
+    return b.word("tract_core_resize", op.x, by, None if by is not None else op.sizes, **given)
+
+
+@GridSampleView.lift(DIALECT)
+def lift_grid_sample(b: Builder, op: GridSampleView) -> Any:
+    names = {"linear": "bilinear", "nearest": "nearest"}
+    if op.mode not in names:
+        return None
+    given: dict[str, Any] = {
+        "mode": names[op.mode],
+        "padding_mode": op.padding_mode,
+        "align_corners": bool(op.align_corners),
+    }
+    return b.word("tract_core_grid_sample", op.x, op.grid, **given)

@@ -1,0 +1,59 @@
+"""Fourier transforms in tract's NNEF: complex numbers are pairs on the last axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.formats.nnef.rules.tract.binding import axis_of, word
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@word("tract_core_fft")
+def fft(b: Builder, input: Value, *, axis: int, inverse: bool = False) -> Value:
+    """The transform of pairs; the inverse is not divided by the length."""
+    emit = OpBuilder(b)
+    place = axis_of(axis, len(b.dims(input)))
+    where = b.constant(np.array(place, np.int64))
+    y = emit("DFT", input, None, where, inverse=int(inverse))
+    if not inverse:
+        return y
+    length = b.dims(input)[place]
+    if isinstance(length, int):
+        return emit("Mul", y, b.like(y, float(length)))
+    return emit("Mul", y, emit("CastLike", emit("Shape", input, start=place, end=place + 1), y))
+
+
+@word("tract_core_stft")
+def stft(b: Builder, input: Value, window: Value | None = None, *, axis: int, frame: int, stride: int) -> Value:
+    """Transforms of overlapping frames: frames in the place of the axis, all their bins behind it."""
+    emit = OpBuilder(b)
+    dims = b.dims(input)
+    place = axis_of(axis, len(dims))
+    length = dims[place]
+    if not isinstance(length, int):
+        message = "the frames of a signal whose length is not known"
+        raise UnsupportedError(message)
+    if min(frame, stride) < 1:
+        message = f"frames of {frame} entries, one each {stride}"
+        raise UnsupportedError(message)
+    reserve(max(length - frame, 0) // stride + 1, frame, what="places in frames")
+    starts = np.arange(0, length - frame + 1, stride)
+    indices = b.constant((starts[:, None] + np.arange(frame)[None]).astype(np.int64))
+    frames = emit("Gather", input, indices, axis=place)
+    if window is not None:
+        own = b.dims(window)[0]
+        if isinstance(own, int) and own < frame:
+            left = (frame - own) // 2
+            window = emit("Pad", window, b.constant(np.array([left, frame - own - left], np.int64)))
+        behind = len(dims) - place
+        window = emit("Unsqueeze", window, b.constant(np.arange(1, behind).astype(np.int64))) if behind > 1 else window
+        frames = emit("Mul", frames, window)
+    return emit("DFT", frames, None, b.constant(np.array(place + 1, np.int64)))

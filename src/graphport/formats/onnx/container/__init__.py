@@ -1,0 +1,1 @@
+"""Files of ONNX: protobuf messages to graphs of the dialect `onnx`, and back."""

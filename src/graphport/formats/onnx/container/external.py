@@ -1,0 +1,86 @@
+"""Weights beside the model: which files may be read, and where in them a tensor lies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from graphport.core import budget
+from graphport.core.beside import AbsentError, OutsideError, open_beside
+from graphport.core.storage import FileStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from graphport.core.dtypes import DType
+    from graphport.core.storage import MappedFile, Storage
+    from graphport.formats.onnx.container.findings import Findings
+
+
+class External(Protocol):
+    """Whoever holds the numbers of tensors that say `data_location: EXTERNAL`."""
+
+    def storage(
+        self, entries: Mapping[str, str], dtype: DType, shape: Sequence[int], findings: Findings, place: str
+    ) -> Storage | None:
+        """The numbers at `entries` (`location`, `offset`, `length`), `None` if there is a finding."""
+        ...
+
+
+class Folder:
+    """The files beside a model, each mapped once.
+
+    Only regular files inside `path` or `home` are read, see `open_beside`.
+    """
+
+    def __init__(self, path: Path | None, home: Path | None = None) -> None:
+        self._path = path
+        self._home = home
+        self._files: dict[str, MappedFile | None] = {}
+
+    def storage(
+        self, entries: Mapping[str, str], dtype: DType, shape: Sequence[int], findings: Findings, place: str
+    ) -> Storage | None:
+        location = entries.get("location", "")
+        if location not in self._files:
+            self._files[location] = self._open(location, findings, place)
+        file = self._files[location]
+        if file is None:
+            return None
+        storage = FileStorage(file, 0, dtype, shape)
+        size = storage.nbytes
+        start, length = (_number(entries, key, findings, place) for key in ("offset", "length"))
+        if start is None or length is None:
+            return None
+        if length not in (-1, size):
+            findings.error(
+                "ONNX0404", f"{length} bytes are declared, {dtype}{list(shape)} takes {budget.shown(size)}", place
+            )
+            return None
+        start = max(start, 0)
+        if start + size > file.size:
+            message = f"it takes bytes {start} to {start + size} of {location}, which has {file.size}"
+            findings.error("ONNX0403", message, place, "the file is cut short, or belongs to another model")
+            return None
+        storage.start = start
+        return storage
+
+    def _open(self, location: str, findings: Findings, place: str) -> MappedFile | None:
+        try:
+            return open_beside(self._path, self._home, location)
+        except OutsideError as error:
+            findings.error("ONNX0401", str(error), place, error.help)
+        except AbsentError as error:
+            findings.error("ONNX0402", str(error), place, error.help)
+        return None
+
+
+def _number(entries: Mapping[str, str], key: str, findings: Findings, place: str) -> int | None:
+    """The entry `key` as a count of bytes, -1 if there is none, `None` if it is something else."""
+    text = entries.get(key)
+    if text is None:
+        return -1
+    if not (text.isascii() and text.isdigit() and len(text) < 32):
+        findings.error("ONNX0404", f"{key} is {text[:40]!r}, no number of bytes", place)
+        return None
+    return int(text)

@@ -1,0 +1,225 @@
+"""Calls of a model's own functions, replaced by what the functions do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphport.core import budget
+from graphport.core.diagnostics import Source
+from graphport.core.facts import UNKNOWN
+from graphport.formats.onnx.container import domains, schema
+from graphport.formats.onnx.container.findings import Findings, listed
+from graphport.formats.onnx.container.notes import KEY, MODEL, ModelNotes, NodeNotes, noted
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from graphport.formats.onnx.container.notes import Function
+    from graphport.ir.graph import Attribute
+
+MOST_NODES = 200_000
+"""Nodes that inlining may make of any model: functions that call each other twice double with every step."""
+
+MOST_GROWTH = 20
+"""So many times the nodes of the file may come of it where that is more."""
+
+_REMEDY = "functions that call each other twice double with every step; GRAPHPORT_LIMITS=onnx.inlined=N allows N"
+
+Key = tuple[str, str, str]
+
+
+def inline_functions(graph: Graph, most_nodes: int | None = None) -> int:
+    """Replace every call of a function of the model, wherever it stands, and forget the functions; return how many.
+
+    Before  y = my.domain.F(x, alpha=2.0)   with   F(x) { t = Elu(x, alpha=@alpha); return Neg(t) }
+    After   t = Elu(x, alpha=2.0);  y = Neg(t)
+
+    Results of the call keep their names. An attribute that the call leaves out takes the function's default, or is
+    absent.
+
+    Raises:
+        DiagnosticError: ONNX0501 a function calls itself, ONNX0502 it needs another version of an operator than the
+            model imports, ONNX0504 more than `most_nodes` nodes (by default `MOST_NODES`,
+            or `MOST_GROWTH` times those of the file) would come of it. The graph is then as it was.
+    """
+    notes = noted(graph, ModelNotes, MODEL)
+    if notes is None or not notes.functions:
+        return 0
+    functions = {function.key: function for function in notes.functions}
+    findings = Findings(Source(_file(graph)))
+    if most_nodes is None:
+        written = sum(len(body) for each in [graph, *(f.body for f in functions.values())] for body in walk(each))
+        most_nodes = max(budget.limit("onnx.inlined", MOST_NODES), MOST_GROWTH * written)
+    _check(graph, functions, most_nodes, findings)
+    findings.raise_errors()
+    for function in functions.values():
+        for dialect, version in function.body.opsets.items():
+            graph.opsets.setdefault(dialect, version)
+    count = 0
+    pending = [graph]
+    while pending:
+        # What is inserted stands behind the call, so that this walk meets the calls among it.
+        for node in pending.pop():
+            function = functions.get(_key(node))
+            if function is None:
+                pending.extend(node.bodies())
+            else:
+                _expand(node, function)
+                count += 1
+    graph.notes[MODEL] = replace(notes, functions=())
+    return count
+
+
+def _expand(call: Node, function: Function) -> None:
+    """Put the nodes of a function behind the call, and let everybody read their results."""
+    graph = call.graph
+    if graph is None:
+        return
+    stem = call.name or function.name
+    known: dict[Value, Value | None] = {value: call.operand(i) for i, value in enumerate(function.body.inputs)}
+    place = call
+    for node in function.body:
+        results = [None if value is None else Value(graph.fresh(f"{stem}/{value.name}")) for value in node.outputs]
+        known.update((old, new) for old, new in zip(node.outputs, results, strict=True) if old is not None)
+        twin = _copied(node, known, results, graph)
+        twin.name = f"{stem}/{node.name}" if node.name else ""
+        _resolve(twin, call, function)
+        place = graph.insert_after(place, twin)
+    given = set(call.operands)
+    for old, inner in zip(call.outputs, function.body.outputs, strict=False):
+        new = known.get(inner)
+        if old is None or new is None:
+            continue
+        if new in given:
+            # An operand that is returned as it is, or a result that is returned twice.
+            new = Value(graph.fresh(f"{stem}/{new.name}"))
+            place = graph.insert_after(place, Node("Identity", [known[inner]], [new], dialect=domains.DEFAULT))
+        given.add(new)
+        _take_over(old, new)
+    graph.remove(call)
+
+
+def _copied(node: Node, known: Mapping[Value, Value | None], results: list[Value | None], graph: Graph) -> Node:
+    """A copy of a function's node that reads what the call gives; names in its bodies are new in `graph`."""
+    read = {value: known[value] for value in [*node.operands, *rewrite.captured(node)]}
+    twin = rewrite.copy_node(node, {old: new for old, new in read.items() if new is not None}, results)
+    absent = {old for old, new in read.items() if new is None}
+    for each in _with_inner(twin):
+        for index, operand in enumerate(each.inputs):
+            if operand in absent:
+                each.set_input(index, None)
+    for outermost in twin.bodies():
+        for body in walk(outermost):
+            for value in body.values():
+                body.rename(value, graph.fresh(value.name))
+    return twin
+
+
+def _resolve(node: Node, call: Node, function: Function) -> None:
+    """Give a copied node, and those in its bodies, the attributes that refer to those of the call."""
+    for each in _with_inner(node):
+        notes = noted(each, NodeNotes)
+        if notes is None:
+            continue
+        for name, attribute in notes.attributes.items():
+            source = attribute.reference
+            if source:
+                value = call.attributes.get(source, function.defaults.get(source))
+                if value is not None:
+                    each.set_attribute(name, _own(value))
+        kept = {name: attribute for name, attribute in notes.attributes.items() if not attribute.reference}
+        each.notes[KEY] = replace(notes, attributes=kept)
+
+
+def _own(value: Attribute) -> Attribute:
+    """A value that another node may have, too: bodies belong to one node each."""
+    if isinstance(value, Graph):
+        return rewrite.copy(value)
+    return tuple(map(_own, value)) if isinstance(value, tuple) else value
+
+
+def _take_over(old: Value, new: Value) -> None:
+    """Let everybody read `new` under the name of `old`, with what the file says of it."""
+    if new.fact == UNKNOWN:
+        new.fact = old.fact
+    if old.has_notes:
+        new.notes.update(old.notes)
+    rewrite.swap_names(old, new)
+    old.replace_uses(new)
+
+
+def _with_inner(node: Node) -> Iterator[Node]:
+    """The node and all nodes in its bodies."""
+    yield node
+    for outermost in node.bodies():
+        for body in walk(outermost):
+            yield from body
+
+
+def _key(node: Node) -> Key:
+    notes = noted(node, NodeNotes)
+    return domains.domain_of(node.dialect) or "", node.word, "" if notes is None else notes.overload
+
+
+def _file(graph: Graph) -> str:
+    return next((node.origin.file for node in graph if node.origin is not None), graph.name)
+
+
+# Checks before anything changes
+
+
+def _check(graph: Graph, functions: Mapping[Key, Function], most_nodes: int, findings: Findings) -> None:
+    order = _callees_first(functions, findings)
+    sizes: dict[Key, int] = {}
+    for key in order:
+        sizes[key] = _size(functions[key].body, sizes)
+        _check_versions(functions[key], graph, findings)
+    total = _size(graph, sizes)
+    if total > most_nodes:
+        message = f"{total} nodes would come of inlining the functions, at most {most_nodes} are made"
+        findings.error("ONNX0504", message, "functions", _REMEDY)
+
+
+def _size(graph: Graph, sizes: Mapping[Key, int]) -> int:
+    return sum(sizes.get(_key(node), 1) for body in walk(graph) for node in body)
+
+
+def _callees_first(functions: Mapping[Key, Function], findings: Findings) -> list[Key]:
+    """The functions in an order in which each stands behind those it calls; those in a cycle are a finding."""
+    calls = {key: _calls(function, functions) for key, function in functions.items()}
+    callers: dict[Key, list[Key]] = {key: [] for key in functions}
+    for key, called in calls.items():
+        for each in called:
+            callers[each].append(key)
+    order = [key for key, called in calls.items() if not called]
+    missing = {key: len(called) for key, called in calls.items()}
+    for key in order:  # it grows while it is walked
+        for caller in callers[key]:
+            missing[caller] -= 1
+            if not missing[caller]:
+                order.append(caller)
+    if len(order) < len(functions):
+        done = set(order)
+        names = listed(key[1] for key in functions if key not in done)
+        findings.error("ONNX0501", f"functions call themselves, or such as do: {names}", "functions")
+    return order
+
+
+def _calls(function: Function, functions: Mapping[Key, Function]) -> set[Key]:
+    return {key for body in walk(function.body) for node in body if (key := _key(node)) in functions}
+
+
+def _check_versions(function: Function, graph: Graph, findings: Findings) -> None:
+    imported = graph.opsets.get(domains.DEFAULT)
+    own = function.body.opsets.get(domains.DEFAULT)
+    if imported is None or own is None or imported == own:
+        return
+    words = {node.word for body in walk(function.body) for node in body if domains.is_default(node.dialect)}
+    for word in sorted(words):
+        first, last = schema.versions(word, own)
+        if not first <= imported <= last:
+            message = f"{word} of opset {own} is another operator in opset {imported}, which the model imports"
+            findings.error("ONNX0502", message, f'functions "{function.name}"', "export the function at that opset")

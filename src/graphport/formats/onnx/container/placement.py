@@ -1,0 +1,63 @@
+"""Where the numbers of tensors are written: inside of the message, or in a file beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from graphport.core.storage import View
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.formats.onnx.container.notes import Properties
+
+ALIGNMENT = 64
+"""Bytes that the offset of a tensor is a multiple of: a line of the processor's cache, its widest register."""
+
+SMALL = 1024
+"""Bytes below which a tensor stays in the message: runtimes read shapes and axes before they look for other files."""
+
+
+class Placement(Protocol):
+    """Decides where numbers go."""
+
+    def place(self, storage: Storage, *, is_attribute: bool) -> Properties | None:
+        """What `external_data` says of the tensor; `None` if its numbers stand in the message."""
+        ...
+
+
+class Inside:
+    """Everything stands in the message."""
+
+    def place(self, storage: Storage, *, is_attribute: bool) -> Properties | None:  # noqa: ARG002
+        """Nothing is elsewhere."""
+        return None
+
+
+class DataFile:
+    """A file called `location` that numbers are gathered for; one storage that is used twice stands in it once.
+
+    Tensors of attributes stay in the message, because not every runtime looks for them elsewhere, unless
+    `with_attributes`.
+    """
+
+    def __init__(self, location: str, *, with_attributes: bool = False, least: int = SMALL) -> None:
+        self.location = location
+        self._with_attributes = with_attributes
+        self.size = 0
+        self.placed: list[tuple[int, Storage]] = []
+        """Offsets, in order, and what stands there."""
+        self._least = least
+        self._offsets: dict[int, int] = {}
+
+    def place(self, storage: Storage, *, is_attribute: bool) -> Properties | None:
+        if storage.nbytes < self._least or (is_attribute and not self._with_attributes):
+            return None
+        while isinstance(storage, View):
+            storage = storage.of
+        offset = self._offsets.get(id(storage))
+        if offset is None:
+            offset = -(-self.size // ALIGNMENT) * ALIGNMENT
+            self._offsets[id(storage)] = offset
+            self.placed.append((offset, storage))
+            self.size = offset + storage.nbytes
+        return ("location", self.location), ("offset", str(offset)), ("length", str(storage.nbytes))

@@ -1,0 +1,138 @@
+"""ONNX models as graphs: from a file, from bytes, from a `ModelProto`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Never
+
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
+from graphport.core.storage import Bytes, MappedFile
+from graphport.formats.onnx.container import wire
+from graphport.formats.onnx.container.corrupt import find_corruption
+from graphport.formats.onnx.container.external import Folder
+from graphport.formats.onnx.container.findings import Findings
+from graphport.formats.onnx.container.model import ModelBuilder
+from graphport.formats.onnx.container.tensors import Tensors
+
+if TYPE_CHECKING:
+    from graphport.formats.onnx.container.external import External
+    from graphport.ir.graph import Graph
+
+MOST_BYTES = (1 << 31) - 1
+"""What the protobuf library parses at once; the payloads of large tensors do not count."""
+
+
+def read(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto,
+    *,
+    name: str | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    findings: list[Diagnostic] | None = None,
+) -> Graph:
+    """The raw graph of an ONNX model: nodes in its own words (`onnx.Conv`), places as origins, weights in the file.
+
+    `graph.opsets` says the version of every domain, the default one as `onnx`. An initializer that is an input, too, is
+    a constant: its numbers are a default that no run of ours replaces; `write` makes it an input again. But where its
+    metadata say that it is kept from run to run, it is an input that begins with them. Results carry
+    the facts that the file declares, which are claims. Nodes out of order are sorted, with a warning.
+
+    Args:
+        source: a path, the bytes of a file, or a message.
+        name: what places are called after; by default the path.
+        folder: where files of weights are; by default beside the path, and nowhere for a model in memory.
+        findings: takes the warnings.
+
+    Raises:
+        DiagnosticError: ONNX0001 to ONNX0503, everything that is wrong; IO0006 the file cannot be opened.
+    """
+    if isinstance(source, ModelProto):
+        collected = Findings(Source(name or "model"))
+        outside = Folder(None if folder is None else Path(folder))
+        return build(source, collected, Tensors(collected, outside), findings)
+    if isinstance(source, bytes | bytearray | memoryview):
+        collected = Findings(Source(name or "model"))
+        file = Bytes(source)
+        outside = Folder(None if folder is None else Path(folder))
+    else:
+        path = Path(source)
+        collected = Findings(Source(name or os.fspath(source)))
+        file = _mapped(path, collected)
+        outside = Folder(path.parent, path.resolve().parent) if folder is None else Folder(Path(folder))
+    return _read(file, collected, outside, findings)
+
+
+def from_proto(
+    proto: ModelProto, *, folder: str | os.PathLike[str] | None = None, findings: list[Diagnostic] | None = None
+) -> Graph:
+    """The raw graph of a message; see `read`."""
+    return read(proto, folder=folder, findings=findings)
+
+
+def build(proto: ModelProto, collected: Findings, tensors: Tensors, findings: list[Diagnostic] | None = None) -> Graph:
+    """The graph of a parsed model; `tensors` knows where its numbers are.
+
+    Raises:
+        DiagnosticError: everything that is wrong with it.
+    """
+    with paused_collection():
+        graph = ModelBuilder(collected, tensors).build(proto)
+    collected.raise_errors(findings)
+    return graph
+
+
+def parsed(data: bytes) -> ModelProto:
+    """The message in `data`."""
+    return ModelProto.FromString(data)
+
+
+def _mapped(path: Path, collected: Findings) -> MappedFile:
+    try:
+        file = MappedFile(path)
+        file.view(0, 0)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise DiagnosticError(Diagnostic("IO0006", message, collected.span(""), "check the path")) from error
+    return file
+
+
+def _read(file: MappedFile | Bytes, collected: Findings, outside: External, findings: list[Diagnostic] | None) -> Graph:
+    data = file.view(0, file.size)
+    if not file.size:
+        collected.error("ONNX0002", "the file is empty", "byte 0")
+        collected.raise_errors()
+    try:
+        skeleton = wire.scan(data)
+        if len(skeleton.data) > MOST_BYTES:
+            message = f"{len(skeleton.data)} bytes besides the numbers of large tensors, at most {MOST_BYTES} are read"
+            collected.error("ONNX0002", message, "graph")
+            collected.raise_errors()
+        proto = parsed(bytes(skeleton.data))
+    except (wire.CorruptFileError, DecodeError) as error:
+        _corrupt_error(data, collected, error)
+    _unknown_fields(proto, collected)
+    return build(proto, collected, Tensors(collected, outside, file, skeleton.cuts), findings)
+
+
+def _corrupt_error(data: memoryview, collected: Findings, error: Exception) -> Never:
+    found = find_corruption(data)
+    remedy = "the file is damaged, cut short, or no ONNX model; fetch or export it again"
+    if found is not None:
+        collected.error("ONNX0001", found.message, found.place, remedy)
+    else:
+        place = f"byte {error.offset}" if isinstance(error, wire.CorruptFileError) else ""
+        collected.error("ONNX0001", "the bytes are no ONNX model", place, remedy)
+    raise DiagnosticError(*collected.diagnostics) from error
+
+
+def _unknown_fields(proto: ModelProto, collected: Findings) -> None:
+    before = proto.ByteSize()
+    proto.DiscardUnknownFields()
+    lost = before - proto.ByteSize()
+    if lost:
+        message = f"{lost} bytes are in fields that are not known here, and left out"
+        collected.warning("ONNX0007", message, "", "the file may be made for a newer version of ONNX, or be damaged")

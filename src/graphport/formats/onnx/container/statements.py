@@ -1,0 +1,271 @@
+"""What nodes say besides their names: operator, attributes, texts; and what they said before is not read again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.core.diagnostics import Span
+from graphport.core.dtypes import DType
+from graphport.formats.onnx.container import domains, schema, wire
+from graphport.formats.onnx.container.attributes import properties, text
+from graphport.formats.onnx.container.notes import AttributeNotes, NodeNotes
+from graphport.ir.attributes import PLAIN, PlainAttributes
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from onnx import NodeProto, StringStringEntryProto
+
+    from graphport.core.diagnostics import Source
+    from graphport.formats.onnx.container.attributes import Attributes, Bodies
+    from graphport.formats.onnx.container.findings import Findings
+    from graphport.formats.onnx.container.notes import Properties
+    from graphport.formats.onnx.container.schema import Operator
+    from graphport.ir.attributes import Attribute
+
+Key = tuple[bytes, int, int]
+"""What a node says besides its names, as it is written, and how many operands and results it has."""
+
+_MOST_KNOWN = 4096
+"""Statements that are remembered: networks repeat themselves, and what never comes again should not pile up."""
+
+_LONGEST = 1024
+"""Bytes of a statement that is remembered."""
+
+_SHORT = 128
+"""From here on, the length of a text takes two bytes."""
+
+_METADATA = 9
+"""The field of a node's metadata; but for that of its devices, none is behind it."""
+
+_NO_NOTES: Mapping[str, AttributeNotes] = MappingProxyType({})
+_IMMUTABLE = PLAIN | {DType}
+
+
+class Statement(NamedTuple):
+    """What a node says besides its name, operands and results."""
+
+    operator: Operator
+    attributes: Mapping[str, Attribute]
+    notes: NodeNotes | None
+
+    def noting(self, metadata: Properties) -> Statement:
+        """The same with `metadata`, which hardly two nodes have in common."""
+        if not metadata:
+            return self
+        if self.notes is None:
+            return Statement(self.operator, self.attributes, NodeNotes(metadata=metadata, attributes=_NO_NOTES))
+        notes = replace(self.notes, metadata=metadata)
+        return Statement(self.operator, self.attributes, notes)
+
+
+class NodeLocations:
+    """The places of the nodes of one graph: their numbers and names."""
+
+    def __init__(self, source: Source, prefix: str, names: Sequence[str]) -> None:
+        self._source = source
+        self._prefix = prefix
+        self._names = names
+
+    def text(self, index: int) -> str:
+        """The place of node `index` in words."""
+        return f'{self._prefix}.node[{index}] "{self._names[index]}"'
+
+    def span(self, index: int) -> Span:
+        """The place of node `index` in its file."""
+        return Span(self._source, place=self.text(index))
+
+
+class NodeNames(NamedTuple):
+    """The texts of the nodes of one graph, read at once; bytes where they are no UTF-8."""
+
+    nodes: list[str]
+    inputs: list[list[str]]
+    outputs: list[list[str]]
+    flat: list[str]
+    """The names of all results that have one."""
+    is_plain: bool
+    """Whether all are short and ASCII, so that each takes two bytes more in the file than it has characters."""
+
+    @classmethod
+    def of(cls, protos: Sequence[NodeProto]) -> NodeNames:
+        """The names in `protos`."""
+        nodes = [proto.name for proto in protos]
+        # A slice of a repeated field costs a third of going through it.
+        inputs = [proto.input[:] for proto in protos]
+        outputs = [proto.output[:] for proto in protos]
+        flat = [name for names in outputs for name in names if name]
+        everything = [*nodes, *flat, *(name for names in inputs for name in names)]
+        is_plain = (
+            set(map(type, everything)) <= {str}
+            and max(map(len, everything), default=0) < _SHORT
+            and "".join(everything).isascii()
+        )
+        return cls(nodes, inputs, outputs, flat, is_plain)
+
+    def keys(self, protos: Sequence[NodeProto]) -> Iterator[Key | None]:
+        """What each of `protos` says besides these names; `None` where that is long, or a name is no text."""
+        # A message is written in the order of its fields, and these three are the first.
+        for proto, name, inputs, outputs in zip(protos, self.nodes, self.inputs, self.outputs, strict=True):
+            count = len(inputs) + len(outputs)
+            if self.is_plain:
+                length = len(name) + len("".join(inputs)) + len("".join(outputs))
+                begin = length + 2 * (count + 1 if name else count)
+            else:
+                texts = [*inputs, *outputs, *([name] if name else [])]
+                if not set(map(type, texts)) <= {str}:
+                    yield None
+                    continue
+                lengths = [len(each.encode()) for each in texts]
+                begin = sum(len(wire.head(1, length)) + length for length in lengths)
+            stated = proto.SerializeToString()[begin:]
+            yield (stated, len(inputs), len(outputs)) if len(stated) <= _LONGEST else None
+
+
+class Statements:
+    """Reads what the nodes of one model, or of one of its functions, say."""
+
+    def __init__(
+        self,
+        findings: Findings,
+        attributes: Attributes,
+        opsets: Mapping[str, int],
+        functions: frozenset[tuple[str, str, str]],
+        references: frozenset[str] | None,
+    ) -> None:
+        self._findings = findings
+        self._attributes = attributes
+        self._opsets = opsets
+        self._functions = functions
+        self._references = references  # attributes of the function around, None outside of functions
+        self._operators: dict[tuple[str, str], Operator] = {}
+        self._missing: set[str] = set()
+        self.known: dict[Key | None, Statement] = {}
+        """Statements without findings; who has their key need not read them again."""
+
+    def read(
+        self, proto: NodeProto, key: Key | None, bodies: Bodies, locations: NodeLocations, index: int
+    ) -> Statement:
+        """What `proto`, node `index` of its graph, says; remembered under `key`, or what that is without metadata."""
+        metadata = proto.metadata_props[:]
+        if metadata and key is not None:
+            key = None if proto.device_configurations else _without(metadata, key)
+            known = self.known.get(key)
+            if known is not None:
+                return known.noting(properties(metadata))
+        findings, place = self._findings, locations.text(index)
+        before = len(findings.diagnostics) + findings.left_out
+        operator = self._operator(proto, place)
+        _, operands, results = key or (b"", len(proto.input), len(proto.output))
+        if not operator.takes(operands, results):
+            self._miscounted(operator, operands, results, place)
+        attributes, noted = self._read_attributes(proto, operator, bodies, place)
+        if operator.newer and not operator.newer.isdisjoint((*attributes, *noted)):
+            operator = replace(operator, dialect=domains.FUTURE)
+        notes = None
+        if noted or proto.doc_string or proto.overload or proto.device_configurations:
+            notes = _node_notes(proto, noted)
+        if not all(map(_is_plain, attributes.values())):
+            return Statement(operator, attributes, notes).noting(properties(metadata))
+        statement = Statement(operator, PlainAttributes(attributes), notes)
+        is_clean = before == len(findings.diagnostics) + findings.left_out
+        if is_clean and key is not None and len(self.known) < _MOST_KNOWN:
+            self.known[key] = statement
+        return statement.noting(properties(metadata))
+
+    def _operator(self, proto: NodeProto, place: str) -> Operator:
+        domain, name = text(proto.domain), text(proto.op_type)
+        if (domain, name, text(proto.overload)) in self._functions:
+            return schema.Operator(domains.dialect_of_function(domain), name)
+        found = self._operators.get((domain, name))
+        if found is None:
+            found = self._operators[domain, name] = self._looked_up(domain, name, place)
+        return found
+
+    def _looked_up(self, domain: str, name: str, place: str) -> Operator:
+        """An operator that is met for the first time, with the findings about all its nodes."""
+        dialect = domains.dialect_of(domain)
+        version = self._opsets.get(dialect)
+        if not name:
+            self._findings.error("ONNX0207", "the node says no operator", place)
+        if version is None and dialect not in self._missing:
+            self._missing.add(dialect)
+            message = f"no opset_import says the version of the domain {domain or 'ai.onnx'!r}"
+            report = self._findings.error if dialect == domains.DEFAULT else self._findings.warning
+            report("ONNX0003", message, place)
+        found = schema.operator(domain, name, version)
+        if dialect == domains.DEFAULT and version is not None and version <= schema.newest():
+            if not found.is_known and registry.lowering(dialect, name, version) is None:
+                remedy = "it is kept as it stands; correct its name or import the domain that it belongs to"
+                self._findings.warning("ONNX0207", f"ai.onnx {version} has no operator {name!r}", place, remedy)
+            elif found.is_known and found.is_deprecated:
+                self._findings.warning("ONNX0207", f"ai.onnx {version} has given {name} up", place)
+        return found
+
+    def _read_attributes(
+        self, proto: NodeProto, operator: Operator, bodies: Bodies, place: str
+    ) -> tuple[dict[str, Attribute], Mapping[str, AttributeNotes]]:
+        attributes: dict[str, Attribute] = {}
+        noted: dict[str, AttributeNotes] = {}
+        for each in proto.attribute:
+            name = text(each.name)
+            if name in attributes or name in noted:
+                self._findings.error("ONNX0205", f"the attribute {name} stands twice", place)
+            elif each.ref_attr_name:
+                noted[name] = self._reference(text(each.ref_attr_name), each.type, f"{place}.{name}")
+            else:
+                attributes[name], notes = self._attributes.read(each, name, operator, bodies, place)
+                if notes is not None:
+                    noted[name] = notes
+        for name in operator.required:
+            if name not in attributes and name not in noted:
+                self._findings.error("ONNX0202", f"{operator.name} has no attribute {name}, which it needs", place)
+        return attributes, noted or _NO_NOTES
+
+    def _reference(self, name: str, kind: int, place: str) -> AttributeNotes:
+        if self._references is None:
+            self._findings.error("ONNX0206", f"it refers to {name!r} of a function, and stands in none", place)
+        elif name not in self._references:
+            self._findings.error("ONNX0206", f"the function around it has no attribute {name!r}", place)
+        return AttributeNotes(kind, reference=name)
+
+    def _miscounted(self, operator: Operator, inputs: int, outputs: int, place: str) -> None:
+        counts = (("operands", inputs, operator.inputs), ("results", outputs, operator.outputs))
+        for what, count, (least, most) in counts:
+            if not least <= count <= most:
+                message = f"{operator.name} has {count} {what}, should be {_range(least, most)}"
+                self._findings.error("ONNX0208", message, place)
+
+
+def _is_plain(attribute: Attribute) -> bool:
+    """Whether many nodes may have it in common: it is no graph, and nothing that a file holds the numbers of."""
+    if isinstance(attribute, tuple):
+        return _IMMUTABLE.issuperset(map(type, attribute))
+    return type(attribute) in _IMMUTABLE
+
+
+def _without(metadata: Sequence[StringStringEntryProto], key: Key) -> Key:
+    """What `key` would be without the metadata, with which it ends."""
+    stated, operands, results = key
+    sizes = [entry.ByteSize() for entry in metadata]
+    # A short one has a head of two bytes.
+    heads = sum([2 if size < _SHORT else len(wire.head(_METADATA, size)) for size in sizes])
+    return stated[: len(stated) - sum(sizes) - heads], operands, results
+
+
+def _node_notes(proto: NodeProto, attributes: Mapping[str, AttributeNotes]) -> NodeNotes:
+    return NodeNotes(
+        doc_string=text(proto.doc_string),
+        overload=text(proto.overload),
+        devices=tuple(each.SerializeToString() for each in proto.device_configurations),
+        attributes=attributes,
+    )
+
+
+def _range(least: int, most: int) -> str:
+    if least == most:
+        return str(least)
+    return f"at least {least}" if most > 1 << 30 else f"{least} to {most}"

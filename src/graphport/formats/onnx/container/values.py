@@ -1,0 +1,125 @@
+"""Python values of attributes as what ONNX's attributes hold."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, cast
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
+from graphport.core.storage import Storage
+from graphport.formats.onnx.container import attributes as kinds
+from graphport.formats.onnx.container.sparse import SparseStorage
+from graphport.formats.onnx.container.types import CODES
+from graphport.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto
+
+    from graphport.ir.graph import Attribute
+
+_GREATEST = (2 - 2**-24) * 2.0**127
+"""From here on, what is rounded to 32 bits becomes infinite."""
+
+
+class AttributeMismatchError(Exception):
+    """A value that an attribute of ONNX cannot be; the text says why."""
+
+
+def kind_of(value: Attribute) -> int:
+    """The type, by number, of an attribute of which nobody says it.
+
+    Raises:
+        AttributeMismatchError: ONNX has no type for such a value.
+    """
+    match value:
+        case bool() | int() | DType():
+            return kinds.INT
+        case float():
+            return kinds.FLOAT
+        case str() | bytes():
+            return kinds.STRING
+        case SparseStorage():
+            return kinds.SPARSE_TENSOR
+        case Storage():
+            return kinds.TENSOR
+        case Graph():
+            return kinds.GRAPH
+        case TensorFact() | SequenceFact() | OptionalFact():
+            return kinds.TYPE_PROTO
+        case tuple():
+            return _kind_of_list(value)
+        case _:
+            raise AttributeMismatchError(f"{value!r} is nothing that ONNX can say")
+
+
+def set_value(proto: AttributeProto, kind: int, value: Attribute) -> None:
+    """Let a message hold numbers or texts.
+
+    Raises:
+        AttributeMismatchError: the value is none of `kind`.
+    """
+    proto.type = cast("AttributeProto.AttributeType", kind)
+    if kind == kinds.INT:
+        proto.i = _integer(value)
+    elif kind == kinds.FLOAT:
+        proto.f = _real(value)
+    elif kind == kinds.STRING:
+        proto.s = to_bytes(value)
+    elif kind == kinds.INTS:
+        proto.ints.extend(map(_integer, items(value)))
+    elif kind == kinds.FLOATS:
+        proto.floats.extend(map(_real, items(value)))
+    else:
+        proto.strings.extend(map(to_bytes, items(value)))
+
+
+def items(value: Attribute) -> tuple[Attribute, ...]:
+    """The entries of a list.
+
+    Raises:
+        AttributeMismatchError: it is none.
+    """
+    if isinstance(value, tuple):
+        return value
+    raise AttributeMismatchError(f"{value!r} is no list")
+
+
+def _kind_of_list(value: tuple[Attribute, ...]) -> int:
+    if not value:
+        raise AttributeMismatchError("the list is empty, and nothing says of what")
+    found = {kind_of(item) if not isinstance(item, tuple) else 0 for item in value}
+    if found == {kinds.INT, kinds.FLOAT}:
+        return kinds.FLOATS
+    if len(found) > 1 or 0 in found:
+        raise AttributeMismatchError("the entries of the list differ in type, or are lists")
+    return kinds.LISTS[found.pop()]
+
+
+def _integer(value: Attribute) -> int:
+    if isinstance(value, DType):
+        return CODES[value]
+    if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+        raise AttributeMismatchError(f"{value!r} is no integer of 64 bits")
+    return int(value)
+
+
+def _real(value: Attribute) -> float:
+    if not isinstance(value, int | float):
+        raise AttributeMismatchError(f"{value!r} is no number")
+    if isfinite(value) and abs(value) >= _GREATEST:
+        raise AttributeMismatchError(f"{value!r} is too large for a float of 32 bits")
+    return float(value)
+
+
+def to_bytes(value: object) -> bytes:
+    """A text as ONNX stores it: UTF-8, and bytes that are none as they are.
+
+    Raises:
+        AttributeMismatchError: it is no text.
+    """
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    raise AttributeMismatchError(f"{value!r} is no text")

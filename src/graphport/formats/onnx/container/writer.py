@@ -1,0 +1,290 @@
+"""Graphs as ONNX models: to a file, to a `ModelProto`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnx import DeviceConfigurationProto, ModelProto, OperatorSetIdProto, TrainingInfoProto
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.names import identifier
+from graphport.core.replacing import Replacing, together
+from graphport.formats.onnx.container import domains, older, opsets, schema
+from graphport.formats.onnx.container.encode import Encoder, entries
+from graphport.formats.onnx.container.encoded import Encoded, numbers
+from graphport.formats.onnx.container.findings import Findings
+from graphport.formats.onnx.container.notes import MODEL, GraphNotes, ModelNotes, noted
+from graphport.formats.onnx.container.placement import DataFile, Inside
+from graphport.formats.onnx.container.reader import parsed
+from graphport.ir import rewrite
+from graphport.ir.graph import Value, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping
+
+    from graphport.core.storage import Storage
+    from graphport.formats.onnx.container.encoded import Sink
+    from graphport.formats.onnx.container.placement import Placement
+    from graphport.ir.graph import Graph
+
+MOST_BYTES = (1 << 31) - 1
+"""What readers of ONNX take in one message; numbers beyond it stand in a file beside."""
+
+_FIRST_FREE_CONSTANTS = 4
+"""The version of the file format from which on an initializer need not be an input, too."""
+
+
+def write(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    *,
+    opset: int | None = None,
+    external_data: bool | str | None = None,
+    findings: list[Diagnostic] | None = None,
+) -> None:
+    """Write a raw or canonical graph as an ONNX file; nothing is changed in it.
+
+    The file is made beside its place and moved there when it is whole, weights are streamed. A raw graph of a file
+    comes out with all that the file said; a second round changes no byte any more.
+
+    Args:
+        graph: what to write, in the words of ONNX.
+        path: the file.
+        opset: version of the default domain, which a canonical graph is said in word for word or by rules; by default
+            that of the file that was read, where it can say all nodes, else the least from 17 on that can.
+        external_data: whether weights stand in a file beside, by the name of that file or `NAME.onnx.data`. By default
+            where the file would be too large for its readers, and where it was so before.
+        findings: takes the warnings.
+
+    Raises:
+        DiagnosticError: ONNX0601 to ONNX0608, everything that cannot be said or written.
+    """
+    target = Path(path)
+    collected = Findings(Source(os.fspath(path)))
+    data = _data_file(graph, target, collected, external_data=external_data)
+    encoded = encode(graph, data or Inside(), opset, collected, findings)
+    name = f"{target.name}.data" if data is None else data.location
+    for with_attributes in (False, True):
+        if encoded.length > MOST_BYTES and external_data is not False:
+            data = DataFile(name, with_attributes=with_attributes)
+            encoded = encode(graph, data, opset, collected, None)
+    _check_size(encoded, collected)
+    with _together(collected, target) as files:
+        if data is not None and data.placed:
+            _write_data(data.placed, _opened(files, target.with_name(data.location), collected))
+        file = _opened(files, target, collected)
+        for chunk in encoded.chunks():
+            file.write(chunk)
+
+
+def to_proto(graph: Graph, *, opset: int | None = None, findings: list[Diagnostic] | None = None) -> ModelProto:
+    """A raw or canonical graph as a message, with all its weights inside.
+
+    Raises:
+        DiagnosticError: ONNX0601 to ONNX0606 as of `write`; ONNX0603 it is larger than a message can be.
+    """
+    collected = Findings(Source(graph.name))
+    encoded = encode(graph, Inside(), opset, collected, findings)
+    _check_size(encoded, collected)
+    return parsed(b"".join(bytes(chunk) for chunk in encoded.chunks()))
+
+
+def encode(
+    graph: Graph,
+    placement: Placement,
+    opset: int | None,
+    collected: Findings,
+    findings: list[Diagnostic] | None,
+    *,
+    with_sparse: bool = True,
+) -> Encoded:
+    """The content of a `ModelProto`; `placement` decides where numbers go, and sparse ones may be written densely.
+
+    Raises:
+        DiagnosticError: everything that cannot be said.
+    """
+    try:
+        return _encoded(
+            _with_valid_names(_sorted(graph)), placement, opset, collected, findings, with_sparse=with_sparse
+        )
+    except UnicodeEncodeError as error:
+        message = f"{error.object[:80]!r} is no text that UTF-8 can spell"
+        collected.error("ONNX0610", message, "graph", "correct the name or text")
+        raise DiagnosticError(*collected.diagnostics) from error
+
+
+def _encoded(
+    graph: Graph,
+    placement: Placement,
+    opset: int | None,
+    collected: Findings,
+    findings: list[Diagnostic] | None,
+    *,
+    with_sparse: bool,
+) -> Encoded:
+    notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
+    is_raw = domains.CANONICAL not in graph.opsets
+    used = opsets.words(walk(graph))
+    if is_raw:
+        version = opsets.choose(graph, used, opset, collected)
+    else:
+        graph, version = older.emitted(graph, used, opset, collected)
+    graphs = list(walk(graph))
+    imports = opsets.imports(graph, opsets.words(graphs), version, collected)
+    collected.raise_errors()
+    taken = {value.name for each in graphs for value in each.values()}
+    encoder = Encoder(
+        collected,
+        placement,
+        imports,
+        with_defaults=is_raw,
+        with_sparse=with_sparse,
+        taken=taken,
+        keeps_names=is_raw,
+    )
+    body = encoder.graph(graph, "graph")
+    encoded = Encoded()
+    encoded.add(_head(notes, _ir_version(graphs, notes, version, is_raw=is_raw)).SerializeToString())
+    encoded.add_field(7, body)
+    encoded.add(_tail(graph, notes, imports, collected).SerializeToString())
+    for function in notes.functions:
+        inner = Encoder(
+            collected, placement, function.body.opsets, with_defaults=False, with_sparse=with_sparse, taken=taken
+        )
+        encoded.add_field(25, inner.function(function, f'functions "{function.name}"'))
+    devices = ModelProto(configuration=[DeviceConfigurationProto.FromString(each) for each in notes.devices])
+    encoded.add(devices.SerializeToString())
+    collected.raise_errors(findings)
+    return encoded
+
+
+def _sorted(graph: Graph) -> Graph:
+    """The graph, or a copy of it with its nodes in order: runtimes refuse any other."""
+    graphs = list(walk(graph))
+    if all(_is_sorted(each, has_bodies=len(graphs) > 1) for each in graphs):
+        return graph
+    twin = rewrite.copy(graph)
+    for each in walk(twin):
+        rewrite.sort(each)
+    return twin
+
+
+def _with_valid_names(graph: Graph) -> Graph:
+    """The graph, or a copy of it in which values have names that ONNX can spell."""
+    taken = {value.name for each in walk(graph) for value in each.values()}
+    if all(map(_is_valid_name, taken)):
+        return graph
+    twin = rewrite.copy(graph)
+    for each in walk(twin):
+        for value in each.values():
+            if not _is_valid_name(value.name):
+                each.rename(value, identifier(value.name, taken))
+                taken.add(value.name)
+    return twin
+
+
+def _is_valid_name(name: str) -> bool:
+    """Whether it is UTF-8, and not empty: an empty name stands for an absent value."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_sorted(graph: Graph, *, has_bodies: bool) -> bool:
+    seen: set[Value] = set()
+    for node in graph:
+        for value in [*node.operands, *rewrite.captured(node)] if has_bodies else node.operands:
+            if value.graph is graph and value.producer is not None and value not in seen:
+                return False
+        seen.update(node.results)
+    return True
+
+
+def _head(notes: ModelNotes, ir_version: int) -> ModelProto:
+    proto = ModelProto(ir_version=ir_version)
+    for field in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
+        stated = getattr(notes, field)
+        if stated:
+            setattr(proto, field, stated)
+    return proto
+
+
+def _tail(graph: Graph, notes: ModelNotes, imports: Mapping[str, int], collected: Findings) -> ModelProto:
+    versions = [OperatorSetIdProto(domain=domains.domain_of(d), version=v) for d, v in imports.items()]
+    proto = ModelProto(opset_import=versions, metadata_props=entries(notes.metadata))
+    constants = {value.name for value in graph.constants}
+    for each in notes.training:
+        training = TrainingInfoProto.FromString(each)
+        bound = {entry.key for entry in [*training.initialization_binding, *training.update_binding]}
+        if bound <= constants:
+            proto.training_info.append(training)
+        else:
+            message = f"training_info binds {min(bound - constants)!r}, which is no initializer any more"
+            collected.warning("ONNX0609", message, "training_info", "it is left out")
+    return proto
+
+
+def _ir_version(graphs: Iterable[Graph], notes: ModelNotes, opset: int, *, is_raw: bool) -> int:
+    if not is_raw or not notes.ir_version:
+        # The oldest that will do: runtimes refuse a version of the file format that is newer than they are.
+        return max(schema.ir_version(opset), _FIRST_FREE_CONSTANTS)
+    if notes.ir_version >= _FIRST_FREE_CONSTANTS:
+        return notes.ir_version
+    for each in graphs:
+        given = noted(each, GraphNotes)
+        inputs = set(given.inputs) if given is not None else set[str]()
+        if any(value.name not in inputs for value in each.constants):
+            return _FIRST_FREE_CONSTANTS
+    return notes.ir_version
+
+
+def _data_file(graph: Graph, target: Path, collected: Findings, *, external_data: bool | str | None) -> DataFile | None:
+    if external_data is None:
+        notes = noted(graph, ModelNotes, MODEL)
+        external_data = notes is not None and notes.has_external_data
+    if external_data is False:
+        return None
+    name = f"{target.name}.data" if external_data is True else external_data
+    if not name or name != Path(name).name or name in (target.name, ".", "..") or "\\" in name or ":" in name:
+        message = f"{name!r} is no name of a file beside {target.name}"
+        collected.error("ONNX0607", message, "external_data", "give a name without folders")
+        collected.raise_errors()
+    return DataFile(name)
+
+
+def _check_size(encoded: Encoded, collected: Findings) -> None:
+    if encoded.length > MOST_BYTES:
+        message = f"the model takes {encoded.length} bytes, a message holds {MOST_BYTES}"
+        collected.error("ONNX0603", message, "", "write its weights to a file beside it with `external_data`")
+        collected.raise_errors()
+
+
+def _write_data(placed: Iterable[tuple[int, Storage]], file: Sink) -> None:
+    position = 0
+    for offset, storage in placed:
+        file.write(bytes(offset - position))
+        for chunk in numbers(storage):
+            file.write(chunk)
+        position = offset + storage.nbytes
+
+
+@contextmanager
+def _together(collected: Findings, target: Path) -> Generator[Replacing]:
+    """Files that are there together when the block ends; what is in their way is told."""
+    try:
+        with together(target) as files:
+            yield files
+    except OSError as error:
+        message = f"{collected.source.name} cannot be written: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("ONNX0608", message, Span(collected.source))) from error
+
+
+def _opened(files: Replacing, target: Path, collected: Findings) -> Sink:
+    if target.exists() and not target.is_file():
+        collected.error("ONNX0607", f"{target} is no regular file, and cannot be replaced by one", "")
+        collected.raise_errors()
+    return files.open(target)

@@ -1,0 +1,117 @@
+"""ONNX models define functions, and call them like operators; what no kernel takes is said otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.formats.onnx import inline_functions
+from graphport.formats.onnx.graph_passes.kernels import compute_as_others
+from graphport.ir.graph import walk
+from graphport.ops.declare import OPSET
+from graphport.ops.pages.convolution.window import window
+from graphport.ops.products import numbers
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node
+
+_COORDINATES, _OF_TENSORFLOW = "coordinate_transformation_mode", "tf_half_pixel_for_nn"
+
+
+def before(graph: Graph) -> None:
+    """Put the content of each function in the place of its calls, and say what has left the standard otherwise."""
+    inline_functions(graph)
+    for inner in walk(graph):
+        for node in inner:
+            if node.word == "Resize" and node.attributes.get(_COORDINATES) == _OF_TENSORFLOW:
+                _move_half_pixels(node)
+
+
+def after(graph: Graph) -> None:
+    """Write otherwise what ONNX Runtime has no kernel for, or computes otherwise by itself."""
+    for inner in walk(graph):
+        for node in inner:
+            # Asked here, for there are many nodes and few of these.
+            match node.word:
+                case "Conv":
+                    _state_pads(node)
+                case "Pad":
+                    if _pads_a_choice(node):
+                        _pad_below_zero(inner, node)
+                case _:
+                    continue
+        compute_as_others(inner, graph.opsets.get("onnx", OPSET))
+
+
+def _move_half_pixels(node: Node) -> None:
+    """Say TensorFlow's own coordinates by half pixels.
+
+    Before  Resize(x, …, coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor")
+    After   Resize(x, …, coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_ceil")
+
+    They left with opset 13; tf2onnx goes on to write them, and ONNX Runtime to compute them. floor((x + 0.5) / scale)
+    is the nearest entry to (x + 0.5) / scale - 0.5, halves upward. Leaves alone: other modes, which are refused.
+    """
+    modes = node.attributes.get("mode", "nearest"), node.attributes.get("nearest_mode")
+    if node.dialect == "onnx" and modes == ("nearest", "floor"):
+        node.set_attribute(_COORDINATES, "half_pixel")
+        node.set_attribute("nearest_mode", "round_prefer_ceil")
+
+
+def _state_pads(node: Node) -> None:
+    """State the padding of convolutions with dilation that leave it to `auto_pad`.
+
+    Before  Conv(x, w[…, 3, 3], auto_pad="SAME_UPPER", dilations=[2, 2])
+    After   Conv(x, w, pads=[2, 2, 2, 2], dilations=[2, 2])
+
+    PyTorch's exporter writes them for `padding="same"`, and ONNX Runtime has no kernel that takes both. Leaves alone:
+    padding that depends on an extent that is open.
+    """
+    if pads := _stated_pads(node):
+        node.set_attribute("pads", pads)
+        node.remove_attribute("auto_pad")
+
+
+def _pads_a_choice(node: Node) -> bool:
+    """Whether a MaxPool chooses among zeros of a Pad, whose sign is not stated."""
+    if node.op != "Pad" or len(node.operands) < 2 or node.attributes.get("mode", "constant") != "constant":
+        return False
+    filler = numbers(node.operand(2))
+    if node.operand(2) is not None and (filler is None or filler.size != 1 or filler.any() or np.signbit(filler).any()):
+        return False
+    return any(user.op == "MaxPool" for user in node.output.users)
+
+
+def _pad_below_zero(graph: Graph, node: Node) -> None:
+    """Pad with zeros that are negative.
+
+    Before  MaxPool(Pad(x, pads))
+    After   MaxPool(Pad(x, pads, -0.0))
+
+    The optimizer of ONNX Runtime 1.31 takes zeros in front of a MaxPool for padding that is never chosen, but not
+    negative ones. Leaves alone: integers, which have none.
+    """
+    fact = node.operands[0].fact
+    if isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.is_floating:
+        zero = ArrayStorage(np.array(-0.0, fact.dtype.numpy))
+        node.set_input(2, graph.add_constant(f"{node.output.name}.zero", TensorFact.of(zero), zero))
+
+
+def _stated_pads(node: Node) -> tuple[int, ...]:
+    """What `auto_pad` comes to beside dilation; nothing where it says nothing, or is not known."""
+    dilations = node.attributes.get("dilations")
+    if node.op != "Conv" or not isinstance(dilations, tuple) or set(dilations) <= {1}:
+        return ()
+    stated = {name: node.attributes[name] for name in ("auto_pad", "strides") if name in node.attributes}
+    if not str(stated.get("auto_pad", "")).startswith("SAME"):
+        return ()
+    x, w = node.operands[0].fact, node.operands[1].fact
+    if not (isinstance(x, TensorFact) and isinstance(w, TensorFact)) or x.shape is None or w.shape is None:
+        return ()
+    slid = window(x.shape[2:], w.shape[2:], dilations=cast("tuple[int, ...]", dilations), **cast("Any", stated))
+    pads = [pair[end] for end in (0, 1) for pair in slid.pads]
+    known = tuple(pad for pad in pads if isinstance(pad, int))
+    return known if len(known) == len(pads) else ()

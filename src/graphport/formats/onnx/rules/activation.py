@@ -1,0 +1,204 @@
+"""Older forms of activations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import storage_of
+from graphport.formats.onnx.rules.older import ROWS, number, unsupported
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.pages.activation import (
+    Clip,
+    Dropout,
+    Hardmax,
+    LogSoftmax,
+    PRelu,
+    Softmax,
+)
+from graphport.ops.pages.arithmetic import Max, Min
+from graphport.ops.pages.comparison import Where
+from graphport.ops.pages.generate import ConstantOfShape
+from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.shapes import axis_index
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+
+@Softmax.lower("onnx", until=12)
+def softmax_12(b: Builder, input: Value, *, axis: int = 1) -> Value:
+    """Softmax over all axes from `axis` on, taken together as one."""
+    return _over_the_rest(b, Softmax, input, axis)
+
+
+@LogSoftmax.lower("onnx", until=12)
+def log_softmax_12(b: Builder, input: Value, *, axis: int = 1) -> Value:
+    """LogSoftmax over all axes from `axis` on, taken together as one."""
+    return _over_the_rest(b, LogSoftmax, input, axis)
+
+
+@Hardmax.lower("onnx", until=12)
+def hardmax_12(b: Builder, input: Value, *, axis: int = 1) -> Value:
+    """Hardmax over all axes from `axis` on, taken together as one."""
+    return _over_the_rest(b, Hardmax, input, axis)
+
+
+def _over_the_rest(b: Builder, page: Page, input: Value, axis: int) -> Value:
+    dims = b.dims(input)
+    rank = len(dims)
+    long = [place for place in range(axis_index(axis, rank), rank) if dims[place] != 1] if rank else [0, 0]
+    if len(long) < 2:
+        place = long[0] if long else rank - 1
+        return b(page, input, axis=-1 if place == rank - 1 else place)
+    flat = b(page, b(Flatten, input, axis=axis), axis=-1)
+    return b(Reshape, flat, b(Shape, input))
+
+
+ROWS.lower(
+    """
+# `consumed_inputs` allowed to compute in place; it never changed a result.
+Relu, Sigmoid, Tanh(x, *, consumed_inputs: ignored = None) -> _(x)
+LeakyRelu(x, *, alpha=0.01, consumed_inputs: ignored = None) -> LeakyRelu(x, alpha=alpha)
+Elu(x, *, alpha=1.0, consumed_inputs: ignored = None) -> Elu(x, alpha=alpha)
+HardSigmoid(x, *, alpha=0.2, beta=0.5, consumed_inputs: ignored = None) -> HardSigmoid(x, alpha=alpha, beta=beta)
+# The constants had fewer digits.
+Selu(x, *, alpha=1.6732, gamma=1.0507, consumed_inputs: ignored = None) -> Selu(x, alpha=alpha, gamma=gamma)
+""",
+    until=5,
+)
+
+
+@PRelu.lower("onnx", until=8)
+def prelu_7(b: Builder, x: Value, slope: Value, *, consumed_inputs: tuple[int, ...] | None = None) -> Value:
+    """A slope of rank 1 was one number a channel, until opset 7 let it broadcast."""
+    del consumed_inputs
+    rank, dims = len(b.dims(x)), b.dims(slope)
+    version = b.version or 0
+    if len(dims) == 1 and dims[0] != 1 and rank > 2 and version < 7:
+        slope = b.reshaped(slope, (*[d for d in dims if isinstance(d, int)], *[1] * (rank - 2))) or b(
+            Unsqueeze, slope, b.constant(np.arange(1, rank - 1, dtype=np.int64))
+        )
+    return b(PRelu, x, slope)
+
+
+@Clip.lower("onnx", until=10)
+def clip_6(
+    b: Builder,
+    input: Value,
+    *,
+    min: float | None = None,
+    max: float | None = None,
+    consumed_inputs: tuple[int, ...] | None = None,
+) -> Value:
+    """Bounds were attributes; an absent one stays absent."""
+    del consumed_inputs
+    dtype = input.dtype
+    low, high = (None if bound is None else b.constant(bound, dtype) for bound in (min, max))
+    return b(Clip, input, low, high)
+
+
+@Dropout.lower("onnx", until=6)
+def dropout_1(
+    b: Builder,
+    data: Value,
+    *,
+    is_test: int = 0,
+    ratio: float = 0.5,
+    consumed_inputs: tuple[int, ...] | None = None,
+) -> tuple[Value, ...]:
+    """An attribute, not an operand, told training from use; the mask had the type of the data."""
+    del consumed_inputs
+    trains = None if is_test else b.constant(np.array(True))
+    return _dropped(b, data, ratio, trains)
+
+
+@Dropout.lower("onnx", until=9)
+def dropout_7(b: Builder, data: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
+    """The ratio was an attribute, and the mask had the type of the data."""
+    return _dropped(b, data, ratio, None)
+
+
+def _dropped(b: Builder, data: Value, ratio: float, trains: Value | None) -> tuple[Value, ...]:
+    share = None if trains is None else b.constant(ratio, DType.FLOAT32)
+    results = b.results(Dropout, b.count, data, share, trains)
+    if len(results) == 1:
+        return results
+    one, zero = b.like(data, 1), b.like(data, 0)
+    return results[0], b(Where, results[1], one, zero)
+
+
+ROWS.lower(
+    """
+# The ratio was an attribute, and without training of no account.
+Dropout(data, *, ratio: ignored = 0.5) -> Dropout(data)
+""",
+    until=11,
+)
+
+
+def _emitted_over_the_rest(page: Page) -> None:
+    @page.lift("onnx", until=12)
+    def lifted(b: Builder, input: Value, *, axis: int = -1) -> Value:
+        dims = b.dims(input)
+        rank = len(dims)
+        unsupported((rank == 0, "it had at least one axis"))
+        place = axis_index(axis, rank)
+        if all(length == 1 for length in dims[place + 1 :]):
+            return b.word(page.name, input, facts=[input.fact], axis=place)[0]
+        perm = tuple({place: rank - 1, rank - 1: place}.get(n, n) for n in range(rank))
+        transposed = b(Transpose, input, perm=perm)
+        return b(Transpose, b.word(page.name, transposed, facts=[transposed.fact], axis=rank - 1)[0], perm=perm)
+
+
+for _page in (Softmax, LogSoftmax, Hardmax):
+    _emitted_over_the_rest(_page)
+
+
+@Clip.lift("onnx", until=10)
+def clip_with_attributes(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
+    """Limits were attributes; those that only a run tells are said with `Max` and `Min`."""
+    limits = {"min": min, "max": max}
+    try:
+        known = {name: number(value, name) for name, value in limits.items() if value is not None}
+    except UnsupportedError:
+        above = input if min is None else b(Max, input, min)
+        return above if max is None else b(Min, above, max)
+    return b.word("Clip", input, facts=[input.fact], **known)[0]
+
+
+@Dropout.lift("onnx", until=11)
+def dropout_with_attributes(
+    b: Builder,
+    data: Value,
+    ratio: Value | None = None,
+    training_mode: Value | None = None,
+    *,
+    seed: int | None = None,
+) -> tuple[Value, ...]:
+    """Whether it was in training was not said by an operand."""
+    del seed
+    unsupported(
+        (training_mode is not None and number(training_mode, "training_mode") != 0, "it dropped nothing in use")
+    )
+    share = 0.5 if ratio is None else number(ratio, "ratio")
+    in_use = {"is_test": 1} if (b.version or 0) < 7 else {}
+    stated = b.word("Dropout", data, facts=[data.fact], ratio=share, **in_use)
+    if not b.wants(1):
+        return stated
+    return *stated, b(ConstantOfShape, b(Shape, data), value=storage_of([True]))
+
+
+ROWS.lift(
+    """
+Gelu
+    -> approximate == "none": Mul(Mul(x, 0.5), Add(Erf(Div(x, math.sqrt(2))), 1))
+    -> Mul(Mul(x, 0.5), Add(Tanh(Mul(Add(x, Mul(Pow(x, like(x, 3)), 0.044715)), math.sqrt(2 / math.pi))), 1))
+""",
+    until=19,
+)
+ROWS.decompose("HardSwish", "Mish", "Swish")

@@ -1,0 +1,125 @@
+"""Steps of optimizers.  Source: ONNX ai.onnx.preview.training 1.
+
+Operands are a rate, the number of the step, and then all tensors, all of their gradients, and all of what is remembered
+of each; results are the new tensors, and what is remembered of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphport.formats.onnx.rules.ai_onnx_preview_training import DIALECT, JUDGED
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.lowering.operands import cast, dtype_of
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
+from graphport.ops.pages.comparison import Greater, Where
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Step: TypeAlias = "Callable[..., tuple[Value, ...]]"
+"""From a tensor, its gradient and what is remembered of it: what they are after the step, without the gradient."""
+
+
+def _each(operands: tuple[Value, ...], parts: int, step: Step) -> tuple[Value, ...]:
+    """What all tensors and what is remembered of them are after the step; `parts` operands belong to each."""
+    count, rest = divmod(len(operands), parts)
+    if rest or not count:
+        message = f"{len(operands)} operands behind the rate and the number of the step"
+        raise ShapeError(message, f"{parts} for each tensor")
+    stepped = [step(*operands[place::count]) for place in range(count)]
+    return tuple(value for kind in zip(*stepped, strict=True) for value in kind)
+
+
+def _times(b: Builder, number: float, x: Value) -> Value:
+    return b(Mul, x, b.like(x, number))
+
+
+def _pulled(b: Builder, x: Value, gradient: Value, coefficient: float) -> Value:
+    """The gradient with that of the squares of the tensor's numbers."""
+    return b(Add, _times(b, coefficient, x), gradient) if coefficient else gradient
+
+
+def _rooted(b: Builder, squares: Value, epsilon: float) -> Value:
+    return b(Add, b(Sqrt, squares), b.like(squares, epsilon))
+
+
+@lower(DIALECT, "Adagrad", until=JUDGED)
+def adagrad(
+    b: Builder,
+    rate: Value,
+    number: Value,
+    *operands: Value,
+    norm_coefficient: float = 0.0,
+    decay_factor: float = 0.0,
+    epsilon: float = 1e-6,
+) -> tuple[Value, ...]:
+    """Steps that get shorter with the sum of squared gradients."""
+    decay = _times(b, decay_factor, cast(b, number, dtype_of(rate)))
+    shorter = b(Div, rate, b(Add, decay, b.like(decay, 1)))
+
+    def step(x: Value, gradient: Value, squares: Value) -> tuple[Value, ...]:
+        gradient = _pulled(b, x, gradient, norm_coefficient)
+        squares = b(Add, squares, b(Mul, gradient, gradient))
+        moved = b(Mul, cast(b, shorter, dtype_of(x)), gradient)
+        return b(Sub, x, b(Div, moved, _rooted(b, squares, epsilon))), squares
+
+    return _each(operands, 3, step)
+
+
+@lower(DIALECT, "Adam", until=JUDGED)
+def adam(
+    b: Builder,
+    rate: Value,
+    number: Value,
+    *operands: Value,
+    alpha: float = 0.9,
+    beta: float = 0.999,
+    epsilon: float = 1e-6,
+    norm_coefficient: float = 0.0,
+    norm_coefficient_post: float = 0.0,
+) -> tuple[Value, ...]:
+    """Steps along means of gradients, divided by roots of means of their squares."""
+    times = cast(b, number, dtype_of(rate))
+    left = [b(Sub, b.like(rate, 1), b(Pow, b.like(rate, each), times)) for each in (alpha, beta)]
+    corrected = b(Div, b(Mul, rate, b(Sqrt, left[1])), left[0])
+    adjusted = b(Where, b(Greater, times, b.like(times, 0)), corrected, rate)
+
+    def step(x: Value, gradient: Value, mean: Value, squares: Value) -> tuple[Value, ...]:
+        gradient = _pulled(b, x, gradient, norm_coefficient)
+        mean = b(Add, _times(b, alpha, mean), _times(b, 1 - alpha, gradient))
+        squares = b(Add, _times(b, beta, squares), _times(b, 1 - beta, b(Mul, gradient, gradient)))
+        moved = b(Mul, cast(b, adjusted, dtype_of(x)), mean)
+        x = b(Sub, x, b(Div, moved, _rooted(b, squares, epsilon)))
+        return _times(b, 1 - norm_coefficient_post, x) if norm_coefficient_post else x, mean, squares
+
+    return _each(operands, 4, step)
+
+
+@lower(DIALECT, "Momentum", until=JUDGED)
+def momentum(
+    b: Builder,
+    rate: Value,
+    number: Value,
+    *operands: Value,
+    alpha: float,
+    beta: float,
+    norm_coefficient: float,
+    mode: str,
+) -> tuple[Value, ...]:
+    """Steps along a sum of gradients that forgets; with `nesterov`, along what it will be after the next one."""
+    if mode not in ("standard", "nesterov"):
+        message = f"mode is {mode!r}"
+        raise ShapeError(message, "standard or nesterov")
+    is_later = b(Greater, number, b.like(number, 0))
+    weight = b(Where, is_later, b.like(rate, beta), b.like(rate, 1))
+
+    def step(x: Value, gradient: Value, velocity: Value) -> tuple[Value, ...]:
+        gradient = _pulled(b, x, gradient, norm_coefficient)
+        velocity = b(Add, _times(b, alpha, velocity), b(Mul, cast(b, weight, dtype_of(x)), gradient))
+        along = b(Add, gradient, _times(b, alpha, velocity)) if mode == "nesterov" else velocity
+        return b(Sub, x, b(Mul, cast(b, rate, dtype_of(x)), along)), velocity
+
+    return _each(operands, 3, step)

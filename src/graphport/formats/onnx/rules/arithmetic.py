@@ -1,0 +1,52 @@
+"""Older forms of arithmetic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import Unknown
+from graphport.formats.onnx.rules.older import OLD_BROADCAST, ROWS
+from graphport.ops.declare import ShapeError
+from graphport.ops.pages.arithmetic import (
+    Cast,
+    CastLike,
+)
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Value
+    from graphport.ops.builder import Builder
+
+OLD_BROADCAST.lower(
+    """
+Add, Sub, Mul, Div, Pow(a, b, *, axis=None, broadcast=0, consumed_inputs: ignored = None)
+    -> _(a, from_axis(b, a, axis) if broadcast and axis is not None else b)
+""",
+    until=6,
+)
+# `consumed_inputs` allowed to compute in place; it never changed a result.
+ROWS.lower("Abs, Ceil, Exp, Floor, Log, Neg, Reciprocal, Sqrt(x, *, consumed_inputs: ignored = None) -> _(x)", until=5)
+# Before opset 8 all operands had one shape, which broadcasting leaves alone.
+ROWS.lower("Max, Min, Mean, Sum(*x, consumed_inputs: ignored = None) -> _(*x)", until=7)
+
+_FIRST_NAMES = {"FLOAT": DType.FLOAT32, "DOUBLE": DType.FLOAT64}
+
+
+@Cast.lower("onnx", until=5)
+def cast_1(b: Builder, input: Value, *, to: str) -> Value:
+    """The element type was spelled out (`FLOAT`)."""
+    try:
+        dtype = _FIRST_NAMES.get(to) or DType.of(to.lower())
+    except (ValueError, TypeError):
+        message = f"there is no element type {to!r}"
+        raise ShapeError(message) from None
+    return b(Cast, input, to=dtype)
+
+
+@CastLike.lift("onnx", until=14)
+def cast_like_with_attribute(b: Builder, input: Value, target_type: Value, **attributes: Attribute) -> Value:
+    """The type that the other operand has."""
+    dtype = target_type.dtype
+    if dtype is None:
+        raise Unknown
+    return b(Cast, input, to=dtype, **attributes)

@@ -1,0 +1,106 @@
+"""ONNX Runtime's own domain of ONNX, `com.microsoft`: what its operators share when they are said canonically."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import Lowering, UnsupportedError, lower
+from graphport.ops.lowering.table import Rows
+from graphport.ops.pages.activation import Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh
+from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.pages.reshape import Transpose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+DIALECT = "com.microsoft"
+
+
+def word(name: str) -> Callable[[Lowering], Lowering]:
+    """Register a function that says an operator of the domain canonically.
+
+    There is no schema that its files are held against: operands and attributes that the function does not name are a
+    form of the operator that it does not know.
+    """
+
+    def register(function: Lowering) -> Lowering:
+        signature = inspect.signature(function)
+
+        @lower(DIALECT, name)
+        def lowered(b: Builder, *operands: Value | None, **attributes: object) -> object:
+            try:
+                signature.bind(b, *operands, **attributes)
+            except TypeError as error:
+                message = f"this form of it: {error}"
+                raise UnsupportedError(message) from error
+            return function(b, *operands, **attributes)
+
+        vars(lowered)["__wrapped__"] = function
+        return function
+
+    return register
+
+
+ROWS = Rows(DIALECT, register=word)
+
+
+def only(what: str, *, holds: bool) -> None:
+    """Give up on a form of an operator; `what` is the form that there is a rule for."""
+    if not holds:
+        message = f"there is a rule for {what} only"
+        raise UnsupportedError(message)
+
+
+def dtype_of(value: Value) -> DType | None:
+    """The element type of a value, where it is known."""
+    return value.dtype
+
+
+def real(b: Builder, x: Value, scale: Value, zero_point: Value | None) -> Value:
+    """The numbers that one scale and zero point make of integers."""
+    return b(DequantizeLinear, x, scale, zero_point)
+
+
+def stepped(b: Builder, y: Value, scale: Value, zero_point: Value | None, like: Value) -> Value:
+    """Numbers as integers of the type of `like`."""
+    dtype = dtype_of(like)
+    if zero_point is None and dtype is not None and not b.dims(scale):
+        zero_point = b.constant(0, dtype)
+    return b(QuantizeLinear, y, scale, zero_point, output_dtype=None if zero_point else dtype)
+
+
+def activated(b: Builder, x: Value, activation: str | None, parameters: Sequence[float]) -> Value:
+    """`x` behind the activation that another operator was fused with; parameters are in its own order."""
+    given = iter(parameters)
+    match activation:
+        case None | "":
+            return x
+        case "Relu" | "Sigmoid" | "Tanh":
+            return b({"Relu": Relu, "Sigmoid": Sigmoid, "Tanh": Tanh}[activation], x)
+        case "LeakyRelu":
+            return b(LeakyRelu, x, alpha=next(given, 0.01))
+        case "HardSigmoid":
+            return b(HardSigmoid, x, alpha=next(given, 0.2), beta=next(given, 0.5))
+        case "Clip":
+            low, high = (None if (end := next(given, None)) is None else b.like(x, end) for _ in range(2))
+            return b(Clip, x, low, high)
+        case _:
+            message = f"the activation {activation} has no rule"
+            raise UnsupportedError(message)
+
+
+def channels_first(b: Builder, x: Value) -> Value:
+    """`x` with its last axis as the second one."""
+    rank = len(b.dims(x))
+    return b(Transpose, x, perm=(0, rank - 1, *range(1, rank - 1)))
+
+
+def channels_last(b: Builder, x: Value) -> Value:
+    """`x` with its second axis as the last one."""
+    rank = len(b.dims(x))
+    return b(Transpose, x, perm=(0, *range(2, rank), 1))

@@ -1,0 +1,56 @@
+"""Convolutions of ONNX Runtime's own domain: with an activation, or of integers with the channels last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.formats.onnx.rules.com_microsoft.binding import activated, channels_first, channels_last, word
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.convolution import Conv
+from graphport.ops.pages.convolution.quantized import QLinearConv
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Value
+    from graphport.ops.builder import Builder
+
+
+@word("FusedConv")
+def fused_conv(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    z: Value | None = None,
+    *,
+    activation: str | None = None,
+    activation_params: tuple[float, ...] = (),
+    **window: Attribute,
+) -> Value:
+    """A convolution, plus `z`, behind an activation."""
+    y = b(Conv, x, w, bias, **window)
+    return activated(b, y if z is None else b(Add, y, z), activation, activation_params)
+
+
+@word("QLinearConv")
+def qlinear_conv(
+    b: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero_point: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+    bias: Value | None = None,
+    *,
+    channels_last: int = 0,
+    **window: Attribute,
+) -> Value:
+    """As in the default domain, or with the channels of input and result last."""
+    first = channels_first(b, x) if channels_last else x
+    y = b(QLinearConv, first, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias, **window)
+    return _last(b, y) if channels_last else y
+
+
+_last = channels_last

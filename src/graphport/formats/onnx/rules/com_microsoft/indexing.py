@@ -1,0 +1,80 @@
+"""Picking entries as ONNX Runtime's own domain has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, dtype_of, only, word
+from graphport.formats.onnx.rules.com_microsoft.matmul import INTEGERS, read_as
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.indexing.indices import Unique
+from graphport.ops.pages.quantization import DequantizeLinear
+from graphport.ops.shapes import axis_index
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+ROWS.lower("""
+GatherND(data, indices) -> GatherND(data, indices)
+Trilu(x, k=None, *, upper=1) -> Trilu(x, k, upper=upper)
+""")
+
+
+@word("Unique")
+def unique(b: Builder, x: Value) -> tuple[Value, ...]:
+    """In the order of first occurrence, with the place of each entry in the result, and the counts."""
+    y, _, inverse, counts = b.results(Unique, 4, x, sorted=0)
+    return y, inverse, counts
+
+
+@word("GatherBlockQuantized")
+def gather_block_quantized(
+    b: Builder,
+    data: Value,
+    indices: Value,
+    scales: Value,
+    zero_points: Value | None = None,
+    *,
+    bits: int = 4,
+    block_size: int = 128,
+    gather_axis: int = 0,
+    quantize_axis: int = 1,
+) -> Value:
+    """Entries of numbers that are kept as integers of 2, 4 or 8 bits, packed in bytes or in a type of their own."""
+    dims = b.dims(data)
+    axis = axis_index(quantize_axis, len(dims))
+    steps, shift = data, zero_points
+    if dtype_of(data) is DType.UINT8:
+        only("integers of 2, 4 or 8 bits", holds=bits in INTEGERS)
+        blocks = [int(dim) for dim in b.dims(scales) if isinstance(dim, int)]
+        whole = [int(dim) for dim in dims if isinstance(dim, int)]
+        is_last = axis == len(dims) - 1 and len(whole) == len(dims) == len(blocks)
+        only("known extents, and blocks along the last axis", holds=is_last)
+        read = read_as(b, data, bits, (*whole[:-1], whole[-1] * (8 // bits)))
+        shift = _shifts(b, zero_points, bits, tuple(blocks))
+        only("constant integers", holds=read is not None and shift is not None)
+        steps = data if read is None else read
+    only("integers of four bits, or bytes of them", holds=dtype_of(steps) in _STEPS and block_size > 0)
+    dense = b(DequantizeLinear, steps, scales, shift, axis=axis, block_size=block_size)
+    return b(Gather, dense, indices, axis=axis_index(gather_axis, len(dims)))
+
+
+_STEPS = (DType.INT4, *INTEGERS.values())
+
+
+def _shifts(b: Builder, packed: Value | None, bits: int, shape: tuple[int, ...]) -> Value | None:
+    """Zero points one for each block: in the middle of the range if there are none; rows end at whole bytes."""
+    dtype = INTEGERS[bits]
+    if packed is None:
+        return b.constant(np.full(shape, 1 << (bits - 1)).astype(dtype.numpy), dtype)
+    only("zero points of integers", holds=dtype_of(packed) is DType.UINT8)
+    row = -(-shape[-1] * bits // 8) * 8 // bits
+    whole = read_as(b, packed, bits, (*shape[:-1], row))
+    if whole is None or whole.storage is None or row == shape[-1]:
+        return whole
+    return b.constant(whole.storage.numpy()[..., : shape[-1]], dtype)

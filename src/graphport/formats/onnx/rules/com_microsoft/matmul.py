@@ -1,0 +1,198 @@
+"""Products of matrices of ONNX Runtime's own domain: scaled, activated, and of quantized weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import Bits
+from graphport.formats.onnx.rules.com_microsoft.binding import activated, dtype_of, only, real, stepped, word
+from graphport.ops.pages.arithmetic import Add, Cast, Mul
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.matmul.quantized import MatMulInteger
+from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear
+from graphport.ops.pages.reshape import Transpose
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@word("FusedMatMul")
+@word("TransposeMatMul")
+def fused_matmul(
+    b: Builder,
+    x: Value,
+    y: Value,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Value:
+    """A product of matrices, turned where it says so, times `alpha`."""
+    only("matrices in the last two axes", holds=not transBatchA and not transBatchB)
+    product = b(MatMul, _transposed(b, x) if transA else x, _transposed(b, y) if transB else y)
+    return product if alpha == 1 else b(Mul, product, b.like(product, alpha))
+
+
+def _transposed(b: Builder, x: Value) -> Value:
+    rank = len(b.dims(x))
+    return x if rank < 2 else b(Transpose, x, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+@word("FusedGemm")
+def fused_gemm(
+    b: Builder,
+    x: Value,
+    y: Value,
+    z: Value | None = None,
+    *,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """Gemm behind an activation."""
+    parameters = [p for p in (activation_alpha, activation_beta, activation_gamma) if p is not None]
+    product = b(Gemm, x, y, z, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return activated(b, product, activation, parameters)
+
+
+@word("MatMulIntegerToFloat")
+def matmul_integer_to_float(
+    b: Builder,
+    x: Value,
+    y: Value,
+    x_scale: Value,
+    y_scale: Value,
+    x_zero_point: Value | None = None,
+    y_zero_point: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """The exact product of integers, scaled to numbers, plus a bias."""
+    product = b(Cast, b(MatMulInteger, x, y, x_zero_point, y_zero_point), to=dtype_of(x_scale) or DType.FLOAT32)
+    scaled = b(Mul, product, b(Mul, x_scale, y_scale))
+    return scaled if bias is None else b(Add, scaled, bias)
+
+
+@word("DynamicQuantizeMatMul")
+def dynamic_quantize_matmul(
+    b: Builder,
+    x: Value,
+    y: Value,
+    y_scale: Value,
+    y_zero_point: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """The product with weights of integers, of which the other factor is made one while it runs."""
+    steps, scale, zero_point = b.results(DynamicQuantizeLinear, 3, x)
+    return matmul_integer_to_float(b, steps, y, scale, y_scale, zero_point, y_zero_point, bias)
+
+
+@word("QGemm")
+def qgemm(
+    b: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value,
+    y: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+    z: Value | None = None,
+    result_scale: Value | None = None,
+    result_zero_point: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """Gemm of integers plus a bias in steps of both scales; integers again where there is a scale for them."""
+    only("weights of one scale, or one for each column", holds=len(b.dims(y_scale)) < 2)
+    left = real(b, x, x_scale, x_zero_point)
+    right = b(DequantizeLinear, y, y_scale, y_zero_point, axis=0 if transB else 1)
+    product = b(Gemm, left, right, alpha=alpha, transA=transA, transB=transB)
+    if z is not None:
+        step = b(Mul, b(Mul, x_scale, y_scale), b.like(x_scale, alpha))
+        product = b(Add, product, b(Mul, b(Cast, z, to=DType.FLOAT32), step))
+    return product if result_scale is None else stepped(b, product, result_scale, result_zero_point, x)
+
+
+@word("MatMulNBits")
+def matmul_nbits(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    scales: Value,
+    zero_points: Value | None = None,
+    g_idx: Value | None = None,
+    bias: Value | None = None,
+    *,
+    K: int,
+    N: int,
+    accuracy_level: int = 0,
+    bits: int = 4,
+    block_size: int,
+    weight_prepacked: int = 0,
+) -> Value:
+    """A product with weights of 2, 4 or 8 bits that have a scale for each block of a column.
+
+    Their bytes stay as they are: they are read as integers of that width, which DequantizeLinear scales in blocks.
+    """
+    del accuracy_level
+    only("weights in the order of their columns", holds=g_idx is None and not weight_prepacked)
+    only("weights of 2, 4 or 8 bits", holds=bits in INTEGERS)
+    blocks = -(-K // block_size)
+    steps = read_as(b, weight, bits, (N, blocks * block_size))
+    shift = _zero_points(b, zero_points, bits, (N, blocks))
+    factors = b.reshaped(scales, (N, blocks))
+    only("constant weights and scales", holds=steps is not None and shift is not None and factors is not None)
+    dense = b(DequantizeLinear, steps, factors, shift, axis=1, block_size=block_size)
+    if blocks * block_size != K:
+        dense = b(Slice, dense, *(b.constant(np.array([n], np.int64)) for n in (0, K, 1)))
+    product = b(MatMul, x, b(Transpose, dense, perm=(1, 0)))
+    return product if bias is None else b(Add, product, bias)
+
+
+INTEGERS = {2: DType.UINT2, 4: DType.UINT4, 8: DType.UINT8}
+"""What bytes hold, by its bits."""
+
+
+def read_as(b: Builder, packed: Value, bits: int, shape: tuple[int, ...]) -> Value | None:
+    """The bytes of a constant as integers of so many bits."""
+    storage = packed.storage
+    if storage is None or (packed.graph is not None and not packed.is_constant):
+        return None
+    return b.constant(_bits(storage, INTEGERS[bits], shape), name=packed.name)
+
+
+def _bits(storage: Storage, dtype: DType, shape: tuple[int, ...]) -> Storage:
+    only(f"{dtype.size(int(np.prod(shape)))} bytes of weights", holds=storage.nbytes == dtype.size(int(np.prod(shape))))
+    return storage.reshaped(shape) if storage.dtype is dtype else Bits(storage, dtype, shape)
+
+
+def _zero_points(b: Builder, packed: Value | None, bits: int, shape: tuple[int, int]) -> Value | None:
+    """Zero points one for each block: in the middle of the range if there are none; rows end at whole bytes."""
+    dtype = INTEGERS[bits]
+    if packed is None:
+        return b.constant(np.full(shape, 1 << (bits - 1)).astype(dtype.numpy), dtype)
+    only("zero points of integers", holds=dtype_of(packed) is DType.UINT8)
+    if shape[1] * bits % 8 == 0:
+        return read_as(b, packed, bits, shape)
+    row = -(-shape[1] * bits // 8) * 8 // bits
+    only("zero points that are few or fill their bytes", holds=shape[0] * row <= _FEW)
+    whole = read_as(b, packed, bits, (shape[0], row))
+    return None if whole is None or whole.storage is None else b.constant(whole.storage.numpy()[:, : shape[1]], dtype)
+
+
+_FEW = 1 << 22
+"""Zero points that are moved in memory, one byte each, where their rows end within a byte."""

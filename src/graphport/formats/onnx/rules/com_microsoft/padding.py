@@ -1,0 +1,20 @@
+"""Padding as ONNX Runtime's own domain has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.formats.onnx.rules.com_microsoft.binding import word
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Squeeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@word("Pad")
+def pad(b: Builder, data: Value, pads: Value, value: Value | None = None, *, mode: str = "constant") -> Value:
+    """As in the default domain; pads may be a row, the value a vector of one."""
+    flat = b(Squeeze, pads) if len(b.dims(pads)) == 2 else pads
+    return b(Pad, data, flat, None if value is None else b(Squeeze, value), mode=mode)

@@ -1,0 +1,22 @@
+"""Older forms of comparison and logic: broadcasting was asked for, and aligned by an axis."""
+
+from __future__ import annotations
+
+from graphport.formats.onnx.rules.older import OLD_BROADCAST, ROWS
+
+OLD_BROADCAST.lower(
+    """
+Equal, Less, Greater, And, Or, Xor(a, b, *, axis=None, broadcast=0, consumed_inputs: ignored = None)
+    -> _(a, from_axis(b, a, axis) if broadcast and axis is not None else b)
+""",
+    until=6,
+)
+
+
+ROWS.lift(
+    """
+GreaterOrEqual -> Or(Greater(a, b), Equal(a, b))
+LessOrEqual -> Or(Less(a, b), Equal(a, b))
+""",
+    until=11,
+)

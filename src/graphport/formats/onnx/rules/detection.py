@@ -1,0 +1,34 @@
+"""Older forms of the operators on boxes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import UNKNOWN
+from graphport.formats.onnx.rules.older import ROWS, unsupported
+from graphport.ops.views.detection import RoiAlignView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+ROWS.lower(
+    """
+# Pixels had their centres at whole numbers.
+RoiAlign(x, rois, batch_indices, *, mode="avg", output_height=1, output_width=1, sampling_ratio=0, spatial_scale=1.0)
+    -> RoiAlign(x, rois, batch_indices, coordinate_transformation_mode="output_half_pixel", mode=mode,
+                output_height=output_height, output_width=output_width, sampling_ratio=sampling_ratio,
+                spatial_scale=spatial_scale)
+""",
+    until=15,
+)
+
+
+@RoiAlignView.lift("onnx", until=15)
+def roi_align_without_half_pixels(b: Builder, op: RoiAlignView) -> Value:
+    """Places were not shifted by half a pixel."""
+    unsupported((op.coordinate_transformation_mode != "output_half_pixel", "places were not shifted by half a pixel"))
+    stated = op.stated()
+    del stated["coordinate_transformation_mode"]
+    return b.word("RoiAlign", op.x, op.rois, op.batch_indices, facts=[UNKNOWN], **stated)[0]

@@ -1,0 +1,48 @@
+"""Older forms of picking elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import UNKNOWN
+from graphport.formats.onnx.rules.older import ROWS, from_front, integers, unsupported
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.views.indexing import ScatterElementsView, SliceView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@Slice.lower("onnx", until=9)
+def slice_1(
+    b: Builder, data: Value, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
+) -> Value:
+    """Positions were attributes, and there were no steps."""
+    operands = [b.constant(np.array(numbers, np.int64)) for numbers in (starts, ends)]
+    return b(Slice, data, *operands, None if axes is None else b.constant(np.array(axes, np.int64)))
+
+
+ROWS.lower("""
+# The older name, which newer opsets no longer know.
+Scatter(data, indices, updates, *, axis=0) -> ScatterElements(data, indices, updates, axis=axis)
+""")
+
+
+@SliceView.lift("onnx", until=9)
+def slice_with_attributes(b: Builder, op: SliceView) -> Value:
+    """All operands but the first were attributes, and each step was 1."""
+    unsupported((op.steps is not None and any(n != 1 for n in integers(op.steps, "steps")), "each step was 1"))
+    given = {"starts": integers(op.starts, "starts"), "ends": integers(op.ends, "ends")}
+    if op.axes is not None:
+        given["axes"] = from_front(b, integers(op.axes, "axes"), op.data)
+    return b.word("Slice", op.data, facts=[UNKNOWN], **given)[0]
+
+
+@ScatterElementsView.lift("onnx", until=10)
+def scatter_elements_as_scatter(b: Builder, op: ScatterElementsView) -> Value:
+    """Its first name."""
+    unsupported((op.reduction != "none", "nothing was combined"))
+    return b.word("Scatter", op.data, op.indices, op.updates, facts=[op.data.fact], axis=op.axis)[0]

@@ -1,0 +1,205 @@
+"""Older forms of normalizations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.onnx.rules.older import ROWS, unsupported
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
+from graphport.ops.pages.normalization import (
+    BatchNormalization,
+    InstanceNormalization,
+    RMSNormalization,
+)
+from graphport.ops.pages.reduction import ReduceMean
+from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Unsqueeze
+from graphport.ops.view import Attributes
+from graphport.ops.views.normalization import (
+    BatchNormalizationView,
+    GroupNormalizationView,
+    LayerNormalizationView,
+    RMSNormalizationView,
+)
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics(Attributes):
+    """What every form says of the statistics."""
+
+    epsilon: float = 1e-5
+    momentum: float = 0.9
+
+
+@Statistics.lower("onnx", "BatchNormalization", until=13)
+def batch_normalization_13(
+    b: Builder, op: Statistics, x: Value, scale: Value, shift: Value, mean: Value, var: Value
+) -> tuple[Value, ...]:
+    """More than one result meant training."""
+    if b.count > 3:
+        message = "the statistics saved for the gradient have no canonical form"
+        raise UnsupportedError(message)
+    training = int(b.count > 1)
+    return b.results(
+        BatchNormalization,
+        b.count,
+        x,
+        scale,
+        shift,
+        mean,
+        var,
+        epsilon=op.epsilon,
+        momentum=op.momentum,
+        training_mode=training or None,
+    )
+
+
+@Statistics.lower("onnx", "BatchNormalization", until=8)
+def batch_normalization_8(
+    b: Builder, op: Statistics, x: Value, scale: Value, shift: Value, mean: Value, var: Value, *, spatial: int = 1
+) -> tuple[Value, ...]:
+    """Statistics per channel or, with `spatial` 0, per entry of a sample."""
+    if spatial:
+        return batch_normalization_13(b, op, x, scale, shift, mean, var)
+    # Every entry of a sample becomes a channel.
+    vectors = [b(Reshape, value, b.constant([-1])) for value in (scale, shift, mean, var)]
+    y, *running = batch_normalization_13(b, op, b(Flatten, x), *vectors)
+    return (b(Reshape, y, b(Shape, x)), *(b(Reshape, found, b(Shape, mean)) for found in running))
+
+
+@Statistics.lower("onnx", "BatchNormalization", until=6)
+def batch_normalization_6(
+    b: Builder,
+    op: Statistics,
+    x: Value,
+    scale: Value,
+    shift: Value,
+    mean: Value,
+    var: Value,
+    *,
+    consumed_inputs: tuple[int, ...] | None = None,
+    is_test: int = 0,
+    spatial: int = 1,
+) -> tuple[Value, ...]:
+    """`is_test` or a single result meant inference; `consumed_inputs` allowed to write over operands."""
+    del consumed_inputs
+    if is_test and b.count > 1:
+        message = "inference with more than one result has no canonical form"
+        raise UnsupportedError(message)
+    return batch_normalization_8(b, op, x, scale, shift, mean, var, spatial=spatial)
+
+
+ROWS.lower(
+    """
+InstanceNormalization(input, scale, b, *, consumed_inputs: ignored = None, epsilon=1e-5)
+    -> InstanceNormalization(input, scale, b, epsilon=epsilon)
+""",
+    until=5,
+)
+
+
+ROWS.lower(
+    """
+# One factor and summand a group: instances whose channels are the groups.
+GroupNormalization(x, scale, bias, *, epsilon=1e-5, num_groups)
+    -> Reshape(InstanceNormalization(Reshape(x, [0, num_groups, -1]), scale, bias, epsilon=epsilon), Shape(x))
+""",
+    until=20,
+)
+ROWS.lower(
+    """
+# ONNX Runtime had it in the default domain before the default domain did, and its files still name old opsets.
+LayerNormalization(x, scale, b=None, *, axis=-1, epsilon=1e-5, stash_type=1)
+    -> LayerNormalization(x, scale, b, axis=axis, epsilon=epsilon, stash_type=stash_type)
+""",
+    until=16,
+)
+
+
+@lower("onnx", "SimplifiedLayerNormalization")
+def simplified_layer_normalization(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
+    """What ONNX Runtime, in the default domain, calls RMSNormalization."""
+    if b.wants(1):
+        message = "the inverse of the root as a second result has no canonical form"
+        raise UnsupportedError(message)
+    return b(RMSNormalization, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
+
+
+@BatchNormalizationView.lift("onnx", until=13)
+def batch_normalization_in_use(b: Builder, op: BatchNormalizationView) -> Value:
+    """Without training."""
+    unsupported(
+        (bool(op.training_mode) or b.count > 1, "training had other results"),
+        (b.version is not None and b.version < 7, "it said whether it was a test"),
+    )
+    operands = (op.x, op.scale, op.b, op.input_mean, op.input_var)
+    return b.word("BatchNormalization", *operands, facts=[op.x.fact], epsilon=op.epsilon, momentum=op.momentum)[0]
+
+
+def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
+    """Mean 0 and variance 1 over some axes."""
+    axes_value = b.constant(np.array(axes, np.int64))
+    shifted = b(Sub, x, b(ReduceMean, x, axes_value))
+    variance = b(ReduceMean, _squared(b, shifted), axes_value)
+    return b(Div, shifted, b(Sqrt, b(Add, variance, b.like(x, epsilon))))
+
+
+def _squared(b: Builder, x: Value) -> Value:
+    """As a power, by which ONNX Runtime knows a normalization and computes it with one kernel."""
+    return b(Pow, x, b.like(x, 2.0))
+
+
+@LayerNormalizationView.lift("onnx", until=16)
+def layer_normalization_in_steps(b: Builder, op: LayerNormalizationView) -> Value:
+    """Its formula."""
+    unsupported((b.count > 1, "its statistics were no results"), (op.stash_type != 1, "statistics had the type of x"))
+    rank = len(b.dims(op.x))
+    scaled = b(Mul, _standardized(b, op.x, tuple(range(op.axis % rank, rank)), op.epsilon), op.scale)
+    return scaled if op.b is None else b(Add, scaled, op.b)
+
+
+@RMSNormalizationView.lift("onnx", until=22)
+def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
+    """Its formula."""
+    unsupported((op.stash_type != 1, "the mean had the type of x"))
+    rank = len(b.dims(op.x))
+    axes = b.constant(np.array(range(op.axis % rank, rank), np.int64))
+    mean = b(ReduceMean, _squared(b, op.x), axes)
+    return b(Mul, b(Div, op.x, b(Sqrt, b(Add, mean, b.like(op.x, op.epsilon)))), op.scale)
+
+
+@GroupNormalizationView.lift("onnx", until=20)
+def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Value:
+    """Groups as samples of their own, normalized, then scale and bias of each channel."""
+    scale, bias = op.scale, op.bias
+    unsupported((op.stash_type != 1, "statistics had the type of x"))
+    rank = len(b.dims(op.x))
+    groups = b(Reshape, op.x, b.constant(np.array([0, op.num_groups, -1], np.int64)))
+    if isinstance(op.x.fact, TensorFact) and op.x.fact.dtype is DType.BFLOAT16:
+        normalized = _standardized(b, groups, (2,), op.epsilon)  # instances of that type came with opset 22
+    else:
+        ones, zeros = (b.like(op.x, np.full(op.num_groups, number)) for number in (1, 0))
+        normalized = b(InstanceNormalization, groups, ones, zeros, epsilon=op.epsilon)
+    y = b(Reshape, normalized, b(Shape, op.x))
+    scale, bias = (_by_channel(b, value, rank) for value in (scale, bias))
+    return b(Add, b(Mul, y, scale), bias)
+
+
+def _by_channel(b: Builder, value: Value, rank: int) -> Value:
+    """A number for each channel, so that it broadcasts with samples of `rank`."""
+    (channels,) = b.dims(value, 1)
+    known = b.reshaped(value, (channels, *(1,) * (rank - 2))) if isinstance(channels, int) else None
+    if rank == 2 or known is not None:
+        return known or value
+    return b(Unsqueeze, value, b.constant(np.arange(1, rank - 1)))

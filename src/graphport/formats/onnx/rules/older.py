@@ -1,0 +1,75 @@
+"""What is known of the numbers of an operand, where an older form of an operator wants them as attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact, Unknown
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.leading_broadcast import from_axis
+from graphport.ops.lowering.table import Rows
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+ROWS = Rows("onnx")
+OLD_WORDS = Rows("onnx", emit=lambda b, word, _is_last, x, given: b.word(word, *x, **given)[0], has_pages=False)
+"""Rows of older forms on the way back, which are called as the operators."""
+OLD_BROADCAST = ROWS.having(from_axis=from_axis)
+"""Rows of operators that broadcast where they were told to, from an axis on."""
+
+
+def integers(value: Value, what: str) -> tuple[int, ...]:
+    """The integers that `value` holds.
+
+    Raises:
+        UnsupportedError: only a run tells them; `what` names them.
+    """
+    try:
+        return value.fact.numbers if isinstance(value.fact, TensorFact) else ()
+    except Unknown:
+        message = f"{what} was an attribute, and is not known before it runs"
+        raise UnsupportedError(message) from None
+
+
+def number(value: Value, what: str) -> float:
+    """The one number that `value` holds, integer or not.
+
+    Raises:
+        UnsupportedError: only a run tells it; `what` names it.
+    """
+    fact = value.fact if isinstance(value.fact, TensorFact) else None
+    if fact is not None and fact.reals is not None and len(fact.reals) == 1:
+        return fact.reals[0]
+    if fact is not None and fact.elements is not None and len(fact.elements) == 1 and isinstance(fact.elements[0], int):
+        return fact.elements[0]
+    message = f"{what} was an attribute, and is not known before it runs"
+    raise UnsupportedError(message)
+
+
+_FROM_BEHIND = 11
+"""The opset from which on axes may be counted from behind everywhere."""
+
+
+def from_front(b: Builder, axes: tuple[int, ...], x: Value, more: int = 0) -> tuple[int, ...]:
+    """Axes of `x`, and `more` new ones, as the opset counts them: from the front where it cannot do otherwise.
+
+    Raises:
+        Unknown: that would take the rank of `x`, which is not known.
+    """
+    if (b.version or 0) >= _FROM_BEHIND or all(axis >= 0 for axis in axes):
+        return axes
+    return tuple(axis % (len(b.dims(x)) + more) for axis in axes)
+
+
+def unsupported(*reasons: tuple[bool, str]) -> None:
+    """Give up with the reason of the first condition that holds.
+
+    Raises:
+        UnsupportedError: one holds.
+    """
+    for holds, reason in reasons:
+        if holds:
+            raise UnsupportedError(reason)

@@ -1,0 +1,25 @@
+"""Activations that came after the pinned opset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.formats.onnx.rules.onnx_future import DIALECT, JUDGED
+from graphport.ops.declare import lower
+from graphport.ops.pages.activation import Sigmoid
+from graphport.ops.pages.arithmetic import Mul
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower(DIALECT, "SwiGLU", until=JUDGED)
+def swiglu(b: Builder, gate: Value, linear: Value, *, alpha: float = 1.0) -> Value:
+    """A product with what the Swish function leaves of its gate."""
+    return b(Mul, swish(b, gate, alpha), linear)
+
+
+def swish(b: Builder, x: Value, alpha: float = 1.0) -> Value:
+    """The function in operators that runtimes have; for `Swish` itself ONNX Runtime has no kernel."""
+    return b(Mul, x, b(Sigmoid, x if alpha == 1 else b(Mul, x, b.like(x, alpha))))

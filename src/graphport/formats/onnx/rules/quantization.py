@@ -1,0 +1,61 @@
+"""Older forms of quantization: of tensors as a whole, then along an axis, to the type of the zero point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.formats.onnx.rules.older import unsupported
+from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@QuantizeLinearView.lift("onnx", until=22)
+def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
+    """The zero point said the type."""
+    y_zero_point = op.y_zero_point
+    version = b.version or 0
+    unsupported((op.precision is not None, "the quotient had the type of the scale"))
+    if version >= 21:
+        return None
+    if y_zero_point is None and op.output_dtype not in (None, DType.UINT8):
+        y_zero_point = (
+            b.constant(np.zeros(_shape(op.y_scale), np.int8), None) if op.output_dtype is DType.INT8 else None
+        )
+        unsupported((y_zero_point is None, f"there was no {op.output_dtype}"))
+    stated = _granularity(b, op.x, op.y_scale, op.axis, op.block_size)
+    if version >= 19:
+        stated["saturate"] = op.saturate
+    return b.word("QuantizeLinear", op.x, op.y_scale, y_zero_point, facts=[UNKNOWN], **stated)[0]
+
+
+@DequantizeLinearView.lift("onnx", until=22)
+def dequantize_to_scale(b: Builder, op: DequantizeLinearView) -> Value | None:
+    """The scale said the type."""
+    unsupported((op.output_dtype is not None, "the result had the type of the scale"))
+    if (b.version or 0) >= 21:
+        return None
+    stated = _granularity(b, op.x, op.x_scale, op.axis, op.block_size)
+    return b.word("DequantizeLinear", op.x, op.x_scale, op.x_zero_point, facts=[UNKNOWN], **stated)[0]
+
+
+def _granularity(b: Builder, x: Value, scale: Value, axis: int, block_size: int) -> dict[str, int]:
+    """The axis where scales are one for each of its entries; blocks came later, and first there was one scale."""
+    unsupported((block_size != 0, "there were no blocks"))
+    if b.dims(scale) in ((), (1,)):
+        return {}
+    unsupported(((b.version or 0) < 13, "there was one scale"))
+    return {"axis": axis}
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    dims = value.fact.dims if isinstance(value.fact, TensorFact) else ()
+    known = tuple(n for n in dims if isinstance(n, int))
+    unsupported((len(known) != len(dims), "scales of unknown number"))
+    return known

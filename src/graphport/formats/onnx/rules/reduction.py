@@ -1,0 +1,61 @@
+"""Older forms of reductions: axes were an attribute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import UNKNOWN
+from graphport.formats.onnx.rules.older import OLD_WORDS, ROWS, from_front, integers, unsupported
+from graphport.ops.views.reduction import TopKView
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+ROWS.lower("ReduceSum(data, *, axes=None, keepdims=1) -> ReduceSum(data, axes, keepdims=keepdims)", until=12)
+ROWS.lower(
+    """
+ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp,
+    ReduceSumSquare(data, *, axes=None, keepdims=1) -> _(data, axes, keepdims=keepdims)
+""",
+    until=17,
+)
+ROWS.lower("TopK(x, *, k, axis=-1) -> TopK(x, [k], axis=axis)", until=9)
+ROWS.lower("TopK(x, k, *, axis=-1) -> TopK(x, k, axis=axis)", until=10)
+
+
+def _named(b: Builder, axes: Value | None, data: Value) -> tuple[int, ...]:
+    """The axes that an operand names; none where there is none."""
+    return () if axes is None else from_front(b, integers(axes, "axes"), data)
+
+
+_WITH_AXES = OLD_WORDS.having(named=_named)
+_WITH_AXES.lift(
+    """
+ReduceSum
+    -> places = named(axes, data); places: ReduceSum(data, axes=places, keepdims=keepdims)
+    -> noop_with_empty_axes: unsupported("without axes it was over all of them")
+    -> ReduceSum(data, keepdims=keepdims)
+""",
+    until=12,
+)
+_WITH_AXES.lift(
+    """
+ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare
+    -> places = named(axes, data); places: _(data, axes=places, keepdims=keepdims)
+    -> noop_with_empty_axes: unsupported("without axes it was over all of them")
+    -> _(data, keepdims=keepdims)
+""",
+    until=17,
+)
+
+
+@TopKView.lift("onnx", until=10)
+def topk_of_the_largest(b: Builder, op: TopKView) -> tuple[Value, ...]:
+    """Always the largest, in order; up to opset 9 their count was an attribute."""
+    unsupported((not op.largest, "it was of the largest"))
+    place, facts = from_front(b, (op.axis,), op.x)[0], [UNKNOWN] * b.count
+    if b.version is not None and b.version >= 10:
+        return b.word("TopK", op.x, op.k, facts=facts, axis=place)
+    return b.word("TopK", op.x, facts=facts, axis=place, k=integers(op.k, "k")[0])

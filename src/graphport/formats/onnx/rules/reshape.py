@@ -1,0 +1,139 @@
+"""Older forms of reshaping: shapes and axes were attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dims import Symbolic, decide_less
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.formats.onnx.rules.older import ROWS, from_front, integers, unsupported
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.reshape import DepthToSpace, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def _int64(b: Builder, numbers: tuple[int, ...] | None) -> Value | None:
+    return None if numbers is None else b.constant(np.array(numbers, np.int64))
+
+
+# `consumed_inputs` allowed to compute in place; it never changed a result.
+ROWS.lower("Reshape(data, *, shape=(), consumed_inputs: ignored = None) -> Reshape(data, shape)", until=4)
+# The axes were an attribute.
+ROWS.lower("Squeeze(data, *, axes=None) -> Squeeze(data, axes)", until=12)
+ROWS.lower("Unsqueeze(data, *, axes) -> Unsqueeze(data, axes)", until=12)
+
+
+ROWS.lower("Concat(*inputs, axis=1) -> Concat(*inputs, axis=axis)", until=3)
+
+
+@Split.lower("onnx", until=1)
+def split_1(
+    b: Builder, input: Value, *lengths: Value, axis: int = 0, split: tuple[int, ...] | None = None
+) -> tuple[Value, ...]:
+    """The lengths were an operand or an attribute."""
+    return _split(b, input, lengths[0] if lengths else _int64(b, split), axis)
+
+
+@Split.lower("onnx", until=12)
+def split_2(b: Builder, input: Value, *, axis: int = 0, split: tuple[int, ...] | None = None) -> tuple[Value, ...]:
+    """The lengths were an attribute."""
+    return _split(b, input, _int64(b, split), axis)
+
+
+@Split.lower("onnx", until=17)
+def split_13(b: Builder, input: Value, split: Value | None = None, *, axis: int = 0) -> tuple[Value, ...]:
+    """Equal parts were as many as the node has results."""
+    return _split(b, input, split, axis)
+
+
+def _split(b: Builder, input: Value, split: Value | None, axis: int) -> tuple[Value, ...]:
+    if split is not None:
+        return b.results(Split, b.count, input, split, axis=axis)
+    return b.results(Split, b.count, input, None, axis=axis, num_outputs=b.count)
+
+
+ROWS.lower('DepthToSpace(input, *, blocksize) -> DepthToSpace(input, blocksize=blocksize, mode="DCR")', until=10)
+
+
+@Tile.lower("onnx", until=5)
+def tile_1(b: Builder, input: Value, tiles: Value, axis: Value) -> Value:
+    """One axis was repeated."""
+    (place,), (times,) = (constant_numbers(operand) or (None,) for operand in (axis, tiles))
+    if place is None or times is None:
+        message = "tiles and axis must be constants"
+        raise UnsupportedError(message)
+    repeats = np.ones(len(b.dims(input)), np.int64)
+    repeats[place] = times
+    return b(Tile, input, b.constant(repeats))
+
+
+@Split.lift("onnx", until=17)
+def split_into_sizes(
+    b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Value, ...]:
+    """Sizes were said, or all alike; up to opset 12 by an attribute."""
+    place = from_front(b, (axis,), input)[0]
+    facts = [UNKNOWN] * b.count
+    if split is not None and b.version is not None and b.version >= 13:
+        return b.word("Split", input, split, facts=facts, axis=place)
+    if split is not None:
+        return b.word("Split", input, facts=facts, axis=place, split=integers(split, "split"))
+    length, count = b.dims(input)[place], num_outputs or b.count
+    unsupported((isinstance(length, Symbolic), f"{length} entries may not part into {count} of the same size"))
+    each = -(-int(length) // count) if isinstance(length, int) else 0
+    sizes = [each] * (count - 1) + [int(length) - each * (count - 1)] if isinstance(length, int) else []
+    if b.version is not None and b.version >= 13:
+        return b.word("Split", input, b.constant(np.array(sizes, np.int64)), facts=facts, axis=place)
+    return b.word("Split", input, facts=facts, axis=place, split=tuple(sizes))
+
+
+@Reshape.lift("onnx", until=13)
+def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
+    """A 0 always copied: where the target has none, that is the same."""
+    if not allowzero:
+        return None
+    asked = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+    unsupported((asked is None, "a 0 in the target copied a dim, and the target is not known"))
+    has_zero = any(dim != -1 and decide_less(dim, 1) is not False for dim in asked or ())
+    unsupported((has_zero, "a 0 in the target copied a dim"))
+    return b.word("Reshape", data, shape)[0]
+
+
+@Squeeze.lift("onnx", until=12)
+def squeeze_with_attribute(b: Builder, data: Value, axes: Value | None = None) -> Value:
+    """Axes were an attribute."""
+    if axes is None:
+        return b.word("Squeeze", data)[0]
+    return b.word("Squeeze", data, axes=from_front(b, integers(axes, "axes"), data))[0]
+
+
+@Unsqueeze.lift("onnx", until=12)
+def unsqueeze_with_attribute(b: Builder, data: Value, axes: Value) -> Value:
+    """Axes were an attribute."""
+    indices = integers(axes, "axes")
+    return b.word("Unsqueeze", data, axes=from_front(b, indices, data, len(indices)))[0]
+
+
+@Shape.lift("onnx", until=14)
+def shape_in_steps(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
+    """The whole shape, of which a part is taken."""
+    if start == 0 and end is None:
+        return None
+    rank = len(b.dims(data))
+    first, last = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, rank if end is None else end))
+    one = b.constant(np.zeros(1, np.int64))
+    return b(Slice, b(Shape, data), *(b.constant(np.array([n], np.int64)) for n in (first, max(first, last))), one)
+
+
+@DepthToSpace.lift("onnx", until=10)
+def depth_to_space_of_rows(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """There was one order of depths."""
+    unsupported((mode != "DCR", "depths were in the order DCR"))
+    return b.word("DepthToSpace", input, blocksize=blocksize)[0]

@@ -1,0 +1,104 @@
+"""What type, version and `data` of a layer say: the word of a node and its attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.formats.openvino.container import operators
+from graphport.ir.attributes import PlainAttributes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.formats.openvino.container.findings import Findings
+    from graphport.formats.openvino.container.operators import Operator
+    from graphport.formats.openvino.container.xml import Element
+    from graphport.ir.graph import Attribute
+
+_EXACT = {"const": "Const", "constant": "Const"}
+
+
+class Complaint(NamedTuple):
+    """A finding about attributes, made anew for each layer that has the same ones."""
+
+    is_error: bool
+    code: str
+    message: str
+    help: str | None
+
+    def report(self, findings: Findings, layer: Element) -> None:
+        """Say it of a layer."""
+        (findings.error if self.is_error else findings.warning)(self.code, self.message, layer, self.help)
+
+
+class Stated(NamedTuple):
+    """The word and attributes of a node, and what is to be said of each layer that spells them so."""
+
+    word: str
+    attributes: Mapping[str, Attribute]
+    complaints: tuple[Complaint, ...]
+
+
+def attributes(type: str, version: str, data: Mapping[str, str]) -> Stated:
+    """What a layer of that type and version says with `data`."""
+    complaints: list[Complaint] = []
+    operator = operators.operator(type, version)
+    exact = _EXACT.get(type.lower())
+    if exact is not None:
+        complaints.append(Complaint(True, "OV0201", f"there is no type {type!r}", f"it is spelled {exact}"))  # noqa: FBT003
+    elif type.lower() == "result":
+        remedy = "spell it Result, or it is no output"
+        complaints.append(Complaint(False, "OV0201", f"{type!r} is not taken for an output", remedy))  # noqa: FBT003
+    if operator is None:
+        remedy = "it is kept as it stands"
+        message = f"{version[:60]} has no operation {type[:60]!r}"
+        complaints.append(Complaint(False, "OV0201", message, remedy))  # noqa: FBT003
+        kept = PlainAttributes({name.replace("-", "_"): text for name, text in data.items()})
+        return Stated(f"{version}.{type}", kept, tuple(complaints))
+    number = operators.set_of(version)
+    if number is not None and number > operator.last:
+        message = f"{version} has no {operator.type}; that of opset{operator.last} is taken"
+        complaints.append(Complaint(False, "OV0201", message, f"say opset{operator.first}"))  # noqa: FBT003
+    return Stated(operator.word, _typed(operator, data, complaints), tuple(complaints))
+
+
+def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complaint]) -> PlainAttributes:
+    """All attributes that the operation has, each with its value of the file or its default."""
+    attributes = PlainAttributes(operator.defaults)
+    known = {keyword.spelling: keyword for keyword in operator.keywords}
+    for spelling, text in data.items():
+        keyword = known.get(spelling)
+        if keyword is None:
+            message = f"{operator.type} has no attribute {spelling[:60]!r}, which is ignored"
+            complaints.append(Complaint(False, "OV0205", message, None))  # noqa: FBT003
+            continue
+        try:
+            attributes[keyword.name] = operators.read(keyword, text)
+        except operators.UnreadableError as error:
+            # What is no bool is not read at all, and the default stands; of a number, what it begins with is read.
+            if error.taken is not None:
+                attributes[keyword.name] = error.taken
+            is_error = keyword.kind != "bool" and error.taken is None
+            taken = keyword.text if error.taken is None else operators.format_attribute(keyword, error.taken)
+            remedy = None if is_error else f"{taken} is taken"
+            complaints.append(Complaint(is_error, "OV0203", f"{spelling}: {error}", remedy))
+    for keyword in operator.keywords:
+        if keyword.spelling in data:
+            continue
+        if keyword.text is None and not _is_padded(keyword.spelling, attributes):
+            message = f"{operator.type} has no {keyword.spelling}, which it needs"
+            complaints.append(Complaint(True, "OV0202", message, f"add {keyword.spelling}=…"))  # noqa: FBT003
+        elif (operator.type, keyword.spelling) == ("Reshape", "special_zero"):
+            message = "Reshape has no special_zero, which it needs"
+            complaints.append(Complaint(False, "OV0202", message, "false is taken"))  # noqa: FBT003
+    rule = attributes.get("auto_broadcast")
+    if rule is not None and rule != "pdpd":
+        del attributes["auto_broadcast_axis"]
+    if rule == "numpy":
+        del attributes["auto_broadcast"]
+    return attributes
+
+
+def _is_padded(spelling: str, attributes: PlainAttributes) -> bool:
+    """Whether the amounts of padding may be left out: they are computed."""
+    return spelling.startswith("pads_") and attributes.get("auto_pad", "explicit") not in ("explicit", "notset")

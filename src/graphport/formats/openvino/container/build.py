@@ -1,0 +1,368 @@
+"""The tree of an IR file as a graph in OpenVINO's own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.names import unique
+from graphport.formats.openvino.container import constants, elements, operators, subgraphs
+from graphport.formats.openvino.container.attributes import Stated, attributes
+from graphport.formats.openvino.container.notes import KEY, NAMES, Header
+from graphport.formats.openvino.container.ports import Claim, Output, PortReader, number_of, split
+from graphport.formats.openvino.container.shapes import UnreadableError, read_shape
+from graphport.formats.openvino.container.xml import Element, Ends, Layer
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphport.core.storage import MappedFile
+    from graphport.formats.openvino.container.findings import Findings
+
+DIALECT = "openvino"
+_NEEDED = ("id", "name", "type", "version")
+_NEEDED_SET = frozenset(_NEEDED)
+_EDGE = ("from-layer", "from-port", "to-layer", "to-port")
+_NO_OPERATIONS = ("Parameter", "Const", "Result")
+_NOTHING_STATED = Stated("", {}, ())
+
+
+class _Form(NamedTuple):
+    """What layers of one type and version with the same children have in common."""
+
+    type: str
+    """`Parameter`, `Const`, `Result`, or empty for any operation."""
+    stated: Stated
+    """The word and attributes of an operation."""
+    inputs: dict[str, int]
+    """The operand of each input port by number."""
+    operands: tuple[Claim | None, ...]
+    results: dict[str, int]
+    """The result of each output port by number."""
+    outputs: tuple[Output, ...]
+    has_bodies: bool
+    fact: TensorFact | None
+    """Of an operation whose one result is called after its layer and has no open dims: what its port claims."""
+
+
+_Layer = tuple[Element, _Form, list[Value | None], list[Value]]
+"""A layer while the graph is made: its operands, which are not connected yet, and its results."""
+
+
+class Networks:
+    """Makes the graphs of one file: of the network and of every body in it."""
+
+    def __init__(self, findings: Findings, weights: MappedFile | None, *, names_tensors: bool) -> None:
+        self._findings = findings
+        self._constants = constants.Constants(findings, weights)
+        self._weights = weights
+        self._ports = PortReader(findings, names_tensors=names_tensors)
+        self._taken: set[str] = set()
+        self._counters: dict[str, int] = {}
+        self._stated: dict[tuple[Any, ...], Stated] = {}
+        self._forms: dict[tuple[int, str, str], _Form] = {}
+        self._known_sets: set[tuple[str, str]] = set()
+
+    def graph(self, root: Element) -> Graph:
+        """The graph of a network; bodies, which read nothing of it, are made first."""
+        order = [root]
+        for network in order:
+            order += [body for layer in _layers(network) for body in layer.children if body.tag in subgraphs.BODIES]
+        made: dict[Element, Graph] = {}
+        for network in reversed(order):
+            made[network] = self._network(network, made)
+        return made[root]
+
+    def _network(self, network: Element, bodies: dict[Element, Graph]) -> Graph:
+        graph = Graph(network.attributes.get("name") or network.tag)
+        before = self._constants.count
+        if sum(child.tag == "layers" for child in network.children) > 1:
+            self._findings.error("OV0111", "there is more than one section of layers", None, "put them into one")
+        layers = self._identified(network, graph)
+        edges = self._edges(network)
+        self._connect(layers, edges)
+        results = self._nodes(layers, graph, bodies)
+        graph.set_outputs([value for _, value in results])
+        kept = Element(network.tag, network.attributes)
+        kept.children = [child for child in network.children if child.tag not in ("layers", "edges")]
+        outputs = tuple(layer for layer, _ in results)
+        graph.notes[KEY] = Header(kept, outputs, edges, self._weights, self._constants.count - before)
+        return graph
+
+    # Layers and their values
+
+    def _identified(self, network: Element, graph: Graph) -> dict[str, _Layer]:
+        """The layers of a network by number, in the order of the file."""
+        found: dict[str, _Layer] = {}
+        taken = self._taken
+        for element in _layers(network):
+            if type(element) is Layer and element.number not in found:
+                number, name = element.number, element.name
+                form = element.spelling.form
+                if type(form) is not _Form:
+                    form = element.spelling.form = self._form(element)
+                if form.fact is not None and not element.names and name and name not in taken:
+                    taken.add(name)
+                    found[number] = element, form, [None] * len(form.operands), [Value(name, form.fact)]
+                    continue
+            else:
+                stated = element.attributes
+                number = number_of(stated.get("id", ""))
+                if number is None or number in found or not stated.keys() >= _NEEDED_SET:
+                    self._refuse(element, number)
+                    continue
+                form, name = self._known_form(element), stated["name"]
+            results = self._results(form, name, element.names)
+            found[number] = element, form, [None] * len(form.operands), results
+            if form.type:
+                self._source(graph, element, form, results)
+        return found
+
+    def _known_form(self, layer: Element) -> _Form:
+        key = id(layer.children), layer.attributes["type"], layer.attributes["version"]
+        form = self._forms.get(key)
+        if form is None:
+            form = self._forms[key] = self._form(layer)
+        return form
+
+    def _refuse(self, layer: Element, number: str | None) -> None:
+        missing = [name for name in _NEEDED if name not in layer.attributes]
+        if missing:
+            message = f"the layer has no {', no '.join(missing)}"
+            self._findings.error("OV0101", message, layer, "every layer has them")
+        elif number is None:
+            message = f"{layer.attributes['id'][:60]!r} is no number of a layer"
+            self._findings.error("OV0102", message, layer, "number the layers from 0")
+        else:
+            message = f"two layers have the number {number}"
+            self._findings.error("OV0103", message, layer, "give one of them another")
+
+    def _form(self, layer: Element) -> _Form:
+        type, version = layer.attributes["type"], layer.attributes["version"]
+        # A Parameter is one in any case, the others that are no operations are not.
+        kind = "Parameter" if type.lower() == "parameter" else type if type in _NO_OPERATIONS else ""
+        if kind and (type, version) not in self._known_sets:
+            self._known_sets.add((type, version))
+            if operators.operator(type, version) is None:
+                message = f"{version[:60]!r} is no operation set that has {type}"
+                self._findings.warning("OV0201", message, layer, "say opset1")
+        inputs, operands, positions, outputs = self._ports.ports(layer)
+        if kind == "Result":
+            operands, positions, outputs = operands or (None,), {}, ()
+        stated = _NOTHING_STATED if kind else self._attributes(layer, type, version)
+        has_bodies = any(child.tag in subgraphs.BODIES for child in layer.children)
+        return _Form(
+            kind, stated, inputs, operands, positions, outputs, has_bodies, None if kind else _fact_of(outputs)
+        )
+
+    def _attributes(self, layer: Element, type: str, version: str) -> Stated:
+        element = layer.child("data")
+        data = {} if element is None else element.attributes
+        key = type, version, *data.items()
+        found = self._stated.get(key)
+        if found is None:
+            found = self._stated[key] = attributes(type, version, data)
+        return found
+
+    def _results(self, form: _Form, layer: str, stated: Sequence[str]) -> list[Value]:
+        """The results of a layer of that name, which are called as is `stated`; open dims are called after them."""
+        taken, outputs = self._taken, form.outputs
+        results: list[Value] = []
+        for names, claim, place in outputs:
+            if stated and place >= 0:
+                names = split(stated[place])  # noqa: PLW2901  the others are those of the layer that it is like
+            name = names[0] if names else layer if len(outputs) == 1 else f"{layer}.{len(results)}"
+            chosen = name if name and name not in taken else unique(name or "value", taken, self._counters)
+            taken.add(chosen)
+            value = Value(chosen, UNKNOWN if form.type else claim.of(chosen) if claim.is_open else claim.fact)
+            if len(names) > 1 or (names and chosen != name):
+                value.notes[NAMES] = names
+            results.append(value)
+        return results
+
+    def _source(self, graph: Graph, layer: Element, form: _Form, results: list[Value]) -> None:
+        if form.type == "Const":
+            self._constants.fill(graph, layer, results)
+        elif form.type == "Parameter":
+            self._parameter(graph, layer, results)
+        for output, value in zip(form.outputs, results, strict=True):
+            if output.claim.fact == value.fact:
+                # One fact for all that are alike: much is remembered by identity.
+                value.fact = output.claim.fact
+            else:
+                self._ports.hold_against(layer, output, value)
+
+    def _parameter(self, graph: Graph, layer: Element, results: list[Value]) -> None:
+        data = layer.child("data")
+        stated = {} if data is None else data.attributes
+        if data is None or len(results) != 1:
+            self._findings.error("OV0109", "a Parameter has one output port and an element `data`", layer)
+            return
+        (value,) = results
+        if layer.attributes["type"] != "Parameter":
+            message = f"{layer.attributes['type']!r} is taken for a Parameter"
+            self._findings.warning("OV0201", message, layer, "spell it Parameter")
+        name = stated.get("element_type", "").lower()
+        if not elements.is_known(name):
+            self._findings.error("OV0203", f"element_type {name[:60]!r} is no element type", layer, "say f32, i64, …")
+        if "shape" not in stated:
+            message = "the Parameter says no shape, and is taken for a scalar"
+            self._findings.warning("OV0202", message, layer, 'say shape=""')
+        try:
+            value.fact = TensorFact(elements.held_as(name), read_shape(stated.get("shape", ""), value.name))
+        except UnreadableError as error:
+            self._findings.error("OV0204", f"shape: {error}", layer, "write it as in 1,3,?,2..5")
+        value.notes[KEY] = layer
+        value.origin = self._findings.place(layer)
+        graph.adopt_input(value)
+
+    # Edges
+
+    def _edges(self, network: Element) -> tuple[Ends, ...]:
+        found: list[Ends] = []
+        for element in network.children:
+            if element.tag == "edges":
+                found += element.ends
+                found += self._expanded(element)
+        return tuple(found)
+
+    def _expanded(self, element: Element) -> Iterator[Ends]:
+        """The edges among the children of an element."""
+        for edge in element.children:
+            if edge.tag != "edge":
+                continue
+            missing = [name for name in _EDGE if name not in edge.attributes]
+            if missing:
+                self._findings.error("OV0104", f"an edge has no {', no '.join(missing)}")
+                continue
+            a, b, c, d = map(edge.attributes.__getitem__, _EDGE)
+            yield a, b, c, d
+
+    def _connect(self, layers: dict[str, _Layer], edges: tuple[Ends, ...]) -> None:
+        for ends in edges:
+            source, output, target, input = ends
+            try:
+                _, form, _, results = layers[source]
+                index = form.results[output]
+                _, other, operands, _ = layers[target]
+                place = other.inputs[input]
+            except KeyError:
+                # Numbers may be spelled in more ways than one.
+                a, b, c, d = (number_of(end) or end for end in ends)
+                try:
+                    self._join(layers, a, b, c, d)
+                except KeyError:
+                    self._lost(layers, a, b, c, d)
+                continue
+            claim, value = other.operands[place], results[index]
+            # Most ports say of what they are given what its own port says.
+            if operands[place] is None and (claim is None or claim.fact is value.fact):
+                operands[place] = value
+            else:
+                self._join(layers, source, output, target, input)
+
+    def _join(self, layers: dict[str, _Layer], source: str, output: str, target: str, input: str) -> None:
+        """Connect the operand at the end of an edge with the value at its start.
+
+        Raises:
+            KeyError: one of them does not exist.
+        """
+        _, form, _, results = layers[source]
+        index = form.results[output]
+        element, other, operands, _ = layers[target]
+        place = other.inputs[input]
+        value = results[index]
+        if operands[place] is not None:
+            self._findings.error("OV0105", f"two edges end at input port {input}", element, "remove one of them")
+        operands[place] = value
+        claim = other.operands[place]
+        if claim is not None and (form.type or claim is not form.outputs[index].claim):
+            self._ports.hold_together(element, input, claim, value)
+
+    def _lost(self, layers: dict[str, _Layer], source: str, output: str, target: str, input: str) -> None:
+        """Say which end of an edge is not there."""
+        if target not in layers:
+            # The runtime goes from the results backwards, and never comes by.
+            message = f"an edge ends at layer {target[:60]}, which does not exist"
+            self._findings.warning("OV0104", message, layers[source][0] if source in layers else None, "it is ignored")
+            return
+        for number, port, what in ((source, output, "output"), (target, input, "input")):
+            layer, form = layers[number][:2] if number in layers else (None, None)
+            if form is not None and port in (form.results if what == "output" else form.inputs):
+                continue
+            where = f"layer {number[:60]}" if layer is None else f"its {what} port {port[:60]}"
+            message = f"an edge names {where}, which does not exist"
+            self._findings.error("OV0104", message, layer, "an edge joins an output port to an input port")
+
+    # Nodes
+
+    def _nodes(
+        self, layers: dict[str, _Layer], graph: Graph, bodies: dict[Element, Graph]
+    ) -> list[tuple[Element, Value]]:
+        """Put the operations into `graph`; the layers of its results and what they return."""
+        findings, append = self._findings, graph.append_new
+        returned: list[tuple[Element, Value]] = []
+        is_sorted = True
+        first = findings.all_later([layer[0] for layer in layers.values()])
+        for number, (element, form, operands, results) in enumerate(layers.values(), first):
+            if form.type:
+                if form.type == "Result":
+                    self._check_connected(element, operands)
+                    returned += [(element, value) for value in operands[:1] if value is not None]
+                continue
+            for value in operands:
+                if value is None:
+                    self._check_connected(element, operands)
+                    break
+                if value.graph is None:
+                    is_sorted = False
+            word, stated, complaints = form.stated
+            for complaint in complaints:
+                complaint.report(findings, element)
+            origin = findings, number
+            name = element.name if type(element) is Layer else element.attributes["name"]
+            if not form.has_bodies and None not in operands:
+                append(word, operands, results, stated, DIALECT, name, origin, {KEY: element})
+                continue
+            if form.has_bodies:
+                stated = {**stated, **subgraphs.attributes(element, bodies, findings)}
+            graph.append(
+                Node(word, operands, results, stated, dialect=DIALECT, name=name, origin=origin, notes={KEY: element})
+            )
+        if not is_sorted:
+            self._order(graph)
+        return returned
+
+    def _check_connected(self, layer: Element, operands: list[Value | None]) -> None:
+        for index, value in enumerate(operands):
+            if value is None:
+                message = f"nothing is connected to its input {index}"
+                self._findings.error("OV0106", message, layer, "add the edge, or remove the port")
+
+    def _order(self, graph: Graph) -> None:
+        cycle = rewrite.sort(graph)
+        if cycle:
+            names = ", ".join(f'"{node.name}"' for node in cycle[:5])
+            layer = cycle[0].notes[KEY]
+            place = layer if isinstance(layer, Element) else None
+            self._findings.error("OV0110", f"layers wait for each other: {names}", place, "a network has no cycles")
+
+
+def _fact_of(outputs: Sequence[Output]) -> TensorFact | None:
+    """What the only one claims, if its tensor is called after the layer and no dim is open."""
+    if len(outputs) != 1:
+        return None
+    (output,) = outputs
+    return None if output.names or output.claim.is_open else output.claim.fact
+
+
+def _layers(network: Element) -> list[Element]:
+    return [
+        layer
+        for element in network.children
+        if element.tag == "layers"
+        for layer in element.children
+        if layer.tag == "layer"
+    ]

@@ -1,0 +1,164 @@
+"""Const layers: pieces of the `.bin`, each checked against its size before anything is read."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.core import budget
+from graphport.core.facts import TensorFact, tells_numbers
+from graphport.core.storage import FileStorage
+from graphport.formats.openvino.container import elements, weights
+from graphport.formats.openvino.container.notes import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.core.dtypes import DType
+    from graphport.core.storage import MappedFile, Storage
+    from graphport.formats.openvino.container.findings import Findings
+    from graphport.formats.openvino.container.xml import Element
+    from graphport.ir.graph import Graph, Value
+
+_NEEDED = ("element_type", "shape", "offset", "size")
+_NEEDED_SET = frozenset(_NEEDED)
+_NUMBER = re.compile(r"\s*\+?(\d{1,40})\s*")
+_DIGITS = re.compile(r"[0-9]{1,40}")
+_MOST_DIMS = 1 << 16
+_MOST_KINDS = 4096
+
+
+class _Kind(NamedTuple):
+    """What constants of one element type and shape have in common, spelled as they are."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    nbytes: int
+    fact: TensorFact | None
+    """`None` where each has its own, with its numbers."""
+
+
+class Constants:
+    """The constants of one file."""
+
+    def __init__(self, findings: Findings, file: MappedFile | None) -> None:
+        self._findings = findings
+        self._file = file
+        self.count = 0
+        self._facts: dict[TensorFact, TensorFact] = {}
+        self._shapes: dict[str, tuple[int, ...] | None] = {}
+        self._kinds: dict[tuple[str | None, str | None], _Kind] = {}
+
+    def fill(self, graph: Graph, layer: Element, results: list[Value]) -> None:
+        """Make the value of a Const layer a constant of `graph`."""
+        if len(results) != 1:
+            self._findings.error("OV0109", "a Const has one output port", layer)
+            return
+        (value,) = results
+        value.notes[KEY] = layer
+        value.origin = self._findings.later(layer)
+        data = layer.child("data")
+        stated = {} if data is None else data.attributes
+        self.count += 1
+        if not self._fill_again(value, stated):
+            value.storage = self._storage(layer, stated)
+            if value.storage is not None:
+                fact = TensorFact.of(value.storage)
+                # One fact for all that are alike: whoever infers shapes looks at identities first.
+                value.fact = self._facts.setdefault(fact, fact)
+                self._learn(value.storage, value.fact, stated)
+        graph.adopt_constant(value)
+
+    def _fill_again(self, value: Value, stated: Mapping[str, str]) -> bool:
+        """Whether `value` is one more of an element type and shape that were read, and is made so."""
+        kind = self._kinds.get((stated.get("element_type"), stated.get("shape")))
+        if kind is None or self._file is None:
+            return False
+        offset, size = stated.get("offset", ""), stated.get("size", "")
+        if not _DIGITS.fullmatch(offset) or not _DIGITS.fullmatch(size):
+            return False
+        start, length = int(offset), int(size)
+        if kind.nbytes > length or start + length > self._file.size:
+            return False
+        value.storage = FileStorage(self._file, start, kind.dtype, kind.shape)
+        if kind.fact is None:
+            fact = TensorFact.of(value.storage)
+            value.fact = self._facts.setdefault(fact, fact)
+        else:
+            value.fact = kind.fact
+        return True
+
+    def _learn(self, storage: Storage, fact: TensorFact, stated: Mapping[str, str]) -> None:
+        """Take note of how constants of one element type and shape are read."""
+        if type(storage) is FileStorage and len(self._kinds) < _MOST_KINDS:
+            dtype, shape = storage.dtype, storage.shape
+            known = None if tells_numbers(dtype, shape) else fact
+            self._kinds[stated["element_type"], stated["shape"]] = _Kind(dtype, shape, storage.nbytes, known)
+
+    def _storage(self, layer: Element, stated: Mapping[str, str]) -> Storage | None:
+        if not stated.keys() >= _NEEDED_SET:
+            missing = [name for name in _NEEDED if name not in stated]
+            self._findings.error("OV0202", f"Const has no {', no '.join(missing)}", layer, "a Const has all of them")
+            return None
+        name = stated["element_type"].lower()
+        if elements.held_as(name) is None:
+            self._findings.error("OV0203", f"element_type: {name[:60]!r} is none of a Const", layer, "say f32, i64, …")
+            return None
+        text = stated["shape"]
+        if text not in self._shapes:
+            self._shapes[text] = _shape(text)
+        shape = self._shapes[text]
+        start, size = _number(stated["offset"]), _number(stated["size"])
+        for what, found in (("shape", shape), ("offset", start), ("size", size)):
+            if found is None:
+                self._findings.error(
+                    "OV0303", f"{what} {stated[what][:60]!r} cannot be read", layer, "give numbers from 0"
+                )
+        if shape is None or start is None or size is None:
+            return None
+        return self._checked(layer, name, shape, start, size)
+
+    def _checked(self, layer: Element, name: str, shape: tuple[int, ...], start: int, size: int) -> Storage | None:
+        count = prod(shape)
+        needed = weights.length_of(name, count)
+        if not budget.is_held(shape):
+            message = f"no memory holds the shape {list(shape)}"
+            self._findings.error("OV0304", message, layer, "correct its shape or size")
+            return None
+        if needed is not None and needed > size:
+            message = f"{budget.shown(count)} elements of {name} take {budget.shown(needed)} bytes, {size} are given"
+            self._findings.error("OV0304", message, layer, "correct its shape or size")
+            return None
+        if self._file is None:
+            if size == 0 and needed == 0:
+                return weights.nothing(name, shape)
+            self._findings.error(
+                "OV0301", "its numbers are in a .bin that is not there", layer, "put it beside the .xml"
+            )
+            return None
+        if start + size > self._file.size:
+            message = f"bytes {start} to {start + size} are not in the .bin, which has {self._file.size}"
+            self._findings.error("OV0302", message, layer, "the .bin belongs to another model, or is cut")
+            return None
+        try:
+            return weights.storage(self._file, start, size, name, shape)
+        except weights.CorruptFileError as error:
+            self._findings.error("OV0305", f"the texts are damaged: {error}", layer, "write the model again")
+            return None
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    if not text.strip():
+        return ()
+    dims = text.removesuffix(",").split(",", _MOST_DIMS)
+    if len(dims) > _MOST_DIMS:
+        return None
+    numbers = [_number(dim) for dim in dims]
+    found = tuple(number for number in numbers if number is not None)
+    return found if len(found) == len(numbers) else None
+
+
+def _number(text: str) -> int | None:
+    match = _NUMBER.fullmatch(text)
+    return None if match is None else int(match[1])

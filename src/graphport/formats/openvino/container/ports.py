@@ -1,0 +1,219 @@
+"""Ports of layers: their numbers, the names of tensors, and what they claim of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.core.dims import Symbol, bounds
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.formats.openvino.container import elements
+from graphport.formats.openvino.container.shapes import leading_int
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.formats.openvino.container.findings import Findings
+    from graphport.formats.openvino.container.xml import Element
+    from graphport.ir.graph import Value
+
+_PLAIN = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
+_NUMBER = re.compile(r"\s*\+?0*(\d{1,19})", re.ASCII)
+_LARGEST = (1 << 63) - 1
+_ESCAPED_COMMA = re.compile(r"(?<!\\),")
+
+
+class Claim(NamedTuple):
+    """What a port says of its tensor; open dims are -1 until the tensor has a name."""
+
+    fact: TensorFact
+    is_open: bool
+
+    def of(self, name: str) -> TensorFact:
+        """The claim on a tensor; open dims are called after it."""
+        fact = self.fact
+        if not self.is_open or fact.shape is None:
+            return fact
+        shape = tuple(Symbol(f"{name}.{axis}") if dim == -1 else dim for axis, dim in enumerate(fact.shape))
+        return TensorFact(fact.dtype, shape)
+
+
+class Output(NamedTuple):
+    """An output port: the names of its tensor, what it claims, and its place among those with names, or -1."""
+
+    names: tuple[str, ...]
+    claim: Claim
+    place: int
+
+
+class Ports(NamedTuple):
+    """The ports of a layer: the place of each number among the operands or results, and what outputs say."""
+
+    inputs: dict[str, int]
+    operands: tuple[Claim | None, ...]
+    """What each input port says of its tensor, `None` where that cannot be read."""
+    results: dict[str, int]
+    outputs: tuple[Output, ...]
+
+
+class PortReader:
+    """Reads ports, each spelling once."""
+
+    def __init__(self, findings: Findings, *, names_tensors: bool) -> None:
+        self._findings = findings
+        self._names_tensors = names_tensors
+        self._inputs: dict[Element, tuple[dict[str, int], tuple[Claim | None, ...]]] = {}
+        self._outputs: dict[Element, tuple[dict[str, int], tuple[Output, ...]]] = {}
+        self._ports: dict[tuple[int, ...], Ports] = {}
+        self._claims: dict[tuple[str, tuple[str, ...]], Claim] = {}
+        # By port, for ports that are spelled alike are one.
+        self._claimed: dict[Element, Claim] = {}
+        self._numbers: dict[Element, str] = {}
+        self._known_dims: set[str] = set()
+        self._known_ports: dict[str, str] = {}
+
+    def ports(self, layer: Element) -> Ports:
+        """The ports of a layer, outputs those of its last element `output`."""
+        children = layer.children
+        key = tuple(map(id, children[1:] if children and children[0].tag == "data" else children))
+        found = self._ports.get(key)
+        if found is None:
+            found = self._ports[key] = self._read(layer)
+        return found
+
+    def _read(self, layer: Element) -> Ports:
+        inputs, operands = dict[str, int](), tuple[Claim | None, ...]()
+        positions, outputs = dict[str, int](), tuple[Output, ...]()
+        for child in layer.children:
+            if child.tag == "input":
+                found, claims = self._numbered(layer, child)
+                inputs = {**inputs, **{port: len(operands) + place for port, place in found.items()}}
+                operands += claims
+            elif child.tag == "output":
+                positions, outputs = self._stated(layer, child)
+        return Ports(inputs, operands, positions, outputs)
+
+    def _numbered(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Claim | None, ...]]:
+        found = self._inputs.get(element)
+        if found is None:
+            positions = {self._number(layer, port): place for place, port in enumerate(element.children)}
+            found = self._inputs[element] = positions, tuple(self._operand(layer, port) for port in element.children)
+        return found
+
+    def _stated(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Output, ...]]:
+        found = self._outputs.get(element)
+        if found is None:
+            positions = {self._number(layer, port): place for place, port in enumerate(element.children)}
+            named = [port for port in element.children if self._names_tensors and "names" in port.attributes]
+            order = {port: place for place, port in enumerate(named)}
+            outputs = tuple(self._output(layer, port, order.get(port, -1)) for port in element.children)
+            found = self._outputs[element] = positions, outputs
+        return found
+
+    def _number(self, layer: Element, port: Element) -> str:
+        """The number of a port, whose dims are numbers, too: nobody looks at them, and the runtime refuses others."""
+        same = self._numbers.get(port)
+        if same is not None:
+            return same
+        number = port.attributes.get("id", "")
+        known = self._known_ports.get(number)
+        if known is None:
+            known = number_of(number)
+            if known is None:
+                self._findings.error("OV0102", f"{number[:60]!r} is no number of a port", layer, "number them from 0")
+                known = number
+            self._known_ports[number] = known
+        for dim in port.dims or ():
+            if dim not in self._known_dims:
+                self._known_dims.add(dim)
+                extent = leading_int(dim)
+                if extent is None or not -1 <= extent <= _LARGEST:
+                    message = f"{dim[:60]!r} is no dim"
+                    self._findings.error("OV0108", message, layer, "dims are numbers from 0, -1 where open")
+        self._numbers[port] = known
+        return known
+
+    def _operand(self, layer: Element, port: Element) -> Claim | None:
+        # Nobody needs to read what an input port says, so what cannot be read is not told.
+        known = elements.is_known(elements.name_of(port.attributes.get("precision", "")))
+        return self._stated_by(layer, port) if known else None
+
+    def _output(self, layer: Element, port: Element, place: int) -> Output:
+        names = split(port.attributes["names"]) if place >= 0 else ()
+        return Output(names, self._stated_by(layer, port), place)
+
+    def _stated_by(self, layer: Element, port: Element) -> Claim:
+        claim = self._claimed.get(port)
+        if claim is not None:
+            return claim
+        key = port.attributes.get("precision", ""), () if port.dims is None else tuple(port.dims)
+        claim = self._claims.get(key)
+        if claim is None:
+            claim = self._claims[key] = self._claim(layer, *key)
+        self._claimed[port] = claim
+        return claim
+
+    def _claim(self, layer: Element, precision: str, dims: tuple[str, ...]) -> Claim:
+        name = elements.name_of(precision)
+        if not precision:
+            self._findings.error("OV0107", "a port of the layer has no precision", layer, "say FP32, I64, …")
+        elif not elements.is_known(name):
+            self._findings.error("OV0107", f"a port has the precision {precision[:60]!r}", layer, "say FP32, I64, …")
+        elif not elements.is_precision(precision):
+            message = f"OpenVINO knows no precision {precision!r}, though it is plain what is meant"
+            self._findings.warning("OV0107", message, layer, f"say {elements.precision_of(name)}")
+        dtype = elements.held_as(name)
+        if not dims:
+            # A scalar has no dims, and neither has what may be of any rank.
+            return Claim(UNKNOWN if dtype is None else TensorFact(dtype, None), is_open=False)
+        shape = tuple(max(-1, leading_int(dim) or 0) for dim in dims)
+        return Claim(TensorFact(dtype, shape), is_open=-1 in shape)
+
+    def hold_together(self, layer: Element, port: str, claim: Claim, value: Value) -> None:
+        """Tell where the dims of an input port are not those of the tensor that it is connected to."""
+        shape, fact = claim.fact.shape, value.fact
+        if not isinstance(fact, TensorFact) or shape is None or fact.shape is None or shape == fact.shape:
+            return
+        if not _agrees(shape, fact.shape):
+            message = f"its input port {port[:60]} says {claim.of(value.name)}, {value.name} is declared as {fact}"
+            self._findings.warning("OV0112", message, layer, "the port is not looked at")
+
+    def hold_against(self, layer: Element, output: Output, value: Value) -> None:
+        """Tell where the port of a Parameter or Const says what its `data` does not."""
+        claim, fact = output.claim.fact, value.fact
+        if claim == fact or not isinstance(fact, TensorFact) or fact.dtype is None:
+            return
+        if claim.dtype not in (None, fact.dtype):
+            message = f"its port says {claim.dtype}, its data {fact.dtype}"
+            self._findings.warning("OV0112", message, layer, "the port is not looked at")
+        if claim.shape is not None and fact.shape is not None and not _agrees(claim.shape, fact.shape):
+            message = f"its port says {TensorFact(fact.dtype, output.claim.of(value.name).shape)}, its data {fact}"
+            self._findings.warning("OV0112", message, layer, "the port is not looked at")
+
+
+def number_of(text: str) -> str | None:
+    """The number that a text is, as it is spelled without blanks, sign and zeros in front; `None` if it is none."""
+    if _PLAIN.fullmatch(text):
+        return text
+    match = _NUMBER.fullmatch(text)
+    return None if match is None or int(match[1]) > _LARGEST else str(int(match[1]))
+
+
+def _agrees(claim: tuple[Dim, ...], shape: tuple[Dim, ...]) -> bool:
+    """Whether a shape may be what a port says of it."""
+    if len(claim) != len(shape):
+        return False
+    for stated, dim in zip(claim, shape, strict=True):
+        low, high = bounds(dim)
+        if not isinstance(stated, int) or -1 in (stated, dim):
+            continue
+        if stated < (low or 0) or (high is not None and stated > high):
+            return False
+    return True
+
+
+def split(names: str) -> tuple[str, ...]:
+    """Names of a tensor: separated by commas, one inside of a name has a backslash in front."""
+    if "," not in names:
+        return (names,) if names else ()
+    found = (name.replace("\\,", ",") for name in _ESCAPED_COMMA.split(names))
+    return tuple(name for name in found if name)

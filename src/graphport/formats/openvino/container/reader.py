@@ -1,0 +1,98 @@
+"""IR files to graphs in OpenVINO's own words."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
+from graphport.core.opening import belonging, contents
+from graphport.core.storage import MappedFile
+from graphport.formats.openvino.container import preprocess
+from graphport.formats.openvino.container.build import Networks
+from graphport.formats.openvino.container.findings import Findings
+from graphport.formats.openvino.container.limits import DEFAULT, Limits
+from graphport.formats.openvino.container.notes import KEY, Header
+from graphport.formats.openvino.container.parse import parse, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.formats.openvino.container.xml import Element
+    from graphport.ir.graph import Graph
+
+_VERSIONS = ("10", "11")
+_OPERATION_SET = re.compile(r"opset([0-9]{1,9})\.")
+
+
+def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Diagnostic]]:
+    """The graph of an IR file, and warnings; numbers stay in the `.bin` beside it.
+
+    Parameters become inputs, Const layers constants, Results outputs, every other layer a node of the dialect
+    `openvino`. What ports declare are claims.
+
+    Raises:
+        DiagnosticError: every error of the first stage that found one: of the text, or of layers and edges.
+    """
+    place = Path(path)
+    source = Source(str(path))
+    try:
+        state = place.stat()
+        if not S_ISREG(state.st_mode):
+            what = "it is no file"  # a pipe would be waited for
+            raise DiagnosticError(
+                Diagnostic("IO0006", f"{path} cannot be read: {what}", Span(source), "check the path")
+            )
+        size = state.st_size
+        if size > limits.size:
+            message = f"the file has {size} bytes, more than {limits.size}"
+            raise DiagnosticError(Diagnostic("OV0004", message, Span(source), "a real model needs far fewer"))
+        data = contents(place)
+        weights = _weights(place)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise DiagnosticError(Diagnostic("IO0006", message, Span(source), "check the path")) from error
+    with paused_collection():
+        return _read(data, str(path), weights, limits)
+
+
+def _weights(path: Path) -> MappedFile | None:
+    beside = belonging(path.with_suffix(".bin"), path)
+    return MappedFile(beside) if beside.is_file() else None
+
+
+def _read(data: bytes, name: str, weights: MappedFile | None, limits: Limits) -> tuple[Graph, list[Diagnostic]]:
+    tree, source = parse(read_text(data, name), name, limits)
+    findings = Findings(source, limits.findings)
+    net = tree.children[0]
+    version = _version(net, findings)
+    with nullcontext() if weights is None else weights.steady():
+        graph = Networks(findings, weights, names_tensors=version != "10").graph(net)
+    graph.origin = Span(source)
+    preprocess.note(graph, net, weights, findings)
+    raise_errors(findings.found)
+    return graph, findings.found
+
+
+def _version(net: Element, findings: Findings) -> str:
+    version = net.attributes.get("version", "").strip()
+    if net.tag.lower() != "net":
+        findings.error("OV0005", f"the root is called {net.tag[:60]!r}, not net", None, "this XML is no IR of OpenVINO")
+    elif version not in _VERSIONS:
+        stated = f"says version {version[:60]!r}" if version else "says no version"
+        findings.error("OV0006", f"the file {stated}", None, "versions 10 and 11 are read")
+    raise_errors(findings.found)
+    return version
+
+
+def versions(graph: Graph) -> Mapping[str, str]:
+    """The version of the file, and the newest operation set that its nodes are of."""
+    header = graph.notes.get(KEY)
+    found = {} if not isinstance(header, Header) else {"ir": header.element.attributes.get("version", "11")}
+    words = {node.word for node in graph}
+    sets = [int(stated[1]) for stated in map(_OPERATION_SET.match, words) if stated]
+    return found | ({"opset": str(max(sets))} if sets else {})

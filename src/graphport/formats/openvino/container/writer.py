@@ -1,0 +1,125 @@
+"""Graphs in OpenVINO's own words to IR files."""
+
+from __future__ import annotations
+
+from io import TextIOWrapper
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.replacing import Replacing, together
+from graphport.formats.openvino.container import blobs, operators
+from graphport.formats.openvino.container.fp16_weights import fp16_weights
+from graphport.formats.openvino.container.int8_weights import int8_weights
+from graphport.formats.openvino.container.layers import tree
+from graphport.formats.openvino.container.xml import render
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphport.ir.graph import Graph, Node
+
+_VERSIONS = (10, 11)
+_STORED: Mapping[str, Callable[[Graph], Graph]] = MappingProxyType(
+    {"f32": lambda graph: graph, "f16": fp16_weights, "int8": int8_weights}
+)
+"""What the numbers of weights become, by the option `weights`."""
+_LEAST_SNR = {"f16": 40.0, "int8": 20.0}
+
+
+def write(
+    graph: Graph,
+    path: str | Path,
+    *,
+    ir_version: int | None = None,
+    ir_opset: int | None = None,
+    weights: str | None = None,
+) -> None:
+    """Write a graph and, beside it, its weights; both files are whole before one of them takes its name.
+
+    Args:
+        graph: in words of the dialect `openvino`.
+        path: of the `.xml`; the `.bin` stands beside it.
+        ir_version: 10 or 11; as it was read, else 11, if `None`.
+        ir_opset: the newest operation set that the reader of the file has.
+        weights: `f16` stores larger float32 constants in half the bytes, `int8` weights in a quarter, see `eighths`; as
+            they are if `None` or `f32`.
+
+    Raises:
+        DiagnosticError: OV0501 and OV0502, see `tree`; OV0503 words of newer operation sets; OV0504 the version of the
+            file; OV0505 words of other dialects; OV0506 how weights are stored;
+            OV0507 the name of the file is that of its weights; OV0508 a file cannot be written.
+    """
+    if ir_version not in (None, *_VERSIONS):
+        message = f"there is no version {ir_version} of IR files"
+        raise DiagnosticError(Diagnostic("OV0504", message, None, "choose 10 or 11"))
+    if weights is not None and weights not in _STORED:
+        message = f"weights cannot be stored as {weights}"
+        raise DiagnosticError(Diagnostic("OV0506", message, None, f"choose {', '.join(_STORED)}"))
+    target = Path(path)
+    blob = target.with_suffix(".bin")
+    if blob == target:
+        raise DiagnosticError(Diagnostic("OV0507", f"the weights stand in {target.name}", None, "call the model .xml"))
+    _check(graph, ir_opset)
+    graph = _STORED[weights or "f32"](graph)
+    try:
+        with together(target) as files:
+            _write(graph, files, target, None if ir_version is None else str(ir_version))
+    except OSError as error:
+        message = f"{target} cannot be written: {error.strerror or error}"
+        raise DiagnosticError(
+            Diagnostic("OV0508", message, Span(Source(str(path))), "check the folder and the room on it")
+        ) from error
+
+
+def least_snr(**options: Any) -> float | None:
+    """Decibels that outputs keep where weights are rounded as `options` of `write` say; `None` where none are.
+
+    One layer of float16 weights keeps some 70 dB, one of eight bits for each channel some 40; depth costs.
+    """
+    return _LEAST_SNR.get(str(options.get("weights")))
+
+
+def can_stay(graph: Graph, *, ir_opset: int | None = None, **_: Any) -> bool:
+    """Whether no word of a graph is newer than the newest that is asked for: newer ones may be said in older ones."""
+    return not any(_is_newer(node, ir_opset) for inner in walk(graph) for node in inner)
+
+
+def _is_newer(node: Node, newest: int | None) -> bool:
+    operator = None if newest is None else operators.by_word(node.word)
+    return newest is not None and operator is not None and operator.first > newest
+
+
+def _check(graph: Graph, newest: int | None) -> None:
+    findings: dict[str, Diagnostic] = {}
+    for inner in walk(graph):
+        for node in inner:
+            if node.dialect != "openvino":
+                message = f"{node.op} is no word of OpenVINO"
+                findings[node.op] = Diagnostic("OV0505", message, node.origin, "lift the graph first")
+                continue
+            if _is_newer(node, newest):
+                version, _, type = node.word.partition(".")
+                number = operators.set_of(version)
+                message = f"{type} is of operation set {number}, not of {newest}"
+                findings[node.op] = Diagnostic("OV0503", message, node.origin, f"allow set {number}")
+    if findings:
+        raise DiagnosticError(*findings.values())
+
+
+def _write(graph: Graph, files: Replacing, target: Path, version: str | None) -> None:
+    weights = files.open(target.with_suffix(".bin"))
+    source = blobs.unchanged(graph)
+    if source is not None:
+        blobs.copy(source, weights)
+        root = tree(graph, None, version=version)
+    else:
+        kept = blobs.Blobs(weights)
+        root = tree(graph, kept.place, version=version)
+        kept.finish()
+    text = TextIOWrapper(files.open(target), encoding="utf-8", errors="surrogatepass", newline="")
+    text.writelines(render(root))
+    text.flush()
+    text.detach()

@@ -1,0 +1,412 @@
+"""OpenVINO keeps state in variables of the model, and may return one tensor twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage, Storage
+from graphport.formats.openvino import MEAN_VALUES, result_names
+from graphport.formats.openvino.container.notes import DECOMPRESSION
+from graphport.formats.openvino.graph_passes.older import rule as older
+from graphport.formats.openvino.graph_passes.starts import restore
+from graphport.formats.openvino.graph_passes.states import ASSIGN, expose_states, hide_states, is_word
+from graphport.ir.graph import Node, Value
+from graphport.ops.folded import Widened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph
+
+__all__ = ["after_lifting", "before_lifting", "before_using_rules", "older"]
+
+_MOST_CHANNELS = 1024
+"""Scales of one tensor that are looked at."""
+
+
+def before_using_rules(graph: Graph, legalize: Callable[[Graph], None]) -> None:
+    """Make variables inputs and outputs, and let every output be a value of its own."""
+    _drop_dead(graph)
+    _subtract_preprocess_mean(graph)
+    expose_states(graph, legalize)
+    _name_dequantization(graph)
+    _widen_decompression(graph)
+    _part_outputs(graph)
+
+
+def before_lifting(graph: Graph) -> None:
+    """Say steps that are quantized and taken back at once as FakeQuantize, which the runtime computes in integers.
+
+    What begins with what the first run computes is a variable again.
+    """
+    restore(graph)
+    for node in graph:
+        if not node.dialect and node.word == "QuantizeLinear":
+            _fuse(graph, node)
+
+
+def after_lifting(graph: Graph) -> None:
+    """Make inputs that came from variables such again; mark weights of half precision, which readers then keep."""
+    hide_states(graph)
+    _store_narrowly(graph)
+    for node in graph:
+        if _converts(node, DType.FLOAT32) and _is_half(node.operand(0)):
+            node.notes[DECOMPRESSION] = True
+
+
+def _store_narrowly(graph: Graph) -> None:
+    """Convert what is stored in fewer bits than ONNX's runtimes take where it is read, as the file had it."""
+    for value in list(graph.constants):
+        storage = value.storage
+        if not isinstance(storage, Widened):
+            continue
+        wide = Value(graph.fresh(value.name), value.fact, origin=value.origin)
+        value.replace_uses(wide)
+        stored = graph.add_constant(f"{value.name}_stored", TensorFact.of(storage.source), storage.source)
+        type = {"destination_type": storage.dtype}
+        node = Node("opset1.Convert", [stored], [wide], type, dialect="openvino", origin=value.origin)
+        graph.insert_after(None, node)
+        graph.remove_constant(value)
+
+
+def _is_half(value: Value | None) -> bool:
+    storage = None if value is None or not value.is_constant else value.storage
+    return storage is not None and storage.dtype in _HALVES and storage.count >= _FEWEST
+
+
+_HALVES = frozenset((DType.FLOAT16, DType.BFLOAT16))
+_FEWEST = 16
+"""Elements of a constant whose Convert is marked; shorter ones are folded at once by every reader."""
+
+
+def _subtract_preprocess_mean(graph: Graph) -> None:
+    """Let everything that reads an input with means read what is left without them."""
+    for value in graph.inputs:
+        mean_values = value.notes.pop(MEAN_VALUES, None) if value.has_notes else None
+        if not isinstance(mean_values, Storage):
+            continue
+        centred = Value(graph.fresh(f"{value.name}_centred"), value.fact)
+        value.replace_uses(centred)
+        constant = graph.add_constant(f"{value.name}_mean", TensorFact.of(mean_values), mean_values)
+        graph.insert_after(None, Node("opset1.Subtract", [value, constant], [centred], dialect="openvino"))
+
+
+def _drop_dead(graph: Graph) -> None:
+    """Remove layers that no output and no variable needs: the runtime does not even look at them."""
+    for node in reversed(graph):
+        if not any(value.uses or value.is_output for value in node.results) and not is_word(node, ASSIGN):
+            graph.remove(node)
+
+
+def _part_outputs(graph: Graph) -> None:
+    """Give results that are inputs, constants or returned twice a value of their own.
+
+    Before  return x, y, y     with an input x
+    After   a = Identity(x);  b = Identity(y);  return a, y, b
+    """
+    names = result_names(graph)
+    seen: set[Value] = set()
+    for index, value in enumerate(graph.outputs):
+        if value.producer is None or value in seen:
+            copy = Value(graph.fresh(names[index] if index < len(names) else value.name), value.fact)
+            graph.append(Node("Identity", [value], [copy]))
+            graph.set_output(index, copy)
+        seen.add(value)
+
+
+_DECOMPRESSION = frozenset({"opset1.Subtract", "opset1.Multiply", "opset1.Reshape", "opset1.Transpose"})
+"""What stands between compressed weights and what they are taken for."""
+
+
+def _widen_decompression(graph: Graph) -> None:
+    """Take compressed weights apart in float32, as the runtime does, where the file says float16.
+
+    Before  w = Convert(Multiply(Subtract(Convert(c, f16), z), s), f32)  of constants c, z, s
+    After   the same with every Convert to f32, and z and s converted
+
+    Rounding in between would differ from what the runtime computes by a thousandth.
+    """
+    for node in graph:
+        if not _converts(node, DType.FLOAT32):
+            continue
+        chain = _chain(node)
+        if not chain or not _converts(chain[-1], DType.FLOAT16):
+            continue
+        for inner in chain[:-1]:
+            _widen(graph, inner)
+        if all(is_word(user, ("opset1.MatMul",)) for user in node.output.users):
+            _widen(graph, chain[-1])
+        else:
+            _widen_behind(graph, chain[-1])
+
+
+def _widen_behind(graph: Graph, convert: Node) -> None:
+    """Keep the float16 that codes of a table are rounded to: only products take them from the table as they are."""
+    rounded = convert.output
+    wide = Value(graph.fresh(rounded.name), TensorFact(DType.FLOAT32, _dims(rounded)))
+    rounded.replace_uses(wide)
+    behind = Node("opset1.Convert", [rounded], [wide], {"destination_type": DType.FLOAT32}, dialect="openvino")
+    graph.insert_after(convert, behind)
+
+
+_STEPS = frozenset({DType.INT8, DType.UINT8, DType.INT4, DType.UINT4})
+
+
+def _name_dequantization(graph: Graph) -> None:
+    """Say what takes integer weights apart in one operator, in whose terms they stay compressed.
+
+    Before  w = Reshape(Multiply(Subtract(Convert(c), Convert(z)), s), shape)  of constants, with z of the type of c
+    After   w = DequantizeLinear(c, s, z), by blocks where a Reshape joins what has scales of its own
+
+    Leaves alone: scales that do not lie along one axis or in blocks of the last one, zero points of other types.
+    """
+    for node in list(graph):
+        if is_word(node, ("opset1.Multiply",)) and node.graph is graph:
+            found = _Compressed.of(node)
+            if found is not None:
+                found.replace(graph)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compressed:
+    """Weights that are taken apart up to `last`; `shape` is what a Reshape makes of them."""
+
+    weights: Value
+    zero: Value | None
+    scale: Value
+    last: Node
+    shape: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, multiply: Node) -> _Compressed | None:
+        """What ends in a product, if it is that."""
+        steps, scale = multiply.operand(0), _converted(multiply.operand(1))
+        if steps is None or scale is None or scale.storage is None or not scale.storage.dtype.is_floating:
+            return None
+        zero = None
+        maker = steps.producer
+        if maker is not None and is_word(maker, ("opset1.Subtract",)) and _is_lone(steps):
+            zero = _converted(maker.operand(1))
+            steps = maker.operand(0)
+            if zero is None:
+                return None
+        weights = _converted(steps)
+        if steps is None or steps.producer is None or weights is None or not _is_lone(steps):
+            return None
+        dtype = None if weights.storage is None else weights.storage.dtype
+        if dtype not in _STEPS or (zero is not None and (zero.storage is None or zero.storage.dtype is not dtype)):
+            return None
+        last, shape = multiply, None
+        following = _only_user(multiply)
+        if following is not None and is_word(following, ("opset1.Reshape",)):
+            shape = _static_shape(following)
+            last = following if shape is not None else multiply
+        following = _only_user(last)
+        if following is not None and _converts(following, DType.FLOAT32):
+            last = following
+        kept = last.output.fact
+        is_wide = isinstance(kept, TensorFact) and kept.dtype is DType.FLOAT32
+        return cls(weights, zero, scale, last, shape) if is_wide else None
+
+    def replace(self, graph: Graph) -> None:
+        """Put one operator in the place of all, where scales lie as it needs them."""
+        form = self._form()
+        if form is None:
+            return
+        shape, small, attributes = form
+        made = [_reshaped(graph, self.weights, shape), _wide(graph, _reshaped(graph, self.scale, small), self.last)]
+        if self.zero is not None:
+            made.append(_reshaped(graph, self.zero, small))
+        node = Node("DequantizeLinear", made, attributes=attributes, origin=self.last.origin)
+        graph.insert_before(self.last, node)
+        node.take_outputs(self.last)
+        pending = [self.last]
+        while pending:
+            left = pending.pop()
+            if left.graph is graph and not any(value.uses for value in left.results):
+                pending += [value.producer for value in left.operands if value.producer is not None]
+                graph.remove(left)
+
+    def _form(self) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, int]] | None:
+        """Shapes of weights and of scales, and what says how they belong together."""
+        wide, small = _shape_of(self.weights), _shape_of(self.scale)
+        if self.zero is not None and _shape_of(self.zero) != small:
+            return None
+        if all(n == 1 for n in small):
+            return self.shape or wide, (), {}
+        if len(small) > len(wide):
+            return None
+        small = (*(1 for _ in wide[len(small) :]), *small)
+        spread = [axis for axis, n in enumerate(small) if n != 1]
+        if any(small[axis] != wide[axis] for axis in spread):
+            return None
+        shape = self.shape
+        if shape is None or shape == wide:
+            return (wide, (small[spread[0]],), {"axis": spread[0]}) if len(spread) == 1 else None
+        *front, groups, size = wide if len(wide) > 1 else (1, *wide)
+        if shape != (*front, groups * size) or small != (*front, groups, 1):
+            return None
+        return shape, (*front, groups), {"axis": len(front), "block_size": size}
+
+
+def _converted(value: Value | None) -> Value | None:
+    """The constant that a value is, or is converted from."""
+    maker = None if value is None else value.producer
+    if maker is not None and is_word(maker, ("opset1.Convert",)):
+        value = maker.operand(0)
+    return value if value is not None and value.is_constant and value.storage is not None else None
+
+
+def _is_lone(value: Value) -> bool:
+    return len(value.uses) == 1 and not value.is_output
+
+
+def _only_user(node: Node) -> Node | None:
+    return node.output.users[0] if node.outputs and _is_lone(node.output) and node.output.users else None
+
+
+def _static_shape(node: Node) -> tuple[int, ...] | None:
+    """The shape that a Reshape names, if it is one of positive numbers."""
+    asked = node.operand(1)
+    known = asked.fact.elements if asked is not None and isinstance(asked.fact, TensorFact) else None
+    found = tuple(n for n in known or () if isinstance(n, int) and n > 0)
+    return found if known and len(found) == len(known) else None
+
+
+def _shape_of(value: Value) -> tuple[int, ...]:
+    return () if value.storage is None else value.storage.shape
+
+
+def _reshaped(graph: Graph, value: Value, shape: tuple[int, ...]) -> Value:
+    if value.storage is None or value.storage.shape == shape:
+        return value
+    storage = value.storage.reshaped(shape)
+    return graph.add_constant(value.name, TensorFact.of(storage), storage, origin=value.origin)
+
+
+def _wide(graph: Graph, scale: Value, before_: Node) -> Value:
+    """A scale in float32."""
+    if scale.storage is None or scale.storage.dtype is DType.FLOAT32:
+        return scale
+    wide = Value(graph.fresh(scale.name), TensorFact(DType.FLOAT32, scale.storage.shape))
+    graph.insert_before(before_, Node("Cast", [scale], [wide], {"to": DType.FLOAT32}))
+    return wide
+
+
+def _converts(node: Node, dtype: DType) -> bool:
+    return is_word(node, ("opset1.Convert",)) and node.attributes.get("destination_type") is dtype
+
+
+def _chain(node: Node) -> list[Node]:
+    """The nodes between a constant and `node` that nobody else reads, the last one first; none if there is another."""
+    found: list[Node] = []
+    value = node.operand(0)
+    while value is not None and value.producer is not None:
+        inner = value.producer
+        others = [x for x in inner.operands[1:] if not _is_constant(x)]
+        if value.is_output or len(value.users) != 1 or others or inner.dialect != "openvino":
+            return []
+        if not (inner.word in _DECOMPRESSION or _converts(inner, DType.FLOAT16)):
+            return []
+        found.append(inner)
+        value = inner.operand(0)
+    return found if value is not None and value.is_constant else []
+
+
+def _is_constant(value: Value) -> bool:
+    """Whether it is a constant, or one that is converted."""
+    maker = value.producer
+    if maker is None:
+        return value.is_constant
+    source = maker.operand(0)
+    return _converts(maker, DType.FLOAT16) and source is not None and source.is_constant
+
+
+def _widen(graph: Graph, node: Node) -> None:
+    if node.word == "opset1.Convert":
+        node.attributes["destination_type"] = DType.FLOAT32
+    for place, value in enumerate(node.inputs):
+        if value is None or place == 0 or node.word not in ("opset1.Subtract", "opset1.Multiply"):
+            continue
+        wide = Value(graph.fresh(value.name), TensorFact(DType.FLOAT32, _dims(value)))
+        source = value if value.producer is None else value.producer.operand(0)
+        convert = Node("opset1.Convert", [source], [wide], {"destination_type": DType.FLOAT32}, dialect="openvino")
+        graph.insert_before(node, convert)
+        node.set_input(place, wide)
+    for result in node.results:
+        result.fact = TensorFact(DType.FLOAT32, _dims(result))
+
+
+def _dims(value: Value) -> tuple[Dim, ...] | None:
+    return value.fact.shape if isinstance(value.fact, TensorFact) else None
+
+
+def _fuse(graph: Graph, quantize: Node) -> None:
+    """Put one FakeQuantize in the place of a pair.
+
+    Before  q = QuantizeLinear(x, s, z);  y = DequantizeLinear(q, s, z)
+    After   y = FakeQuantize(x, low, high, low, high)  with  low = (least - z) * s,  high = (greatest - z) * s
+
+    Leaves alone: steps that somebody else reads, constants that are quantized, scales that a run computes, blocks.
+    """
+    x, users = quantize.operand(0), quantize.output.users
+    if x is None or x.is_constant or quantize.output.is_output or len(users) != 1:
+        return
+    (dequantize,) = users
+    if dequantize.dialect or dequantize.word != "DequantizeLinear" or dequantize.graph is not graph:
+        return
+    limits = _limits(x, quantize, dequantize)
+    if limits is None:
+        return
+    low, high = (graph.add_constant(f"{x.name}_{name}", TensorFact.of(each), each) for name, each in limits)
+    fake = Node(
+        "opset1.FakeQuantize",
+        [x, low, high, low, high],
+        attributes={"levels": 256},
+        dialect="openvino",
+        origin=quantize.origin,
+    )
+    graph.insert_before(dequantize, fake)
+    fake.take_outputs(dequantize)
+    graph.remove(dequantize)
+    graph.remove(quantize)
+
+
+def _limits(x: Value, quantize: Node, dequantize: Node) -> tuple[tuple[str, Storage], ...] | None:
+    """The least and the greatest number that a pair lets through."""
+    fact, both = x.fact, (quantize, dequantize)
+    if not isinstance(fact, TensorFact) or not all(set(node.attributes) <= {"axis"} for node in both):
+        return None
+    scale, zero = _array(quantize.operand(1)), _array(quantize.operand(2))
+    same = [_array(dequantize.operand(place)) for place in (1, 2)]
+    if scale is None or zero is None or zero.dtype.itemsize != 1 or zero.dtype.kind not in "iu":
+        return None
+    if scale.dtype != np.float32 or any(
+        b is None or not np.array_equal(a, b) for a, b in zip((scale, zero), same, strict=True)
+    ):
+        return None
+    info = np.iinfo(zero.dtype)
+    if scale.size > 1:
+        if fact.shape is None or scale.ndim != 1:
+            return None
+        rank = len(fact.shape)
+        axis, other = (cast("int", node.attributes.get("axis", 1)) % rank for node in both)
+        if axis != other:
+            return None
+        scale, zero = (each.reshape([-1, *[1] * (rank - 1 - axis)]) for each in (scale, zero))
+    wide = scale.astype(np.float64)
+    ends = ((info.min - zero.astype(np.int64)) * wide, (info.max - zero.astype(np.int64)) * wide)
+    low, high = (ArrayStorage(np.asarray(end, np.float32)) for end in ends)
+    return ("low", low), ("high", high)
+
+
+def _array(value: Value | None) -> np.ndarray[Any, Any] | None:
+    if value is None or value.storage is None or not value.is_constant or value.storage.count > _MOST_CHANNELS:
+        return None
+    return value.storage.numpy()

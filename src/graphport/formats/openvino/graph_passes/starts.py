@@ -1,0 +1,155 @@
+"""Variables of OpenVINO's models that begin with what their first run computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.formats.openvino.container.shapes import write_shape
+from graphport.ir import states
+from graphport.ir.graph import Graph, Node, Value
+
+_GATHERS = ("opset1.Gather", "opset7.Gather", "opset8.Gather")
+
+
+def choose(graph: Graph, node: Node, state: Value) -> Value | None:
+    """What reads of a variable are, where it begins with what depends on the run; `None` where it does not.
+
+    Before  s = ReadValue(start, variable_id='v')
+    After   s = If(states_are_kept, then_branch={return v}, else_branch={return start})
+
+    A variable without start is empty along its open axes. Of an axis without entries the runtime gathers any, where
+    another axis is empty, too: such a variable begins with as many entries as are gathered.
+    """
+    start = node.operand(0) or _gathered(graph, node, state)
+    if start is None:
+        return None
+    read = Value(graph.fresh(f"{state.name}_read"), UNKNOWN)
+    branches = {"then_branch": _body("kept", state), "else_branch": _body("first", start)}
+    graph.insert_before(node, Node("If", [_flag(graph)], [read], branches, origin=node.origin))
+    return read
+
+
+def _body(name: str, value: Value) -> Graph:
+    body = Graph(name)
+    result = Value(f"{value.name}_{name}", value.fact)
+    body.append(Node("Identity", [value], [result]))
+    body.add_output(result)
+    return body
+
+
+def _flag(graph: Graph) -> Value:
+    """The input that tells whether variables are kept, one for all: false by default, and true for the next run."""
+    found = next((value for value in graph.inputs if states.is_flag(value)), None)
+    if found is not None:
+        return found
+    flag = graph.add_input(states.KEPT, TensorFact(DType.BOOL, ()))
+    flag.storage = ArrayStorage(np.zeros((), np.bool_))
+    yes = ArrayStorage(np.ones((), np.bool_))
+    result = Value(f"{flag.name}_next", flag.fact)
+    graph.append(Node("Identity", [graph.add_constant("yes", flag.fact, yes)], [result]))
+    graph.add_output(result)
+    states.mark(flag, states.State(result.name, states.KEPT))
+    return flag
+
+
+def _gathered(graph: Graph, node: Node, state: Value) -> Value | None:
+    """Zeros with an entry for each that is gathered, where there are no elements at all."""
+    fact = state.fact
+    if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
+        return None
+    open_axes = [axis for axis, dim in enumerate(fact.shape) if isinstance(dim, Symbolic)]
+    for user in node.output.users:
+        indices, axis = user.operand(1), _number(user.operand(2))
+        if user.dialect != "openvino" or user.word not in _GATHERS or indices not in graph.input_set or axis is None:
+            continue
+        axis %= max(len(fact.shape), 1)
+        if indices is None or axis not in open_axes or len(open_axes) < 2 or user.operand(0) is not node.output:
+            continue
+
+        def made(word: str, *operands: Value, **attributes: int) -> Value:
+            result = Value(graph.fresh(f"{state.name}_{word.lower()}"), UNKNOWN)
+            graph.insert_before(node, Node(word, operands, [result], attributes, origin=node.origin))
+            return result
+
+        count = made("Reshape", made("Size", indices), _constant(graph, np.array([1], np.int64)))
+        known = np.array([0 if isinstance(dim, Symbolic) else dim for dim in fact.shape], np.int64)
+        front, back = (_constant(graph, part) for part in (known[:axis], known[axis + 1 :]))
+        shape = made("Concat", front, count, back, axis=0)
+        return made("Expand", _constant(graph, np.zeros((), fact.dtype.numpy)), shape)
+    return None
+
+
+def _constant(graph: Graph, array: np.ndarray[Any, Any]) -> Value:
+    storage = ArrayStorage(array)
+    return graph.add_constant("start", TensorFact.of(storage), storage)
+
+
+def _number(value: Value | None) -> int | None:
+    storage = None if value is None or not value.is_constant else value.storage
+    return None if storage is None or storage.count != 1 else int(storage.numpy().reshape(-1)[0])
+
+
+def restore(graph: Graph) -> None:
+    """Read variables again where `choose` put a choice, and drop the flag where nobody asks it any more."""
+    for node in list(graph):
+        if node.dialect or node.word != "If" or not states.is_flag(node.operand(0)):
+            continue
+        state, start = (_outer(node.attributes.get(name)) for name in ("then_branch", "else_branch"))
+        if state is not None and start is not None and states.state_of(state) is not None and len(state.uses) == 1:
+            _read(graph, node, state, start)
+    for flag in [value for value in graph.inputs if states.is_flag(value) and not value.uses]:
+        kept = states.state_of(flag)
+        graph.set_outputs([value for value in graph.outputs if kept is None or value.name != kept.output])
+        graph.remove_input(flag)
+
+
+def _read(graph: Graph, choice: Node, state: Value, start: Value) -> None:
+    """Put a variable in the place of a choice."""
+    fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
+    kept = states.state_of(state)
+    # The plugins keep no variables of 64-bit integers.
+    own = DType.INT32 if fact.dtype is DType.INT64 else fact.dtype
+    attributes = {
+        "variable_id": state.name if kept is None else kept.variable,
+        "variable_type": own,
+        "variable_shape": write_shape(fact.shape, least=1),
+    }
+
+    def made(word: str, value: Value, to: DType | None) -> Value:
+        result = Value(graph.fresh(f"{state.name}_read"), TensorFact(to, fact.shape))
+        graph.insert_before(choice, Node(word, [value], [result], {"to": to}, origin=choice.origin))
+        return result
+
+    operands = [] if _is_empty(start, choice) else [start if own is fact.dtype else made("Cast", start, own)]
+    result = Value(graph.fresh(f"{state.name}_read"), TensorFact(own, fact.shape))
+    node = Node("opset6.ReadValue", operands, [result], attributes, dialect="openvino", origin=choice.origin)
+    graph.insert_before(choice, node)
+    choice.output.replace_uses(result if own is fact.dtype else made("Cast", result, fact.dtype))
+    graph.remove(choice)
+
+
+def _is_empty(start: Value, choice: Node) -> bool:
+    """Whether it has no elements and only entries of it are gathered: the runtime begins so by itself.
+
+    An axis of 0 in a start would be taken for the length of the variable in every run.
+    """
+    shape = start.fact.shape if isinstance(start.fact, TensorFact) else None
+    return 0 in (shape or ()) and all(user.word == "Gather" and not user.dialect for user in choice.output.users)
+
+
+def _outer(body: object) -> Value | None:
+    """The value around a body that it returns as it is."""
+    if not isinstance(body, Graph) or len(body.outputs) != 1:
+        return None
+    (result,) = body.outputs
+    maker = result.producer
+    while maker is not None and maker.graph is body and not maker.dialect and maker.word == "Identity":
+        result = maker.operands[0]
+        maker = result.producer
+    return None if (maker is not None and maker.graph is body) or result in body.constants else result

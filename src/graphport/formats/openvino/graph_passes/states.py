@@ -1,0 +1,213 @@
+"""Variables of OpenVINO's models: what is read and assigned becomes an input and an output, and the other way round."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.formats.openvino.container.shapes import UnreadableError, read_shape, write_shape
+from graphport.formats.openvino.graph_passes.starts import choose
+from graphport.ir import rewrite, states
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ops.folded import Computed, folded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.core.storage import Storage
+
+READ, ASSIGN = ("opset3.ReadValue", "opset6.ReadValue"), ("opset3.Assign", "opset6.Assign")
+_COPIES = ("opset1.Convert", "opset16.Identity")
+_MOST_STEPS = 64
+"""Layers between constants and the numbers that a variable begins with."""
+_MOST_ZEROS = 1 << 24
+"""Elements of a variable that begins with zeros, which nobody has to write down."""
+
+
+def expose_states(graph: Graph, legalize: Callable[[Graph], None]) -> None:
+    """Let every run be given the variables that it updates, and return what they are in the next one.
+
+    Before  s = ReadValue(start, variable_id='v');  t = f(s, x);  Assign(t, variable_id='v')
+    After   v is an input, by default the numbers of `start`;  t = f(v, x);  v_next = Identity(t);  v_next is an output
+
+    A variable without start begins with zeros, along open axes with none; one whose start depends on what the run is
+    given, with what the first run computes (`openvino_starts`).
+    """
+    updates = {str(node.attributes.get("variable_id")): node for node in graph if is_word(node, ASSIGN)}
+    for node in [node for node in graph if is_word(node, READ)]:
+        variable = str(node.attributes.get("variable_id"))
+        update = updates.pop(variable, None)
+        source = None if update is None else update.operand(0)
+        if update is None or source is None or not node.outputs:
+            continue
+        state = graph.adopt_input(Value(graph.fresh(variable), _declared(node), origin=node.origin))
+        state.storage = _start(node, state, legalize)
+        result = Value(graph.fresh(f"{variable}_next"), source.fact)
+        graph.insert_before(update, Node("Identity", [source], [result], origin=update.origin))
+        _take_names(state, node, variable)
+        _take_names(result, update, f"{variable}_next")
+        read = choose(graph, node, state) if state.storage is None or node.operand(0) is None else None
+        if state.storage is None and read is not None:
+            state.storage = _zeros(state)
+        if state.storage is not None or node.operand(0) is None:
+            states.mark(state, states.State(result.name, variable))
+        node.output.replace_uses(read or state)
+        for old in update.results:
+            old.replace_uses(source)
+        graph.remove(update)
+        graph.remove(node)
+        graph.add_output(result)
+
+
+def _take_names(value: Value, node: Node, name: str) -> None:
+    """Give a value the name that it should have, where `node`, which goes, has it."""
+    for old in node.results:
+        if old.name == name:
+            rewrite.swap_names(value, old)
+
+
+def hide_states(graph: Graph) -> None:
+    """Read variables where they were inputs, in their order, and assign what was returned for the next run."""
+    last: Node | None = None
+    restored = {str(node.attributes.get("variable_id")): node for node in graph if is_word(node, READ)}
+    for state, result, kept in states.state_pairs(graph):
+        fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
+        # The plugins keep no variables of 64-bit integers.
+        own = DType.INT32 if fact.dtype is DType.INT64 else fact.dtype
+        if kept.variable not in restored:
+            read = _read(graph, state, kept, own, last)
+            last = read.producer
+            if own is not fact.dtype:
+                read = _converted(graph, read.producer, read, fact.dtype)
+            rewrite.swap_names(state, read)
+            state.replace_uses(read)
+        graph.remove_input(state)
+        assigned = Value(graph.fresh(result.name), result.fact)
+        if not kept.is_returned:
+            graph.set_outputs([value for value in graph.outputs if value is not result])
+        source = _copied(graph, result)
+        rewrite.swap_names(result, assigned)
+        if own is not fact.dtype:
+            source = _converted(graph, None, source, own)
+            assigned.fact = source.fact
+        attributes = {"variable_id": kept.variable}
+        graph.append(Node("opset6.Assign", [source], [assigned], attributes, dialect="openvino"))
+
+
+def _read(graph: Graph, state: Value, kept: states.State, own: DType | None, last: Node | None) -> Value:
+    """A variable in the place of an input, which begins with the numbers of that; it is read behind `last`."""
+    fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
+    attributes = {
+        "variable_id": kept.variable,
+        "variable_type": own,
+        "variable_shape": write_shape(fact.shape, least=1),
+    }
+    read = Value(graph.fresh(state.name), TensorFact(own, fact.shape))
+    start: list[Value] = []
+    if state.storage is not None:
+        storage = state.storage if own is fact.dtype or own is None else _as(state.storage, own)
+        start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(storage), storage)]
+    node = Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin)
+    graph.insert_after(last, node)
+    return read
+
+
+def _as(storage: Storage, dtype: DType) -> Storage:
+    def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array.astype(dtype.numpy)
+
+    return Computed(narrowed, (storage,), dtype, storage.shape)
+
+
+def _converted(graph: Graph, place: Node | None, value: Value, dtype: DType | None) -> Value:
+    """A value in another type, behind `place` or all nodes."""
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    made = Value(graph.fresh(value.name), TensorFact(dtype, shape))
+    node = Node("opset1.Convert", [value], [made], {"destination_type": dtype}, dialect="openvino")
+    if place is None:
+        graph.append(node)
+    else:
+        graph.insert_after(place, node)
+    return made
+
+
+def _copied(graph: Graph, result: Value) -> Value:
+    """What a result is a mere copy of, which goes where nobody else reads it; else the result."""
+    copy = result.producer
+    if copy is None or result.uses or result.is_output or not is_word(copy, _COPIES):
+        return result
+    (source,) = copy.operands
+    if source.fact != result.fact:
+        return result
+    graph.remove(copy)
+    return source
+
+
+def is_word(node: Node, words: tuple[str, ...]) -> bool:
+    """Whether a node is one of these words of OpenVINO."""
+    return node.dialect == "openvino" and node.word in words
+
+
+def _declared(node: Node) -> TensorFact:
+    """What a variable is in every run: its own declaration, else that of the start, else that of the port."""
+    start, claim = node.operand(0), node.output.fact
+    fact = claim if isinstance(claim, TensorFact) else TensorFact(None, None)
+    if start is not None and isinstance(start.fact, TensorFact):
+        fact = TensorFact(start.fact.dtype or fact.dtype, fact.shape if start.fact.shape is None else start.fact.shape)
+    dtype, text = node.attributes.get("variable_type"), node.attributes.get("variable_shape")
+    shape = fact.shape
+    if isinstance(text, str) and text:
+        with suppress(UnreadableError):
+            shape = read_shape(text, str(node.attributes.get("variable_id")), lower=0)
+    return TensorFact(dtype if isinstance(dtype, DType) else fact.dtype, shape)
+
+
+def _start(node: Node, state: Value, legalize: Callable[[Graph], None]) -> Storage | None:
+    """The numbers that the variable begins with, as far as they are known before a run."""
+    start = node.operand(0)
+    if start is not None:
+        return start.storage if start.is_constant else _computed(start, legalize)
+    return _zeros(state)
+
+
+def _zeros(state: Value) -> Storage | None:
+    """Zeros, along open axes none."""
+    fact = state.fact
+    if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
+        return None
+    shape = tuple(dim if isinstance(dim, int) else 0 for dim in fact.shape)
+    if int(np.prod(shape, dtype=object)) > _MOST_ZEROS:
+        return None
+    return ArrayStorage(np.zeros(shape, fact.dtype.numpy), fact.dtype)
+
+
+def _computed(value: Value, legalize: Callable[[Graph], None]) -> Storage | None:
+    """The numbers of what is made of constants alone; `None` of anything else."""
+    needed: dict[Node, None] = {}
+    pending = [value]
+    while pending:
+        maker = pending.pop().producer
+        if maker is None or maker in needed:
+            continue
+        if len(needed) == _MOST_STEPS or any(True for _ in maker.bodies()):
+            return None
+        needed[maker] = None
+        pending += maker.operands
+    if any(operand.producer is None and not operand.is_constant for node in needed for operand in node.operands):
+        return None
+    alone = Graph("start")
+    twins: dict[Value, Value] = {}
+    for node in [node for node in value.graph or () if node in needed]:
+        for operand in node.operands:
+            if operand not in twins:
+                twins[operand] = alone.add_constant(operand.name, operand.fact, operand.storage)
+        made = alone.append(rewrite.copy_node(node, twins))
+        twins |= {old: new for old, new in zip(node.outputs, made.outputs, strict=True) if old and new}
+    alone.add_output(twins[value])
+    legalize(alone)
+    return folded(alone.outputs[0])

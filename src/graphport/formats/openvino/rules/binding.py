@@ -1,0 +1,57 @@
+"""Rows of OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.openvino.rules.emitting import emitted_reshape, emitted_scalar, renamed
+from graphport.ops.lowering.operands import as_index, as_int64, as_scalar, as_vector, cast, real, vector
+from graphport.ops.lowering.table import Rows
+from graphport.ops.pages.arithmetic import Round
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def _kind(_b: Builder, x: Value) -> str:
+    """The kind of element type, a letter as NumPy has it; nothing where it is not known."""
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    return "" if dtype is None else dtype.kind
+
+
+def _integer(x: Value) -> DType | None:
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    return dtype if dtype is not None and dtype.is_integer else None
+
+
+def _real(b: Builder, x: Value) -> Value:
+    """What a function of reals is computed of, which OpenVINO computes of integers, too: those as reals."""
+    return x if _integer(x) is None else cast(b, x, DType.FLOAT32)
+
+
+def _rounded(b: Builder, y: Value, x: Value) -> Value:
+    """What was computed of `x`, rounded to integers again where that is of integers."""
+    dtype = _integer(x)
+    return y if dtype is None else cast(b, b(Round, y), dtype)
+
+
+ROWS = Rows(
+    "openvino",
+    {
+        "as_index": as_index,
+        "as_int64": as_int64,
+        "as_scalar": as_scalar,
+        "as_vector": as_vector,
+        "emitted_reshape": emitted_reshape,
+        "emitted_scalar": emitted_scalar,
+        "kind": _kind,
+        "known": lambda _b, x: real(x),
+        "real": _real,
+        "renamed": renamed,
+        "rounded": _rounded,
+        "vector": vector,
+    },
+)

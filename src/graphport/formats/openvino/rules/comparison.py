@@ -1,0 +1,68 @@
+"""Comparisons, logic and choices in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.openvino.rules.binding import ROWS
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.lowering.operands import cast, dtype_of
+from graphport.ops.pages.comparison import Where
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+_CHOSEN = {DType.BOOL: DType.UINT8, DType.INT16: DType.INT32, DType.UINT16: DType.INT32}
+"""What ONNX Runtime does not choose between, and a type that it chooses between and that has all these numbers."""
+
+
+def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
+    """Truths as numbers: OpenVINO puts `false` before `true`."""
+    return (x, y) if dtype_of(x) is not DType.BOOL else (cast(b, x, DType.INT32), cast(b, y, DType.INT32))
+
+
+ROWS.having(ordered=_ordered).lower("""
+opset1.LogicalAnd(x, y) <-> And(x, y)
+opset1.LogicalOr(x, y) <-> Or(x, y)
+opset1.LogicalXor, opset1.Xor(x, y) <-> Xor(x, y)
+opset1.Less(x, y) <-> Less(*ordered(x, y))
+opset1.LessEqual(x, y) <-> LessOrEqual(*ordered(x, y))
+opset1.Greater(x, y) <-> Greater(*ordered(x, y))
+opset1.GreaterEqual(x, y) <-> GreaterOrEqual(*ordered(x, y))
+""")
+
+
+@lower("openvino", "opset1.Select")
+def select(b: Builder, condition: Value, x: Value, y: Value, *, auto_broadcast: str = "numpy") -> Value:
+    """One of two elements.
+
+    The rule `pdpd` fits the others to `x` from the last axis on, as NumPy does where that has all axes.
+    """
+    if auto_broadcast not in ("numpy", "none", "pdpd"):
+        message = f"a choice by the rule {auto_broadcast!r}"
+        raise UnsupportedError(message)
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    if dtype not in _CHOSEN:
+        return b(Where, condition, x, y)
+    wide = _CHOSEN[dtype]
+    return cast(b, b(Where, condition, cast(b, x, wide), cast(b, y, wide)), dtype)
+
+
+ROWS.lift("""
+Where -> opset1.Select(condition, x, y)
+IsInf -> opset10.IsInf(x, detect_negative=detect_negative == 1, detect_positive=detect_positive == 1)
+""")
+
+
+ROWS.lower("""
+opset1.NotEqual(x, y) -> Not(Equal(x, y))
+opset10.IsInf(x, *, detect_negative=True, detect_positive=True)
+    -> IsInf(x, detect_negative=detect_negative, detect_positive=detect_positive)
+opset10.IsFinite(x)
+    -> is_floating(x): Not(Or(IsInf(x), IsNaN(x)))
+    -> Equal(x, x)
+""")

@@ -1,0 +1,199 @@
+"""Boxes compared with one another, and those kept that no better one covers: what OpenVINO's detectors are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.captures import step_body
+from graphport.ops.lowering.extents import counted, cut, entry, extent, joined
+from graphport.ops.lowering.operands import cast, dtype_of, vector
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Where
+from graphport.ops.pages.control.loops import Scan
+from graphport.ops.pages.indexing import Compress, Gather, GatherND, Slice
+from graphport.ops.pages.reduction import ReduceMax, ReduceSum, TopK
+from graphport.ops.pages.reshape import Concat, Expand, Identity, Reshape, Shape, Transpose, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+
+LOWEST = float(np.finfo(np.float32).min)
+"""The mark of what is not kept: below every score; OpenVINO takes it for the largest of numbers that are -inf."""
+
+
+def rows_of(b: Builder, table: Value, indices: Value) -> Value:
+    """Rows [N, K, D] of a table [N, M, D] at places [N, K]."""
+    return b(GatherND, table, b(Unsqueeze, indices, vector(b, [-1])), batch_dims=1)
+
+
+def best(b: Builder, scores: Value, most: int = -1) -> tuple[Value, Value]:
+    """Up to `most` (-1: all) of the last axis, the best first, and where they were; of equal ones the first."""
+    count = extent(b, scores, -1)
+    if most >= 0:
+        count = b(Min, count, vector(b, [most]))
+    found, indices = b.results(TopK, 2, scores, count, axis=-1)
+    return found, indices
+
+
+def in_order(b: Builder, keys: Value, *, largest: bool) -> Value:
+    """Where the entries of the last axis are after sorting; equal ones keep their order."""
+    return b.results(TopK, 2, keys, extent(b, keys, -1), axis=-1, largest=int(largest))[1]
+
+
+class Sharing(Protocol):
+    """How boxes [..., n] are compared: by the area that two share, in parts of what both cover."""
+
+    def area(self, b: Builder, boxes: Value) -> Value:
+        """Areas [...] of boxes [..., n]."""
+        ...
+
+    def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
+        """What boxes with the areas `own` share with `other` ones, whose shapes broadcast."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How two boxes (x1, y1, x2, y2) are compared: by the area that they share, in parts of what both cover.
+
+    `offset` is 1 where corners are pixels of a box; boxes that do not touch share nothing (`must_touch`), and
+    neither do those whose area is not positive (`must_have_area`); an inverted box is empty (`inverted_is_empty`).
+    """
+
+    offset: float = 0.0
+    must_touch: bool = True
+    must_have_area: bool = False
+    inverted_is_empty: bool = False
+    shares_something: bool = False
+
+    def area(self, b: Builder, boxes: Value) -> Value:
+        """Areas [...] of boxes [..., 4]."""
+        x1, y1, x2, y2 = (entry(b, boxes, place) for place in range(4))
+        w, h = b(Sub, x2, x1), b(Sub, y2, y1)
+        found = b(Mul, self._wider(b, w), self._wider(b, h))
+        if not self.inverted_is_empty:
+            return found
+        zero = b.like(boxes, 0)
+        return b(Where, b(And, b(GreaterOrEqual, w, zero), b(GreaterOrEqual, h, zero)), found, zero)
+
+    def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
+        """What boxes [..., 4] with the areas `own` share with `other` ones, whose shapes broadcast."""
+        zero = b.like(one, 0)
+        low = [b(Max, entry(b, one, place), entry(b, other, place)) for place in (0, 1)]
+        high = [b(Min, entry(b, one, place), entry(b, other, place)) for place in (2, 3)]
+        sides = [self._wider(b, b(Sub, end, start)) for start, end in zip(low, high, strict=True)]
+        if not self.must_touch:
+            sides = [b(Max, side, zero) for side in sides]
+        shared = b(Mul, *sides)
+        found = b(Div, shared, b(Sub, b(Add, own, others), shared))
+        for claim in self._claims(b, low, high, sides, own, others):
+            found = b(Where, claim, found, zero)
+        return found
+
+    def _wider(self, b: Builder, side: Value) -> Value:
+        return b(Add, side, b.like(side, self.offset)) if self.offset else side
+
+    def _claims(
+        self, b: Builder, low: list[Value], high: list[Value], sides: list[Value], own: Value, others: Value
+    ) -> list[Value]:
+        """What must hold for two boxes to share anything."""
+        found: list[Value] = []
+        if self.must_touch:
+            found += [b(LessOrEqual, start, end) for start, end in zip(low, high, strict=True)]
+        if self.shares_something:
+            found += [b(Greater, side, b.like(side, 0)) for side in sides]
+        if self.must_have_area:
+            found += [b(Greater, area, b.like(area, 0)) for area in (own, others)]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """Boxes are looked at one after the other, and left out where one that was kept shares too much.
+
+    `threshold` is what may be shared, `at_threshold` says that this much is too much already.  After each box that is
+    kept the threshold is multiplied by `eta` while it is above 0.5.
+    """
+
+    overlap: Sharing
+    threshold: float | Value
+    at_threshold: bool = False
+    eta: float = 1.0
+
+    def __call__(self, b: Builder, boxes: Value, usable: Value) -> Value:
+        """Which of boxes [G, K, n] in order are kept, of those that are `usable` [G, K]: both of 0 and 1."""
+        areas = self.overlap.area(b, boxes)
+        steps = counted(b, extent(b, boxes, 1))
+        none = b(Mul, usable, b.like(usable, 0))
+        limit = b.like(usable, self.threshold) if isinstance(self.threshold, int | float) else self.threshold
+        limits = b(Add, cut(b, none, 0, 1, 1), limit)
+        scanned = [b(Transpose, boxes, perm=(1, 0, 2)), b(Transpose, areas, perm=(1, 0)), b(Transpose, usable), steps]
+        groups, count = b.dims(usable, 2)
+        shapes = ((groups, count), (groups, 1), (groups, b.dims(boxes)[2]), (groups,), (groups,))
+        facts = [TensorFact(dtype_of(boxes), dims) for dims in shapes]
+        inner, body, given = step_body(b, (*facts, TensorFact(DType.INT64, ())))
+        body.set_outputs(self._step(inner, boxes, areas, steps, given))
+        return b.results(Scan, 2, none, limits, *scanned, body=body, num_scan_inputs=4)[0]
+
+    def _step(self, b: Builder, boxes: Value, areas: Value, steps: Value, given: list[Value]) -> list[Value]:
+        kept, limits, box, area, usable, step = given
+        column = vector(b, [1])
+        shared = self.overlap(b, b(Unsqueeze, box, column), b(Unsqueeze, area, column), boxes, areas)
+        compare = GreaterOrEqual if self.at_threshold else Greater
+        covered = b(Mul, kept, cast(b, b(compare, shared, limits), dtype_of(kept)))
+        left = b(Sub, b.like(kept, 1), b(ReduceMax, covered, column))
+        new = b(Mul, left, b(Unsqueeze, usable, column))
+        here = cast(b, b(Equal, steps, step), dtype_of(kept))
+        return [b(Add, kept, b(Mul, new, here)), self._adapted(b, limits, new)]
+
+    def _adapted(self, b: Builder, limits: Value, new: Value) -> Value:
+        if self.eta >= 1:
+            return b(Identity, limits)
+        is_lowered = b(And, b(Greater, new, b.like(new, 0)), b(Greater, limits, b.like(limits, 0.5)))
+        return b(Where, is_lowered, b(Mul, limits, b.like(limits, self.eta)), limits)
+
+
+def grouped(b: Builder, x: Value, tail: int) -> Value:
+    """[N, C, *tail] as [N * C, *tail], of `tail` axes."""
+    behind = [extent(b, x, axis) for axis in range(2, 2 + tail)]
+    return b(Reshape, x, joined(b, -1, *behind), allowzero=1)
+
+
+def narrowed(b: Builder, usable: Value, *others: Value) -> list[Value]:
+    """`usable` [..., K] and others like it, cut behind the last entry that is usable anywhere; one is left at least.
+
+    Entries come in order, those that are usable first; what follows costs time with the square of their number.
+    """
+    counts = b(ReduceSum, cast(b, usable, DType.INT64), vector(b, [-1]), keepdims=0)
+    most = b(Max, b(Reshape, b(ReduceMax, counts, keepdims=0), vector(b, [1])), vector(b, [1]))
+    return [b(Slice, each, vector(b, [0]), most, vector(b, [-1])) for each in (usable, *others)]
+
+
+def selected_boxes(
+    b: Builder, found: Value, indices: Value, dtype: DType, output_type: DType, *, is_sorted: bool
+) -> tuple[Value, ...]:
+    """Boxes that are kept, as rows of batch, class and number; the same with scores; and how many they are.
+
+    Shapes: `found` and `indices` [N, C, K]; the score of what is left out is the lowest of all.
+    """
+    numbers = [
+        b(Unsqueeze, counted(b, extent(b, found, axis)), vector(b, behind)) for axis, behind in ((0, [1, 2]), (1, [1]))
+    ]
+    shape = b(Shape, found)
+    flat = b(Reshape, found, vector(b, [-1]))
+    owners = [b(Reshape, b(Expand, each, shape), vector(b, [-1, 1])) for each in numbers]
+    rows = b(Concat, *owners, b(Reshape, indices, vector(b, [-1, 1])), axis=1)
+    if is_sorted:
+        order = in_order(b, flat, largest=True)
+        rows, flat = b(Gather, rows, order), b(Gather, flat, order)
+    is_there = b(Greater, flat, b.like(flat, LOWEST))
+    rows, flat = b(Compress, rows, is_there, axis=0), b(Compress, flat, is_there, axis=0)
+    columns = [cast(b, cut(b, rows, 0, 2, 1), DType.FLOAT32), b(Unsqueeze, flat, vector(b, [1]))]
+    count = b(Shape, rows, start=0, end=1)
+    return cast(b, rows, output_type), cast(b, b(Concat, *columns, axis=1), dtype), cast(b, count, output_type)

@@ -1,0 +1,251 @@
+"""Boxes and regions at an angle in OpenVINO: which to keep, and what is in them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.openvino.rules.detection import RegionGrid
+from graphport.formats.openvino.rules.detection_boxes import (
+    LOWEST,
+    Greedy,
+    best,
+    grouped,
+    narrowed,
+    rows_of,
+    selected_boxes,
+)
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.lowering.extents import counted, cut, entry, extent, joined
+from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, scalar, vector
+from graphport.ops.pages.arithmetic import Add, Ceil, Cos, Div, Max, Min, Mul, Neg, Sin, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
+from graphport.ops.pages.detection import RoiAlign
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.reduction import CumSum, ReduceMax, ReduceMean, ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+
+_CLOSE = 1e-5
+"""Edges nearer to one another than this part of a box lie on one line."""
+
+
+@lower("openvino", "opset13.NMSRotated")
+def rotated_suppression(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    most: Value,
+    overlap: Value,
+    least: Value,
+    *,
+    sort_result_descending: bool = True,
+    output_type: DType = DType.INT64,
+    clockwise: bool = True,
+) -> tuple[Value, ...]:
+    """Boxes (middle, width, height, angle) worth keeping: batch, class and number; the same with scores; how many."""
+    dtype = dtype_of(scores)
+    marks = cast(b, scores, DType.FLOAT32)
+    found, indices = best(b, marks)
+    floor = cast(b, least, DType.FLOAT32)
+    usable, found, indices = narrowed(b, b(Greater, found, floor), found, indices)
+    corners = _corners(b, cast(b, boxes, DType.FLOAT32), clockwise=clockwise)
+    table = b(Expand, b(Unsqueeze, corners, vector(b, [1])), joined(b, b(Shape, scores), 9))
+    candidates = rows_of(b, grouped(b, table, 2), grouped(b, indices, 1))
+    limit = b(Reshape, cast(b, overlap, DType.FLOAT32), vector(b, []))
+    kept = Greedy(RotatedOverlap(), limit)(b, candidates, cast(b, grouped(b, usable, 1), DType.FLOAT32))
+    ranks = b(CumSum, kept, scalar(b, 1, DType.INT64))
+    allowed = cast(b, as_vector(b, most), DType.FLOAT32)
+    is_kept = b(And, b(Greater, kept, b.like(kept, 0)), b(LessOrEqual, ranks, allowed))
+    found = b(Where, b(Reshape, is_kept, b(Shape, indices)), found, b.like(found, LOWEST))
+    return selected_boxes(b, found, indices, dtype, output_type, is_sorted=sort_result_descending)
+
+
+def _corners(b: Builder, boxes: Value, *, clockwise: bool) -> Value:
+    """Four corners x and y, one turn around the box, and the area: [..., 9]."""
+    x, y, w, h, angle = (entry(b, boxes, place) for place in range(5))
+    angle = angle if clockwise else b(Neg, angle)
+    half = b.like(boxes, 0.5)
+    c, s = b(Mul, b(Cos, angle), half), b(Mul, b(Sin, angle), half)
+    along = [b(Mul, c, w), b(Mul, s, w)]
+    across = [b(Neg, b(Mul, s, h)), b(Mul, c, h)]
+    parts: list[Value] = []
+    for axis, middle in enumerate((x, y)):
+        plus, minus = b(Add, along[axis], across[axis]), b(Sub, along[axis], across[axis])
+        parts += [b(Add, middle, plus), b(Sub, middle, minus), b(Sub, middle, plus), b(Add, middle, minus)]
+    return b(Concat, *(b(Unsqueeze, part, vector(b, [-1])) for part in (*parts, b(Mul, w, h))), axis=-1)
+
+
+class RotatedOverlap:
+    """Boxes of four corners and an area [..., 9], compared by what is inside of both."""
+
+    def area(self, b: Builder, boxes: Value) -> Value:
+        """The area that a box brings along."""
+        return entry(b, boxes, 8)
+
+    def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
+        """What boxes share: half of what the parts of edges inside of the other box sweep over, seen from anywhere.
+
+        An edge that lies on one of the other's counts once, as one of `one`.
+        """
+        zero = b.like(one, 0)
+        origin = [cut(b, one, 0, 1, -1), cut(b, one, 4, 5, -1)]
+        first, second = (
+            [b(Sub, cut(b, box, 4 * axis, 4 * axis + 4, -1), origin[axis]) for axis in (0, 1)] for box in (one, other)
+        )
+        swept = b(Add, self._swept(b, first, second, others, 1), self._swept(b, second, first, own, -1))
+        shared = b(Max, b(Mul, swept, b.like(one, 0.5)), zero)
+        found = b(Div, shared, b(Sub, b(Add, own, others), shared))
+        has_area = b(And, b(Greater, own, zero), b(Greater, others, zero))
+        return b(Where, has_area, found, zero)
+
+    def _swept(self, b: Builder, edges: list[Value], sides: list[Value], area: Value, sign: int) -> Value:
+        """The parts of one box's edges that are inside of another, times what the whole edges sweep over."""
+        after = vector(b, [1, 2, 3, 0])
+        column, row = vector(b, [-1]), vector(b, [-2])
+        steps = [b(Sub, b(Gather, each, after, axis=-1), each) for each in edges]
+        walls = [b(Sub, b(Gather, each, after, axis=-1), each) for each in sides]
+        px, py, dx, dy = (b(Unsqueeze, each, column) for each in (*edges, *steps))
+        qx, qy, ex, ey = (b(Unsqueeze, each, row) for each in (*sides, *walls))
+        near = b(Mul, b(Unsqueeze, area, vector(b, [-1, -2])), b.like(area, sign * _CLOSE))
+        # Inside is to the left of a wall: how far a corner is from it, and how much nearer the next one.
+        far = b(Add, b(Sub, b(Mul, ex, b(Sub, py, qy)), b(Mul, ey, b(Sub, px, qx))), near)
+        rise = b(Sub, b(Mul, ex, dy), b(Mul, ey, dx))
+        zero, one = b.like(area, 0), b.like(area, 1)
+        is_level = b(Equal, rise, zero)
+        at = b(Div, b(Neg, far), b(Where, is_level, one, rise))
+        is_out = b(And, is_level, b(Less, far, zero))
+        enters = b(Where, b(Greater, rise, zero), at, b(Where, is_out, one, zero))
+        leaves = b(Where, b(Less, rise, zero), at, b(Where, is_out, zero, one))
+        starts = b(Max, _folded(b, Max, enters), zero)
+        stops = b(Min, _folded(b, Min, leaves), one)
+        part = b(Max, b(Sub, stops, starts), zero)
+        cross_products = b(Sub, b(Mul, edges[0], steps[1]), b(Mul, edges[1], steps[0]))
+        return b(ReduceSum, b(Mul, part, cross_products), column, keepdims=0)
+
+
+def _folded(b: Builder, page: Page, x: Value) -> Value:
+    """The largest or least of four entries."""
+    parts = [entry(b, x, place) for place in range(4)]
+    return b(page, *parts)
+
+
+Points: TypeAlias = "tuple[Value, Value | None]"
+"""Where samples lie along one side of a region, from its middle [r, cells, samples], and how many count [r, 1, 1]."""
+
+_MOST = 1 << 24
+"""Samples of one region; tables of them are made when the model is read."""
+
+
+@RegionGrid.lower("openvino", "opset15.ROIAlignRotated")
+def roi_align_rotated(
+    b: Builder, op: RegionGrid, x: Value, rois: Value, batches: Value, *, clockwise_mode: bool = False
+) -> Value:
+    """Each region (middle, width, height, angle) as a grid of cells, with the mean of what is sampled in them.
+
+    A sample is what a region without extent is at its place: so points are turned, and `RoiAlign` interpolates.
+
+    Source: OpenVINO ROIAlignRotated-15.
+    """
+    _checked(b.dims(rois), (op.pooled_h, op.pooled_w), op.sampling_ratio)
+    dtype = dtype_of(x)
+    wide = dtype if dtype is DType.FLOAT64 else DType.FLOAT32
+    data, given = cast(b, x, wide), cast(b, rois, wide)
+    scale = b.like(given, op.spatial_scale)
+    column, line, width, height = (b(Mul, entry(b, given, place), scale) for place in range(4))
+    down = _points(b, height, op.pooled_h, op.sampling_ratio)
+    across = _points(b, width, op.pooled_w, op.sampling_ratio)
+    angle = entry(b, given, 4)
+    boxes = _rotated(b, down[0], across[0], (line, column), b(Neg, angle) if clockwise_mode else angle)
+    grid = b(Shape, boxes, start=0, end=5)
+    owners = b(Expand, _behind(b, as_int64(b, batches), 4), grid)
+    found = b(
+        RoiAlign,
+        data,
+        b(Reshape, boxes, vector(b, [-1, 4])),
+        b(Reshape, owners, vector(b, [-1])),
+        coordinate_transformation_mode="half_pixel",
+        mode="avg",
+        output_height=1,
+        output_width=1,
+        sampling_ratio=1,
+        spatial_scale=1.0,
+    )
+    cells = b(Reshape, found, joined(b, grid, extent(b, x, 1)))
+    return cast(b, b(Transpose, _averaged(b, cells, down[1], across[1]), perm=(0, 3, 1, 2)), dtype)
+
+
+def _checked(regions: Sequence[Dim], cells: tuple[int, int], ratio: int) -> None:
+    """Tell what is no region, no cell or no number of samples, and what is too much for any memory."""
+    if len(regions) != 2 or (isinstance(regions[1], int) and regions[1] != 5):
+        message = f"regions of shape {list(regions)}, where each has five numbers"
+        raise ShapeError(message)
+    if min(cells) < 1 or ratio < 0:
+        message = f"{cells[0]} by {cells[1]} cells of {ratio} samples"
+        raise ShapeError(message)
+    if prod(cells) * max(ratio, 1) ** 2 > _MOST:
+        message = f"more than {_MOST} samples of a region"
+        raise UnsupportedError(message)
+
+
+def _behind(b: Builder, x: Value, count: int) -> Value:
+    """`x` [r] with axes of one entry behind it."""
+    return b(Unsqueeze, x, vector(b, list(range(1, count + 1))))
+
+
+def _points(b: Builder, size: Value, cells: int, ratio: int) -> Points:
+    """The samples along a side of length `size` [r]; a ratio of 0 asks for one for each entry, or part of one."""
+    side = _behind(b, size, 2)
+    cell = b(Div, side, b.like(size, cells))
+    number = None if ratio else b(Ceil, cell)
+    if number is None:
+        every, step = b.like(size, np.arange(ratio)), b(Div, cell, b.like(size, ratio))
+    else:
+        # The most that a region asks for, and one where there are no regions.
+        known = b(Concat, b(Reshape, number, vector(b, [-1])), b.like(size, np.ones(1)), axis=0)
+        most = as_int64(b, b(ReduceMax, known, vector(b, [0])))
+        every, step = cast(b, counted(b, most), dtype_of(size)), b(Div, cell, b(Max, number, b.like(size, 1)))
+    first = b(Div, b(Neg, side), b.like(size, 2))
+    begin = b(Add, first, b(Mul, b.like(size, np.arange(cells).reshape(-1, 1)), cell))
+    return b(Add, begin, b(Mul, step, b(Add, every, b.like(size, 0.5)))), number
+
+
+def _rotated(b: Builder, down: Value, across: Value, middle: tuple[Value, Value], angle: Value) -> Value:
+    """Boxes without extent [r, cells, samples, cells, samples, 4] at points that are turned around a middle.
+
+    `RoiAlign` takes half a pixel away, as OpenVINO does of the middle.
+    """
+    y, x = b(Unsqueeze, down, vector(b, [3, 4])), b(Unsqueeze, across, vector(b, [1, 2]))
+    sine, cosine = (_behind(b, b(page, angle), 4) for page in (Sin, Cos))
+    line, column = (_behind(b, part, 4) for part in middle)
+    rows = b(Add, b(Sub, b(Mul, y, cosine), b(Mul, x, sine)), line)
+    columns = b(Add, b(Add, b(Mul, y, sine), b(Mul, x, cosine)), column)
+    sides = [b(Unsqueeze, part, vector(b, [5])) for part in (columns, rows)]
+    return b(Concat, *sides, *sides, axis=5)
+
+
+def _averaged(b: Builder, found: Value, down: Value | None, across: Value | None) -> Value:
+    """Means [r, cells, cells, c] of samples [r, cells, samples, cells, samples, c] that count."""
+    axes = vector(b, [2, 4])
+    if down is None or across is None:
+        return b(ReduceMean, found, axes, keepdims=0)
+    one = b.like(down, 1)
+    for number, axis in ((down, 2), (across, 4)):
+        shape = [1, 1, 1, 1, 1, 1]
+        shape[axis] = -1
+        every = b(Reshape, cast(b, counted(b, extent(b, found, axis)), dtype_of(number)), vector(b, shape))
+        is_asked = b(Less, every, b(Unsqueeze, number, vector(b, [3, 4, 5])))
+        found = b(Where, is_asked, found, b.like(found, 0))
+    count = b(Max, b(Mul, down, across), one)
+    return b(Div, b(ReduceSum, found, axes, keepdims=0), b(Unsqueeze, count, vector(b, [3])))

@@ -1,0 +1,241 @@
+"""The last layer of single-shot detectors in OpenVINO: offsets and scores of priors become detections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.openvino.rules.detection_boxes import LOWEST, Greedy, Overlap, best, grouped, narrowed, rows_of
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.extents import counted, cut, entry, extent, fill, joined
+from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
+from graphport.ops.pages.activation import Clip
+from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, Less, Not, Or, Where
+from graphport.ops.pages.indexing import Compress, GatherElements, ScatterElements, Slice
+from graphport.ops.pages.reduction import ArgMax, CumSum
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.view import Attributes
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_CORNER, _CENTER = "caffe.priorboxparameter.corner", "caffe.priorboxparameter.center_size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer(Attributes):
+    """The attributes of the layer."""
+
+    background_label_id: int = 0
+    top_k: int = -1
+    variance_encoded_in_target: bool = False
+    keep_top_k: tuple[int, ...] = ()
+    code_type: str = "caffe.PriorBoxParameter.CORNER"
+    share_location: bool = True
+    nms_threshold: float = 0.0
+    confidence_threshold: float = 0.0
+    clip_after_nms: bool = False
+    clip_before_nms: bool = False
+    decrease_label_id: bool = False
+    normalized: bool = False
+    input_height: int = 1
+    input_width: int = 1
+    objectness_score: float = 0.0
+
+    def check(self) -> None:
+        if not self.keep_top_k:
+            message = "keep_top_k is empty"
+            raise ShapeError(message)
+        if self.code_type.lower() not in (_CORNER, _CENTER):
+            message = f"boxes coded as {self.code_type!r}"
+            raise UnsupportedError(message)
+
+    @property
+    def most(self) -> int:
+        """Detections of one picture, -1 for all."""
+        return self.keep_top_k[0]
+
+
+@Layer.lower("openvino", "opset1.DetectionOutput")
+@Layer.lower("openvino", "opset8.DetectionOutput")
+def detection_output(
+    b: Builder,
+    op: Layer,
+    locations: Value,
+    scores: Value,
+    priors: Value,
+    first_scores: Value | None = None,
+    first_locations: Value | None = None,
+    *,
+    num_classes: int = 0,
+) -> Value:
+    """Rows of picture, class, score and corners [1, 1, n, 7] of boxes that are kept; a row of -1 ends them."""
+    del num_classes  # as many as there are scores of a prior
+    op.check()
+    dtype = dtype_of(locations)
+    operands = [locations, scores, priors, first_scores, first_locations]
+    wide = [None if x is None else cast(b, x, DType.FLOAT32) for x in operands]
+    return cast(b, _Detector(b, op).detections(*wide), dtype)  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True, slots=True)
+class _Detector:
+    """A layer being built."""
+
+    b: Builder
+    stated: Layer
+
+    def detections(
+        self, locations: Value, scores: Value, priors: Value, first_scores: Value | None, first_locations: Value | None
+    ) -> Value:
+        b, stated = self.b, self.stated
+        width = 4 if stated.normalized else 5
+        count = b(Div, extent(b, priors, 2), vector(b, [width]))
+        boxes, variances, is_used = self._priors(priors, count, width)
+        if first_locations is not None:
+            boxes = self._decoded(boxes, self._offsets(first_locations, count), variances)
+        boxes = self._decoded(boxes, self._offsets(locations, count), variances)
+        marks = b(Transpose, b(Reshape, scores, joined(b, 0, count, -1)), perm=(0, 2, 1))
+        if first_scores is not None:
+            marks = self._refined(marks, b(Reshape, first_scores, joined(b, 0, count, 2)))
+        if is_used is not None:
+            marks = b(Where, is_used, marks, b.like(marks, LOWEST))
+        shape = joined(b, b(Shape, marks), 4)
+        table = b(Expand, boxes, shape)
+        kept = self._kept(table, self._candidates(marks))
+        return self._rows(table, self._limited(kept))
+
+    def _priors(self, priors: Value, count: Value, width: int) -> tuple[Value, Value | None, Value | None]:
+        """Boxes [B, 1, P, 4] in parts of the picture, variances alike, and which boxes [B, 1, P] are there at all."""
+        b, stated = self.b, self.stated
+        own = b(Reshape, cut(b, priors, 0, 1, 1), joined(b, 0, 1, count, width))
+        variances = None
+        if not stated.variance_encoded_in_target:
+            flat = b(Slice, cut(b, priors, 1, 2, 1), vector(b, [0]), self._times(count, 4), vector(b, [2]))
+            variances = b(Reshape, flat, joined(b, 0, 1, count, 4))
+        if stated.normalized:
+            return own, variances, None
+        is_end = b(Equal, entry(b, own, 0), b.like(own, -1))
+        ended = b(CumSum, cast(b, is_end, DType.INT64), scalar(b, 2, DType.INT64))
+        return cut(b, own, 1, 5, 3), variances, b(Equal, ended, b.like(ended, 0))
+
+    def _times(self, length: Value, factor: int) -> Value:
+        return self.b(Mul, length, vector(self.b, [factor]))
+
+    def _offsets(self, locations: Value, count: Value) -> Value:
+        """[N, L, P, 4], of as many classes as have locations of their own."""
+        b = self.b
+        classes = 1 if self.stated.share_location else -1
+        shape = joined(b, 0, *((-1, 1) if classes == 1 else (count, -1)), 4)
+        return b(Transpose, b(Reshape, locations, shape), perm=(0, 2, 1, 3))
+
+    def _decoded(self, boxes: Value, offsets: Value, variances: Value | None) -> Value:
+        """Corners of boxes moved by offsets."""
+        b, stated = self.b, self.stated
+        if not stated.normalized:
+            size = [stated.input_width, stated.input_height]
+            boxes = b(Div, boxes, b.like(boxes, size * 2))
+        if variances is not None:
+            offsets = b(Mul, variances, offsets)
+        found = b(Add, boxes, offsets) if stated.code_type.lower() == _CORNER else self._centered(boxes, offsets)
+        return self._clipped(found) if stated.clip_before_nms else found
+
+    def _centered(self, boxes: Value, offsets: Value) -> Value:
+        b = self.b
+        low, high = cut(b, boxes, 0, 2, 3), cut(b, boxes, 2, 4, 3)
+        half = b.like(boxes, 0.5)
+        size, middle = b(Sub, high, low), b(Mul, b(Add, low, high), half)
+        middle = b(Add, b(Mul, cut(b, offsets, 0, 2, 3), size), middle)
+        reach = b(Mul, b(Mul, b(Exp, cut(b, offsets, 2, 4, 3)), size), half)
+        return b(Concat, b(Sub, middle, reach), b(Add, middle, reach), axis=3)
+
+    def _clipped(self, boxes: Value) -> Value:
+        return self.b(Clip, boxes, self.b.like(boxes, 0), self.b.like(boxes, 1))
+
+    def _refined(self, marks: Value, first: Value) -> Value:
+        """Scores [N, C, P]; what a first look [N, P, 2] thinks nothing of is background."""
+        b, stated = self.b, self.stated
+        is_nothing = b(Less, entry(b, first, 1), b.like(first, stated.objectness_score))
+        classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), vector(b, [1]))
+        background = cast(b, b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64)), dtype_of(marks))
+        return b(Where, b(Unsqueeze, is_nothing, vector(b, [1])), background, marks)
+
+    def _candidates(self, marks: Value) -> Value:
+        """Scores [N, C, P], less than any of them for what is no candidate for its class."""
+        b, stated = self.b, self.stated
+        classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), vector(b, [1]))
+        is_background = b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64))
+        lowest = b.like(marks, LOWEST)
+        if not stated.decrease_label_id:
+            is_good = b(And, b(Greater, marks, b.like(marks, stated.confidence_threshold)), b(Not, is_background))
+            return b(Where, is_good, marks, lowest)
+        # Each box is of its best class alone, and the first class is never one.
+        is_out = b(Or, is_background, b(Equal, classes, scalar(b, 0, DType.INT64)))
+        open_ = b(Where, is_out, lowest, marks)
+        is_best = b(Equal, classes, b(ArgMax, open_, axis=1))
+        least = max(stated.confidence_threshold, float(np.nextafter(np.float32(-1), np.float32(0))))
+        is_good = b(And, is_best, b(GreaterOrEqual, open_, b.like(marks, least)))
+        found = b(Where, is_good, open_, lowest)
+        return self._top(found, stated.top_k) if stated.top_k > -1 else found
+
+    def _top(self, marks: Value, most: int) -> Value:
+        """The best of all classes [N, C, P] of a picture; of equal ones the first box."""
+        b = self.b
+        permuted = b(Transpose, marks, perm=(0, 2, 1))
+        flat = b(Reshape, permuted, joined(b, extent(b, marks, 0), -1))
+        found, indices = best(b, flat, most)
+        nothing = b(Expand, b.like(marks, LOWEST), b(Shape, flat))
+        left = b(Reshape, b(ScatterElements, nothing, indices, found, axis=1), b(Shape, permuted))
+        return b(Transpose, left, perm=(0, 2, 1))
+
+    def _kept(self, table: Value, marks: Value) -> Value:
+        """Scores of what suppression leaves of each class."""
+        b, stated = self.b, self.stated
+        found, indices = best(b, marks, -1 if stated.decrease_label_id else stated.top_k)
+        usable, found, indices = narrowed(b, b(Greater, found, b.like(found, LOWEST)), found, indices)
+        boxes = rows_of(b, grouped(b, table, 2), grouped(b, indices, 1))
+        greedy = Greedy(Overlap(shares_something=True), stated.nms_threshold)
+        kept = greedy(b, boxes, cast(b, grouped(b, usable, 1), DType.FLOAT32))
+        kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, indices))
+        nothing = b(Expand, b.like(marks, LOWEST), b(Shape, marks))
+        return b(ScatterElements, nothing, indices, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
+
+    def _limited(self, marks: Value) -> Value:
+        return self._top(marks, self.stated.most) if self.stated.most > -1 else marks
+
+    def _rows(self, table: Value, marks: Value) -> Value:
+        """Detections by picture and class, the best of each first: [1, 1, n, 7]."""
+        b, stated = self.b, self.stated
+        found, indices = best(b, marks)
+        corners = b(GatherElements, table, b(Expand, b(Unsqueeze, indices, vector(b, [3])), b(Shape, table)), axis=2)
+        if stated.clip_after_nms:
+            corners = self._clipped(corners)
+        numbers = [counted(b, extent(b, marks, axis)) for axis in (0, 1)]
+        if stated.decrease_label_id:
+            numbers[1] = b(Sub, numbers[1], scalar(b, 1, DType.INT64))
+        named = [
+            b(Unsqueeze, cast(b, each, DType.FLOAT32), vector(b, axes))
+            for each, axes in zip(numbers, ([1, 2], [1]), strict=True)
+        ]
+        columns = [b(Unsqueeze, b(Expand, each, b(Shape, found)), vector(b, [3])) for each in named]
+        scores = b(Unsqueeze, found, vector(b, [3]))
+        rows = b(Reshape, b(Concat, *columns, scores, corners, axis=3), vector(b, [-1, 7]))
+        is_there = b(Greater, b(Reshape, found, vector(b, [-1])), b.like(found, LOWEST))
+        rows = b(Compress, rows, is_there, axis=0)
+        length = self._length(marks)
+        end = b.constant(np.array([[-1, 0, 0, 0, 0, 0, 0]], np.float32))
+        whole = b(Concat, rows, end, fill(b, 0.0, DType.FLOAT32, length, 7), axis=0)
+        return b(Unsqueeze, b(Slice, whole, vector(b, [0]), length, vector(b, [0])), vector(b, [0, 1]))
+
+    def _length(self, marks: Value) -> Value:
+        """The number of rows: of what is kept of each picture, or of what is looked at."""
+        b, stated = self.b, self.stated
+        if stated.most > 0:
+            return self._times(extent(b, marks, 0), stated.most)
+        both = b(Mul, extent(b, marks, 0), extent(b, marks, 1))
+        return self._times(both, stated.top_k) if stated.top_k > 0 else b(Mul, both, extent(b, marks, 2))

@@ -1,0 +1,124 @@
+"""Sums over bags of rows, and other results of runs, in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.openvino.rules.binding import ROWS
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.lowering.extents import counted, cut
+from graphport.ops.lowering.operands import (
+    as_index,
+    as_int64,
+    as_scalar,
+    as_vector,
+    cast,
+    dtype_of,
+    index,
+    integers,
+    vector,
+)
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
+from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Where
+from graphport.ops.pages.indexing import Gather, ScatterND, Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def _held(b: Builder, indices: Value, offsets: Value) -> Value:
+    """Which row is in which bag [bags, n]; bags follow one another, each from its offset to the next."""
+    starts, count = as_int64(b, offsets), b(Shape, indices)
+    ends = b(Concat, cut(b, starts, 1, np.iinfo(np.int64).max, 0), count, axis=0)
+    starts, ends = (b(Unsqueeze, each, vector(b, [1])) for each in (starts, ends))
+    every = counted(b, count)
+    return b(And, b(GreaterOrEqual, every, starts), b(Less, every, ends))
+
+
+def _sum_rows(
+    b: Builder,
+    table: Value,
+    indices: Value,
+    held: Value,
+    default: Value | None,
+    weights: Value | None,
+    reduction: str,
+) -> Value:
+    """Rows [n, *d] added up by a table of who holds what [bags, n]; an empty bag has the default row, or zeros."""
+    if reduction not in ("sum", "mean"):
+        message = f"bags reduced by {reduction}"
+        raise UnsupportedError(message)
+    dtype = dtype_of(table)
+    rows = b(Reshape, b(Gather, table, as_index(b, indices)), b(Concat, b(Shape, indices), vector(b, [-1]), axis=0))
+    shares = cast(b, held, dtype)
+    found = b(MatMul, shares if weights is None else b(Mul, shares, weights), rows)
+    sizes = b(ReduceSum, shares, vector(b, [1]))
+    if reduction == "mean":
+        found = b(Div, found, b(Max, sizes, b.like(sizes, 1)))
+    known = integers(default)
+    if default is not None and (known is None or known[0] >= 0):
+        place, zero = as_index(b, as_vector(b, default)), b.like(sizes, 0)
+        own = b(Reshape, b(Gather, table, b(Max, place, b.like(place, 0))), vector(b, [1, -1]))
+        # A place below 0 asks for zeros, and may come at run time.
+        own = b(Where, b(Less, place, b.like(place, 0)), zero, own) if known is None else own
+        found = b(Where, b(Equal, sizes, zero), own, found)
+    count = b(Shape, held, start=0, end=1)
+    return b(Reshape, found, b(Concat, count, b(Shape, table, start=1), axis=0))
+
+
+ROWS.having(held=_held, counted=counted, bags=_sum_rows).lower("""
+opset3.EmbeddingBagOffsetsSum, opset15.EmbeddingBagOffsets(table, indices, offsets, default=None, weights=None, *,
+                                                           reduction="sum")
+    -> bags(table, indices, held(indices, offsets), default, weights, reduction)
+# An operand says which row belongs to which segment.
+opset3.EmbeddingSegmentsSum(table, indices, segments, count, default=None, weights=None)
+    -> held = Equal(as_int64(segments), Unsqueeze(counted(as_int64(count)), [1]));
+       bags(table, indices, held, default, weights, "sum")
+""")
+
+
+@lower("openvino", "opset3.EmbeddingBagPackedSum")
+@lower("openvino", "opset15.EmbeddingBagPacked")
+def embedding_bag_packed(
+    b: Builder, table: Value, indices: Value, weights: Value | None = None, *, reduction: str = "sum"
+) -> Value:
+    """The sum, or mean, of the rows of each bag; all bags are of one size."""
+    rows = b(Gather, table, as_index(b, indices))
+    if weights is not None:
+        behind = list(range(2, len(b.dims(rows))))
+        rows = b(Mul, rows, b(Unsqueeze, weights, vector(b, behind)) if behind else weights)
+    return b(ReduceMean if reduction == "mean" else ReduceSum, rows, vector(b, [1]), keepdims=0)
+
+
+@lower("openvino", "opset16.SegmentMax")
+def segment_max(
+    b: Builder, data: Value, segments: Value, count: Value | None = None, *, fill_mode: str = "zero"
+) -> Value:
+    """The largest of each segment's rows; an empty segment has zeros, or the lowest number."""
+    owners = as_int64(b, segments)
+    behind_last = b(Add, b(Gather, owners, index(b, -1)), index(b, 1)) if count is None else as_int64(b, count)
+    total = as_scalar(b, behind_last)
+    dtype = dtype_of(data)
+    lowest = float(np.finfo(np.float16 if dtype is DType.FLOAT16 else np.float32).min)
+    start = lowest if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
+    # ONNX Runtime finds no maximum of float16 there; rows of segments that are not asked for go behind the last one.
+    rows = cast(b, data, DType.FLOAT32) if dtype is DType.FLOAT16 else data
+    shape = b(Concat, b(Reshape, b(Add, total, index(b, 1)), vector(b, [1])), b(Shape, data, start=1), axis=0)
+    indices = b(Unsqueeze, b(Min, owners, total), vector(b, [1]))
+    found = b(ScatterND, b(Expand, b.like(rows, start), shape), indices, rows, reduction="max")
+    asked = b(Reshape, total, vector(b, [1]))
+    found = cast(b, b(Slice, found, vector(b, [0]), asked, vector(b, [0])), dtype)
+    if fill_mode != "zero":
+        return found
+    held = cast(b, b(Equal, owners, b(Unsqueeze, counted(b, total), vector(b, [1]))), DType.INT32)
+    is_held = cast(b, b(ReduceMax, held, vector(b, [1]), keepdims=0), DType.BOOL)
+    behind = list(range(1, len(b.dims(data))))
+    mask = b(Unsqueeze, is_held, vector(b, behind)) if behind else is_held
+    return b(Where, mask, found, b.like(data, 0))

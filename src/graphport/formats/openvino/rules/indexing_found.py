@@ -1,0 +1,140 @@
+"""Which elements there are, and where, in OpenVINO: NonZero and Unique; tables of which only some entries are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.formats.openvino.rules.binding import ROWS
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.lowering.emitting import emits
+from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, needed, scalar, vector
+from graphport.ops.pages.comparison import Not
+from graphport.ops.pages.indexing import Gather, NonZero, ScatterND, Unique
+from graphport.ops.pages.reduction import TopK
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.lowering.emitting import Lifted
+
+
+_COUNTED = frozenset({DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64, DType.UINT8})
+"""What ONNX Runtime looks for zeros in."""
+_SORTED = {
+    DType.BOOL: DType.INT8,
+    DType.FLOAT16: DType.FLOAT32,
+    DType.BFLOAT16: DType.FLOAT32,
+    DType.INT16: DType.INT64,
+    DType.INT32: DType.INT64,
+    DType.UINT8: DType.INT64,
+    DType.UINT16: DType.INT64,
+    DType.UINT32: DType.INT64,
+}
+"""What ONNX Runtime does not sort, and a type that it sorts and that has all these numbers."""
+
+
+def _countable(b: Builder, x: Value) -> Value:
+    """What ONNX Runtime looks for zeros in; places in a number are those in a vector."""
+    x = x if b.dims(x) else b(Reshape, x, vector(b, [1]))
+    return x if dtype_of(x) in _COUNTED else cast(b, x, DType.BOOL)
+
+
+ROWS.having(countable=_countable).lower("""
+opset3.NonZero(x, *, output_type=None) -> cast(NonZero(countable(x)), output_type if output_type else int64)
+""")
+ROWS.lift("""
+NonZero
+    -> rank(x) == 0: opset3.NonZero(emitted_reshape(x, [1]))
+    -> opset3.NonZero(x)
+""")
+
+
+@lower("openvino", "opset10.Unique")
+def unique(
+    b: Builder,
+    x: Value,
+    axis: Value | None = None,
+    *,
+    sorted: bool = True,
+    index_element_type: DType = DType.INT64,
+    count_element_type: DType = DType.INT64,
+) -> tuple[Value, ...]:
+    """Each number, or each slice, once; where it stood first; which one stands where; and how many there are."""
+    place = None if axis is None else needed(axis, "the axis of what is unique")[0]
+    dtype = dtype_of(x)
+    given = cast(b, x, _SORTED.get(dtype, dtype))
+    values, first, inverse, counts = b.results(Unique, 4, given, axis=place, sorted=int(sorted))
+    index = index_element_type
+    positions = cast(b, first, index), cast(b, inverse, index)
+    return cast(b, values, dtype), *positions, cast(b, counts, count_element_type)
+
+
+@Unique.lift("openvino")
+def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
+    place = [] if axis is None else [index(b, axis)]
+    return emits(b, "opset10.Unique", 4, x, *place, sorted=bool(sorted))
+
+
+@lower("openvino", "opset16.SparseFillEmptyRows")
+def sparse_fill_empty_rows(
+    b: Builder, values: Value, dense_shape: Value, indices: Value, default: Value
+) -> tuple[Value, ...]:
+    """Entries of a table [rows, columns], with a default in the first column of each row that had none.
+
+    `values` [m] stand at `indices` [m, 2]; results are the places [n, 2], row by row, what stands there [n], and which
+    rows had nothing [rows]. Entries of one place keep their order.
+
+    Source: OpenVINO SparseFillEmptyRows-16.
+    """
+    if len(b.dims(values)) != 1 or len(b.dims(indices)) != 2:
+        message = f"values of {len(b.dims(values))} axes at places of {len(b.dims(indices))}, not of 1 and 2"
+        raise ShapeError(message)
+    entries, named = b.dims(values)[0], b.dims(indices)[0]
+    if isinstance(entries, int) and isinstance(named, int) and entries != named:
+        message = f"{entries} values at {named} places"
+        raise ShapeError(message)
+    int_indices = as_int64(b, indices)
+    length = b(Gather, as_int64(b, dense_shape), vector(b, [0]))
+    is_empty = _without(b, _column(b, int_indices, 0), length)
+    empty = b(Reshape, b(NonZero, is_empty), vector(b, [-1, 1]))
+    count = b(Shape, empty, start=0, end=1)
+    first = b(Concat, empty, _fill(b, 0, b(Shape, empty)), axis=1)
+    every = b(Concat, int_indices, first, axis=0)
+    own = b(Expand, b(Reshape, default, vector(b, [1])), count)
+    numbers = b(Concat, values, own, axis=0)
+    order = _row_by_row(b, every)
+    found = cast(b, b(Gather, every, order), dtype_of(indices))
+    return (found, b(Gather, numbers, order), is_empty)[: b.count]
+
+
+def _column(b: Builder, indices: Value, number: int) -> Value:
+    """Rows [n], or columns, of places [n, 2]."""
+    return b(Gather, indices, scalar(b, number, DType.INT64), axis=1)
+
+
+def _fill(b: Builder, number: int, shape: Value) -> Value:
+    return b(Expand, scalar(b, number, DType.INT64), shape)
+
+
+def _without(b: Builder, rows: Value, length: Value) -> Value:
+    """Which numbers below `length` [1] are not among `rows`."""
+    at = b(Unsqueeze, rows, vector(b, [1]))
+    # A row may come more than once, so what is written there must not depend on which comes last.
+    held = b(ScatterND, _fill(b, 0, length), at, _fill(b, 1, b(Shape, rows)), reduction="max")
+    return b(Not, cast(b, held, DType.BOOL))
+
+
+def _row_by_row(b: Builder, indices: Value) -> Value:
+    """The order of `indices` [n, 2]: by columns, then, where equal ones keep their order, by rows.
+
+    One key of both would not fit into the integers of large tables.
+    """
+    by_column = _in_order(b, _column(b, indices, 1))
+    rows = b(Gather, _column(b, indices, 0), by_column)
+    return b(Gather, by_column, _in_order(b, rows))
+
+
+def _in_order(b: Builder, keys: Value) -> Value:
+    return b.results(TopK, 2, keys, b(Shape, keys), largest=0)[1]

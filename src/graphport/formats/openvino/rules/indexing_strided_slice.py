@@ -1,0 +1,137 @@
+"""Slices as OpenVINO takes them from Python's brackets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.lowering.operands import as_int64, integers, needed, sizes, vector
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.comparison import Equal, Where
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reshape import Identity, Squeeze, Unsqueeze
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_LAST = int(np.iinfo(np.int64).max)
+_FIRST = int(np.iinfo(np.int64).min)
+
+
+@lower("openvino", "opset1.StridedSlice")
+def strided_slice(
+    b: Builder,
+    data: Value,
+    begin: Value,
+    end: Value,
+    strides: Value | None = None,
+    *,
+    begin_mask: tuple[int, ...],
+    end_mask: tuple[int, ...],
+    new_axis_mask: tuple[int, ...] = (),
+    shrink_axis_mask: tuple[int, ...] = (),
+    ellipsis_mask: tuple[int, ...] = (),
+) -> Value:
+    """A slice as Python's brackets have it: ends left out, new axes, single entries, an ellipsis."""
+    (count,) = sizes(b.dims(begin), "how many axes are sliced")
+    steps = (1,) * count if strides is None else needed(strides, "strides")
+    marks = [(*mask, *[0] * count)[:count] for mask in (new_axis_mask, shrink_axis_mask, ellipsis_mask)]
+    entries = _entries(len(b.dims(data)), count, *marks)
+    cut = [entry for entry in entries if entry.kind in ("slice", "shrink")]
+    if cut:
+        first = [_begin(entry, begin_mask, steps) for entry in cut]
+        starts = _ends(b, begin, cut, first)
+        stops = _stops(b, starts, end, cut, end_mask, steps)
+        strides_of = [1 if entry.kind == "shrink" else steps[entry.place] for entry in cut]
+        data = b(Slice, data, starts, stops, vector(b, [entry.axis for entry in cut]), vector(b, strides_of))
+    dropped = [entry.axis for entry in cut if entry.kind == "shrink"]
+    if dropped:
+        data = b(Squeeze, data, vector(b, dropped))
+    left = [entry.kind for entry in entries if entry.kind != "shrink"]
+    added = [axis for axis, kind in enumerate(left) if kind == "new"]
+    if added:
+        return b(Unsqueeze, data, vector(b, added))
+    return data if cut else b(Identity, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What stands for one axis between the brackets: `place` there, `axis` of the data."""
+
+    kind: Literal["slice", "shrink", "new", "keep"]
+    axis: int
+    place: int
+
+
+def _entries(rank: int, count: int, adds: Sequence[int], shrinks: Sequence[int], gaps: Sequence[int]) -> list[Entry]:
+    """Entries in the order of the result's axes; an ellipsis, or the end, stands for the axes that nobody names.
+
+    Raises:
+        ShapeError: there are more entries than axes.
+    """
+    named = sum(1 for place in range(count) if not gaps[place] and not adds[place])
+    if named > rank:
+        message = f"{named} axes are sliced of {rank}"
+        raise ShapeError(message)
+    found: list[Entry] = []
+    axis = 0
+    for place in range(count):
+        if gaps[place]:
+            found += [Entry("keep", axis + i, place) for i in range(rank - named)]
+            axis += rank - named
+        elif adds[place]:
+            found.append(Entry("new", axis, place))
+        else:
+            found.append(Entry("shrink" if shrinks[place] else "slice", axis, place))
+            axis += 1
+    return [*found, *(Entry("keep", i, count) for i in range(axis, rank))]
+
+
+def _begin(entry: Entry, mask: Sequence[int], steps: Sequence[int]) -> int | None:
+    """Where an entry starts that the mask leaves out; `None` for one that the operand says."""
+    if entry.place >= len(mask) or not mask[entry.place]:
+        return None
+    return _LAST if entry.kind == "slice" and steps[entry.place] < 0 else 0
+
+
+def _ends(b: Builder, operand: Value, cut: Sequence[Entry], fixed: Sequence[int | None]) -> Value:
+    """One end of each entry: fixed, or from the operand."""
+    known = integers(operand)
+    if known is not None:
+        return vector(b, [known[entry.place] if own is None else own for entry, own in zip(cut, fixed, strict=True)])
+    stated = b(Gather, as_int64(b, operand), vector(b, [entry.place for entry in cut]))
+    if all(own is None for own in fixed):
+        return stated
+    mask = b.constant(np.array([own is not None for own in fixed]))
+    return b(Where, mask, vector(b, [own or 0 for own in fixed]), stated)
+
+
+def _stops(
+    b: Builder, starts: Value, end: Value, cut: Sequence[Entry], mask: Sequence[int], steps: Sequence[int]
+) -> Value:
+    """Where each entry ends; a single one behind where it begins."""
+    fixed = [
+        None if entry.place >= len(mask) or not mask[entry.place] else (_FIRST if steps[entry.place] < 0 else _LAST)
+        for entry in cut
+    ]
+    if not any(entry.kind == "shrink" for entry in cut):
+        return _ends(b, end, cut, fixed)
+    known, begins = integers(end), integers(starts)
+    if known is None or begins is None:
+        stops = _ends(b, end, cut, fixed)
+        is_last = b(Equal, starts, vector(b, [-1]))
+        behind = b(Where, is_last, vector(b, [_LAST]), b(Add, starts, vector(b, [1])))
+        return b(Where, b.constant(np.array([entry.kind == "shrink" for entry in cut])), behind, stops)
+    found: list[int] = []
+    for entry, begin, own in zip(cut, begins, fixed, strict=True):
+        if entry.kind == "shrink":
+            found.append(_LAST if begin == -1 else begin + 1)
+        else:
+            found.append(known[entry.place] if own is None else own)
+    return vector(b, found)

@@ -1,0 +1,195 @@
+"""Poolings of regions in OpenVINO: of a map for each cell, by position; or of all maps, also between entries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dtypes import DType
+from graphport.formats.openvino.rules.binding import ROWS
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.decompositions.pooling_by_position import position_sensitive_mean
+from graphport.ops.lowering.extents import entry, extent, joined
+from graphport.ops.lowering.operands import cast, dtype_of, index, reshaped, sizes, vector
+from graphport.ops.pages.activation import Clip
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Mul, Sign, Sub
+from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, Less, LessOrEqual, Or, Where
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.pooling import MaxRoiPool
+from graphport.ops.pages.reduction import Einsum, ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Unsqueeze
+from graphport.ops.pages.resize import GridSample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower("openvino", "opset2.ROIPooling")
+def roi_pooling(
+    b: Builder,
+    x: Value,
+    rois: Value,
+    *,
+    output_size: tuple[int, ...] = (),
+    output_roi: tuple[int, ...] = (),
+    pooled_h: int = 0,
+    pooled_w: int = 0,
+    spatial_scale: float,
+    method: str = "max",
+) -> Value:
+    """The largest entry of each cell of a region, or what is between entries at corners of a grid."""
+    del output_roi
+    shape = (pooled_h, pooled_w) if pooled_h and pooled_w else output_size
+    if method == "bilinear":
+        return _bilinear(b, x, rois, shape)
+    if method != "max":
+        message = f"pooling of regions by {method}"
+        raise UnsupportedError(message)
+    return b(MaxRoiPool, x, rois, pooled_shape=shape, spatial_scale=spatial_scale)
+
+
+def _bilinear(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
+    """What is between the entries of regions, given in parts of the picture, at the points of a grid over each."""
+    own = b(Gather, x, cast(b, entry(b, rois, 0), DType.INT64), axis=0)
+    size = joined(b, extent(b, rois, 0), *shape)
+    sides: list[Value] = []
+    outside: list[Value] = []
+    for axis, count, place in ((3, shape[1], 1), (2, shape[0], 2)):
+        last = b(Sub, cast(b, extent(b, x, axis), dtype_of(rois)), b.like(rois, 1))
+        first, end = (b(Unsqueeze, entry(b, rois, column), vector(b, [1])) for column in (place, place + 2))
+        steps = np.arange(count) / (count - 1) if count > 1 else np.full(1, 0.5)
+        at = b(Mul, b(Add, first, b(Mul, b(Sub, end, first), b.like(rois, steps))), last)
+        outside.append(b(Or, b(Less, at, b.like(rois, 0)), b(Greater, at, last)))
+        spread = b(Sub, b(Div, b(Mul, at, b.like(rois, 2)), b(Max, last, b.like(rois, 1))), b.like(rois, 1))
+        sides.append(b(Unsqueeze, spread, vector(b, [1 if axis == 3 else 2])))
+    grid = b(Concat, *(b(Unsqueeze, b(Expand, side, size), vector(b, [3])) for side in sides), axis=3)
+    found = b(GridSample, own, cast(b, grid, dtype_of(x)), mode="linear", padding_mode="border", align_corners=1)
+    is_outside = b(Or, b(Unsqueeze, outside[0], vector(b, [1])), b(Unsqueeze, outside[1], vector(b, [2])))
+    return b(Where, b(Unsqueeze, is_outside, vector(b, [1])), b.like(x, 0), found)
+
+
+def _map_of_each_cell(b: Builder, x: Value, maps: int, cells: int) -> tuple[int, int]:
+    """The height and width of the maps.
+
+    Raises:
+        ShapeError: there are not as many as cells for each map that is made.
+    """
+    _, channels, height, width = sizes(b.dims(x), "the shape that is pooled")
+    if channels != maps * cells**2:
+        message = f"{channels} maps for {maps} times {cells} by {cells} cells"
+        raise ShapeError(message)
+    return height, width
+
+
+def _position_sensitive(b: Builder, x: Value, rois: Value, maps: int, cells: int, scale: float) -> Value:
+    _map_of_each_cell(b, x, maps, cells)
+    return position_sensitive_mean(b, x, rois, output_dim=maps, group_size=cells, spatial_scale=scale)
+
+
+ROWS.having(means=_position_sensitive).lower("""
+# The mean of each cell of a region, of a map of its own for each cell; regions are given in pixels.
+opset1.PSROIPooling(x, rois, *, output_dim, group_size, spatial_scale, mode="average", spatial_bins_x: ignored = 0,
+                    spatial_bins_y: ignored = 0)
+    -> mode == "average": means(x, rois, output_dim, group_size, spatial_scale)
+""")
+
+
+@lower("openvino", "opset1.DeformablePSROIPooling")
+def deformable_pooling(
+    b: Builder,
+    x: Value,
+    rois: Value,
+    offsets: Value | None = None,
+    *,
+    output_dim: int,
+    spatial_scale: float,
+    group_size: int = 1,
+    mode: str = "bilinear_deformable",
+    spatial_bins_x: int = 1,
+    spatial_bins_y: int = 1,
+    trans_std: float = 1.0,
+    part_size: int = 1,
+) -> Value:
+    """The mean between entries at points of each cell of a region, of a map of its own for each cell.
+
+    Points lie on a grid of `spatial_bins_x` by `spatial_bins_y` from the cell's first corner on; those beyond the map
+    do not count. Offsets move cells by shares of the region's size.
+
+    Source: OpenVINO DeformablePSROIPooling-1.
+    """
+    if mode != "bilinear_deformable":
+        message = f"pooling of moved regions of mode {mode!r}"
+        raise UnsupportedError(message)
+    height, width = _map_of_each_cell(b, x, output_dim, group_size)
+    owners = cast(b, entry(b, rois, 0), DType.INT64)
+    zero = b.like(owners, 0)
+    own = b(Gather, x, b(Max, owners, zero), axis=0)
+    parts = reshaped(b, own, [-1, output_dim, group_size, group_size, height, width])
+    moves = None if offsets is None else _moves(b, offsets, output_dim, group_size, trans_std, part_size)
+    sides = (
+        _side(b, rois, moves, 1, (group_size, spatial_bins_y, height), spatial_scale),
+        _side(b, rois, moves, 0, (group_size, spatial_bins_x, width), spatial_scale),
+    )
+    rows, columns = (shares for shares, _ in sides)
+    total = b(Einsum, parts, cast(b, rows, dtype_of(x)), cast(b, columns, dtype_of(x)), equation=_SUM)
+    counts = cast(b, b(Mul, sides[0][1], sides[1][1]), dtype_of(x))
+    one, none = b.like(x, 1), b.like(x, 0)
+    mean = b(Div, total, b(Max, counts, one))
+    return b(Where, b(Less, b(Unsqueeze, owners, vector(b, [1, 2, 3])), zero), none, mean)
+
+
+_SUM = "rcijhw,rcijh,rcijw->rcij"
+
+
+def _moves(b: Builder, offsets: Value, maps: int, cells: int, factor: float, parts: int) -> Value:
+    """Offsets [r, 2 * classes, parts, parts] of each cell of each map: [r, maps, 2, cells, cells]."""
+    _, pairs, *_ = sizes(b.dims(offsets), "the shape of offsets")
+    classes = pairs // 2
+    if classes < 1 or maps % classes:
+        message = f"offsets of {classes} classes for {maps} maps"
+        raise ShapeError(message)
+    indices = np.arange(cells) * parts // cells
+    found = reshaped(b, offsets, [-1, classes, 2, parts, parts])
+    for axis in (3, 4):
+        found = b(Gather, found, b.constant(indices), axis=axis)
+    found = b(Gather, found, b.constant(np.arange(maps) // (maps // classes)), axis=1)
+    return b(Mul, found, b.like(found, factor))
+
+
+def _side(
+    b: Builder, rois: Value, moves: Value | None, place: int, counts: tuple[int, int, int], scale: float
+) -> tuple[Value, Value]:
+    """One axis of each cell: shares of its entries in the sum over points, and how many points count.
+
+    `place` is 0 across and 1 down; `counts` are those of cells, of points of a cell, and of entries.
+    """
+    cells, points, length = counts
+    half, factor = b.like(rois, 0.5), b.like(rois, scale)
+    behind = vector(b, [1, 2, 3, 4])
+    first = b(Sub, b(Mul, _rounded(b, entry(b, rois, 1 + place)), factor), half)
+    last = b(Sub, b(Mul, b(Add, _rounded(b, entry(b, rois, 3 + place)), b.like(rois, 1)), factor), half)
+    size = b(Unsqueeze, b(Max, b(Sub, last, first), b.like(rois, 0.1)), behind)
+    cell = b(Div, size, b.like(rois, cells))
+    shape = (1, 1, cells, 1, 1) if place else (1, 1, 1, cells, 1)
+    begin = b(Add, b(Unsqueeze, first, behind), b(Mul, b.like(rois, np.arange(cells).reshape(shape)), cell))
+    if moves is not None:
+        moved = b(Unsqueeze, b(Gather, moves, index(b, place), axis=2), vector(b, [4]))
+        begin = b(Add, begin, b(Mul, cast(b, moved, dtype_of(rois)), size))
+    step = b(Div, cell, b.like(rois, points))
+    at = b(Add, begin, b(Mul, b.like(rois, np.arange(points)), step))
+    counted = b(And, b(GreaterOrEqual, at, b.like(rois, -0.5)), b(LessOrEqual, at, b.like(rois, length - 0.5)))
+    counted = cast(b, counted, dtype_of(rois))
+    held = b(Unsqueeze, b(Clip, at, b.like(rois, 0), b.like(rois, length - 1)), vector(b, [5]))
+    near = b(Sub, b.like(rois, 1), b(Abs, b(Sub, held, b.like(rois, np.arange(reserve(length))))))
+    shares = b(Mul, b(Max, near, b.like(rois, 0)), b(Unsqueeze, counted, vector(b, [5])))
+    return b(ReduceSum, shares, vector(b, [4]), keepdims=0), b(ReduceSum, counted, vector(b, [4]), keepdims=0)
+
+
+def _rounded(b: Builder, x: Value) -> Value:
+    """The nearest integers, halves away from zero."""
+    return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), b.like(x, 0.5))))

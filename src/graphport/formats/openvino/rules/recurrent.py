@@ -1,0 +1,445 @@
+"""Recurrent layers in OpenVINO: batch first, gates in the order f i c o, one bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.openvino.rules.emitting import emitted_gather, emitted_transpose
+from graphport.formats.openvino.rules.recurrent_lengths import over_lengths
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.emitting import emit, emits
+from graphport.ops.lowering.extents import cut
+from graphport.ops.lowering.operands import index, vector
+from graphport.ops.pages.arithmetic import Cast, Mul
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.pages.reshape import Concat, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.view import Attributes
+from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
+
+if TYPE_CHECKING:
+    from graphport.ops.declare import Page
+
+
+Lifted = tuple[Value | None, ...] | None
+Names = tuple[str, ...]
+Numbers = tuple[float, ...]
+
+_ACTIVATION_NAMES = {
+    name.lower(): name for name in ("Sigmoid", "Tanh", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu")
+} | {name.lower(): name for name in ("ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus")}
+"""Activations by the names of OpenVINO, as ONNX spells them."""
+_SHARED = frozenset({"Sigmoid", "Tanh", "Relu", "HardSigmoid", "Elu", "Softsign", "Softplus"})
+_GATES, _ONNX_GATES = "fico", "iofc"
+_FARTHEST = 8
+"""So many operators are looked through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell(Attributes):
+    """What every recurrent word says; where it names no activations, they are those of its kind."""
+
+    hidden_size: int
+    activations: Names = ()
+    activations_alpha: Numbers = ()
+    activations_beta: Numbers = ()
+    clip: float = 0.0
+
+    def attributes(self, usual: Names, direction: str = "forward") -> dict[str, Any]:
+        """The same for ONNX, where each direction has its own activations."""
+        ways, names = 2 if direction == "bidirectional" else 1, self.activations or usual
+        unknown = [name for name in names if name.lower() not in _ACTIVATION_NAMES]
+        if unknown:
+            message = f"ONNX has no activation {', '.join(unknown)}"
+            raise UnsupportedError(message)
+        return {
+            "hidden_size": self.hidden_size,
+            "direction": direction,
+            "activations": tuple(_ACTIVATION_NAMES[name.lower()] for name in names) * ways,
+            "activation_alpha": self.activations_alpha * ways or None,
+            "activation_beta": self.activations_beta * ways or None,
+            "clip": self.clip or None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer(Cell):
+    """And what those say that go over a sequence."""
+
+    direction: str = "forward"
+
+
+_LSTM = ("sigmoid", "tanh", "tanh")
+_GRU = ("sigmoid", "tanh")
+_RNN = ("tanh",)
+"""Activations that the kinds have where nothing else is said."""
+
+
+Weights = tuple[Value, Value, Value | None]
+"""Those of the entries, those of the state, and both biases, as ONNX has them."""
+
+
+@Layer.lower("openvino", "opset5.LSTMSequence")
+def lstm_sequence(
+    b: Builder, op: Layer, x: Value, h: Value, c: Value, lengths: Value, w: Value, r: Value, bias: Value
+) -> tuple[Value, ...]:
+    """Long short-term memory.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], two states."""
+    options = op.attributes(_LSTM, op.direction)
+    return _over_sequence(b, LSTM, x, (h, c), lengths, _of_lstm(b, w, r, bias), options)
+
+
+@Layer.lower("openvino", "opset5.GRUSequence")
+def gru_sequence(
+    b: Builder,
+    op: Layer,
+    x: Value,
+    h: Value,
+    lengths: Value,
+    w: Value,
+    r: Value,
+    bias: Value,
+    *,
+    linear_before_reset: bool = False,
+) -> tuple[Value, ...]:
+    """Gated recurrent units.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
+    options = op.attributes(_GRU, op.direction) | {"linear_before_reset": int(linear_before_reset)}
+    both = _reset_biases(b, bias, op.hidden_size) if linear_before_reset else _both_biases(b, bias)
+    return _over_sequence(b, GRU, x, (h,), lengths, (w, r, both), options)
+
+
+@Layer.lower("openvino", "opset5.RNNSequence")
+def rnn_sequence(
+    b: Builder, op: Layer, x: Value, h: Value, lengths: Value, w: Value, r: Value, bias: Value
+) -> tuple[Value, ...]:
+    """Plain recurrence.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
+    options = op.attributes(_RNN, op.direction)
+    return _over_sequence(b, RNN, x, (h,), lengths, (w, r, _both_biases(b, bias)), options)
+
+
+def _over_sequence(
+    b: Builder,
+    page: Page,
+    x: Value,
+    states: tuple[Value, ...],
+    lengths: Value,
+    weights: Weights,
+    options: dict[str, Any],
+) -> tuple[Value, ...]:
+    """A layer over sequences that come batch first, as its results do."""
+    x_, *states_ = (b(Transpose, each, perm=(1, 0, 2)) for each in (x, *states))
+    made = b.results(page, 1 + len(states), x_, *weights, _lengths(b, lengths, x), *states_, **options)
+    y = b(Transpose, made[0], perm=(2, 1, 0, 3))
+    return y, *(b(Transpose, each, perm=(1, 0, 2)) for each in made[1:])
+
+
+@Cell.lower("openvino", "opset4.LSTMCell")
+def lstm_cell(
+    b: Builder, op: Cell, x: Value, h: Value, c: Value, w: Value, r: Value, bias: Value | None = None
+) -> tuple[Value, ...]:
+    """One step of long short-term memory.  Shapes: x [batch, n], states [batch, hidden] → two states."""
+    return _step(b, LSTM, x, (h, c), _of_lstm(b, *_one_way(b, w, r, bias)), op.attributes(_LSTM))
+
+
+@Cell.lower("openvino", "opset1.LSTMCell")
+def old_lstm_cell(
+    b: Builder,
+    op: Cell,
+    x: Value,
+    h: Value,
+    c: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    peepholes: Value | None = None,
+    *,
+    weights_format: str = "ifco",
+    input_forget: bool = False,
+) -> tuple[Value, ...]:
+    """The same: peepholes and the attributes of its own may stand in a file, but OpenVINO computes without them."""
+    del peepholes, weights_format, input_forget
+    return lstm_cell(b, op, x, h, c, w, r, bias)
+
+
+@Cell.lower("openvino", "opset3.GRUCell")
+def gru_cell(
+    b: Builder,
+    op: Cell,
+    x: Value,
+    h: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    *,
+    linear_before_reset: bool = False,
+) -> Value:
+    """One step of a gated recurrent unit.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
+    options = op.attributes(_GRU) | {"linear_before_reset": int(linear_before_reset)}
+    w, r, both = _one_way(b, w, r, bias)
+    if both is not None:
+        both = _reset_biases(b, both, op.hidden_size) if linear_before_reset else _both_biases(b, both)
+    return _step(b, GRU, x, (h,), (w, r, both), options)[0]
+
+
+@Cell.lower("openvino", "opset1.RNNCell")
+def rnn_cell(b: Builder, op: Cell, x: Value, h: Value, w: Value, r: Value, bias: Value | None = None) -> Value:
+    """One step of a plain recurrence.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
+    w, r, one = _one_way(b, w, r, bias)
+    return _step(b, RNN, x, (h,), (w, r, None if one is None else _both_biases(b, one)), op.attributes(_RNN))[0]
+
+
+def _step(
+    b: Builder, page: Page, x: Value, states: tuple[Value, ...], weights: Weights, options: dict[str, Any]
+) -> tuple[Value, ...]:
+    """The states after one step: a layer over a sequence of one, in one direction."""
+    front = vector(b, [0])
+    x, *given = (b(Unsqueeze, each, front) for each in (x, *states))
+    made = b.results(page, 1 + len(states), x, *weights, None, *given, **options)
+    return tuple(b(Squeeze, each, front) for each in made[1:])
+
+
+# Weights
+
+
+def _one_way(b: Builder, w: Value, r: Value, bias: Value | None) -> Weights:
+    """Weights and a bias with an axis of directions."""
+    front = vector(b, [0])
+    return b(Unsqueeze, w, front), b(Unsqueeze, r, front), None if bias is None else b(Unsqueeze, bias, front)
+
+
+def _of_lstm(b: Builder, w: Value, r: Value, bias: Value | None) -> Weights:
+    """Weights and biases with their gates in the order of ONNX."""
+    w, r = (_ordered(b, each) for each in (w, r))
+    return w, r, None if bias is None else _both_biases(b, _ordered(b, bias))
+
+
+def _ordered(b: Builder, x: Value) -> Value:
+    """The blocks of gates along axis 1 in the order of ONNX."""
+    parts = b.results(Split, len(_GATES), x, axis=1, num_outputs=len(_GATES))
+    return b(Concat, *(parts[_GATES.index(gate)] for gate in _ONNX_GATES), axis=1)
+
+
+def _both_biases(b: Builder, bias: Value) -> Value:
+    """ONNX adds a bias of the entries and one of the state: the second is 0."""
+    return b(Concat, bias, b(Mul, bias, b.like(bias, 0)), axis=1)
+
+
+def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
+    """Where the reset comes after the product, the last block is the candidate's bias of the state.
+
+    [z, r, h, s] becomes [z, r, h, 0, 0, s].
+    """
+    ends = (0, 3 * hidden), (0, 2 * hidden), (3 * hidden, 4 * hidden)
+    entry, gates, state = (cut(b, bias, start, stop, 1) for start, stop in ends)
+    return b(Concat, entry, b(Mul, gates, b.like(bias, 0)), state, axis=1)
+
+
+# Lengths
+
+
+def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
+    """The lengths of the sequences, left out where all are whole."""
+    b.looks_around = True
+    fact, whole = lengths.fact, x.fact
+    if isinstance(whole, TensorFact) and whole.shape and whole.shape[1] == _only(lengths):
+        return None
+    is_int32 = isinstance(fact, TensorFact) and fact.dtype is DType.INT32
+    return lengths if is_int32 else b(Cast, lengths, to=DType.INT32)
+
+
+def _only(value: Value) -> Dim | None:
+    """The one number that all entries are, as the lengths of sequences that go to the last step of an open batch."""
+    for _ in range(_FARTHEST):
+        elements = value.fact.elements if isinstance(value.fact, TensorFact) else None
+        if elements:
+            return elements[0] if all(element == elements[0] for element in elements) else None
+        maker = value.producer
+        page = None if maker is None else registry.pages().get(maker.op)
+        if maker is None or page is None or page.signature.variadic is not None:
+            return None
+        # What is picked of equal numbers is that number.
+        if not page.picks and maker.op != "Cast":
+            return None
+        value = maker.operands[0]
+    return None
+
+
+# Liftings
+
+
+@LSTMView.lift("openvino")
+def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
+    if op.p is not None or op.input_forget:
+        message = "LSTMSequence has neither peepholes nor coupled gates"
+        raise UnsupportedError(message)
+    layer = _Layer(b, op, ("Sigmoid", "Tanh", "Tanh"))
+    weights = [_emitted_gates(b, each) for each in (op.w, op.r)]
+    both = _emitted_gates(b, layer.bias(gates=4))
+    states = [layer.state(each) for each in (op.initial_h, op.initial_c)]
+    operands = (layer.x(), *states, layer.lengths(), *weights, both)
+    return layer.results(layer.made("opset5.LSTMSequence", *operands))
+
+
+@GRUView.lift("openvino")
+def lift_gru(b: Builder, op: GRUView) -> Lifted:
+    layer = _Layer(b, op, ("Sigmoid", "Tanh"))
+    both = layer.reset_bias() if op.linear_before_reset else layer.bias(gates=3)
+    operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, both)
+    return layer.results(layer.made("opset5.GRUSequence", *operands, linear_before_reset=bool(op.linear_before_reset)))
+
+
+@RNNView.lift("openvino")
+def lift_rnn(b: Builder, op: RNNView) -> Lifted:
+    layer = _Layer(b, op, ("Tanh",))
+    operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, layer.bias(gates=1))
+    return layer.results(layer.made("opset5.RNNSequence", *operands))
+
+
+class _Layer:
+    """A layer of ONNX on its way to OpenVINO."""
+
+    def __init__(self, b: Builder, op: GRUView | LSTMView | RNNView, default: Names) -> None:
+        self._b = b
+        self._op = op
+        self._x = op.x
+        self._is_batch_first = bool(op.layout)
+        self._direction = op.direction.lower()
+        self._ways = 2 if self._direction == "bidirectional" else 1
+        self._default = default
+        self._hidden = op.hidden_size or _known(b, op.r, 2)
+
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the word."""
+        stated = (self._op.activations or self._default * self._ways)[: len(self._default) * self._ways]
+        names = stated[: len(self._default)]
+        if stated != names * self._ways:
+            message = "both directions of OpenVINO have the same activations"
+            raise UnsupportedError(message)
+        lower = tuple(name.lower() for name in names)
+        if any(_ACTIVATION_NAMES.get(name) not in _SHARED for name in lower):
+            message = f"OpenVINO has no activation among {', '.join(names)}"
+            raise UnsupportedError(message)
+        return {
+            "hidden_size": self._hidden,
+            "direction": self._direction,
+            "activations": lower,
+            "activations_alpha": self._one_way(self._op.activation_alpha),
+            "activations_beta": self._one_way(self._op.activation_beta),
+            "clip": self._op.clip or 0.0,
+        }
+
+    def _one_way(self, numbers: Numbers | None) -> Numbers:
+        found = tuple(numbers or ())
+        half = found[: len(found) // self._ways]
+        if found != half * self._ways:
+            message = "both directions of OpenVINO have the same activations"
+            raise UnsupportedError(message)
+        return half
+
+    def x(self) -> Value:
+        """The sequences, batch first."""
+        return self._x if self._is_batch_first else self._exchanged(self._x)
+
+    def _exchanged(self, x: Value) -> Value:
+        return emitted_transpose(self._b, x, [1, 0, 2])
+
+    def state(self, given: Value | None) -> Value:
+        """An initial state, batch first; zeros where none is given."""
+        if given is not None:
+            return given if self._is_batch_first else self._exchanged(given)
+        batch = self._extent(0 if self._is_batch_first else 1)
+        if isinstance(batch, int):
+            return self._b.like(self._x, np.zeros((batch, self._ways, self._hidden)))
+        ends = [vector(self._b, [n]) for n in (self._ways, self._hidden)]
+        shape = emit(self._b, "opset1.Concat", batch, *ends, axis=0)
+        return emit(self._b, "opset3.Broadcast", self._b.like(self._x, 0.0), shape)
+
+    def _extent(self, axis: int) -> int | Value:
+        """An extent of the sequences; a tensor of one number where only the run can tell."""
+        fact = self._x.fact
+        dim = fact.shape[axis] if isinstance(fact, TensorFact) and fact.shape is not None else None
+        if isinstance(dim, int):
+            return dim
+        return emitted_gather(self._b, emit(self._b, "opset3.ShapeOf", self._x), [axis])
+
+    def lengths(self) -> Value:
+        """The lengths of the sequences; all are whole where none are given."""
+        return self._whole() if self._op.sequence_lens is None else self._op.sequence_lens
+
+    def _whole(self) -> Value:
+        batch, steps = (self._extent(axis) for axis in ((0, 1) if self._is_batch_first else (1, 0)))
+        if isinstance(batch, int) and isinstance(steps, int):
+            if steps > np.iinfo(np.int32).max:
+                message = f"a sequence of {steps} steps, its length is an int32"
+                raise UnsupportedError(message)
+            return self._b.constant(np.full(reserve(batch), steps, np.int32))
+        count, length = (vector(self._b, [n]) if isinstance(n, int) else n for n in (batch, steps))
+        whole = emit(self._b, "opset3.Broadcast", length, count)
+        return emit(self._b, "opset1.Convert", whole, destination_type=DType.INT32)
+
+    def made(self, word: str, *operands: Value, **more: Any) -> tuple[Value, ...]:
+        """The layer in its word, of sequences, initial states, lengths, weights and a bias."""
+        attributes = {**self.attributes(), **more}
+        is_open = not all(isinstance(dim, int) for dim in self._b.dims(operands[0])[:2])
+        if self._op.sequence_lens is not None and is_open and not (self._are_whole() or self._reads_cell()):
+            return over_lengths(self._b, word, operands, attributes, self._whole())
+        return emits(self._b, word, len(operands) - 4, *operands, **attributes)
+
+    def _are_whole(self) -> bool:
+        """Whether all sequences are known to go to the last step."""
+        given = self._op.sequence_lens
+        return given is not None and self._b.dims(self._x)[self._is_batch_first] == _only(given)
+
+    def _reads_cell(self) -> bool:
+        """Whether somebody reads the last state of the cell, which no other result has."""
+        self._b.looks_around = True
+        outputs = () if self._b.before is None else self._b.before.outputs
+        return any(value is not None and value.uses for value in outputs[2:])
+
+    def bias(self, *, gates: int) -> Value:
+        """The sum of both biases."""
+        given, width = self._op.b, gates * self._hidden
+        if given is None:
+            return self._b.like(self._x, np.zeros((self._ways, width)))
+        return emit(self._b, "opset1.Add", *_halves(self._b, given, (width, width)))
+
+    def reset_bias(self) -> Value:
+        """Where the reset comes after the product, both biases of the candidate stay apart."""
+        given, h = self._op.b, self._hidden
+        if given is None:
+            return self._b.like(self._x, np.zeros((self._ways, 4 * h)))
+        entry, entry_h, state, state_h = _halves(self._b, given, (2 * h, h, 2 * h, h))
+        return emit(self._b, "opset1.Concat", emit(self._b, "opset1.Add", entry, state), entry_h, state_h, axis=1)
+
+    def results(self, made: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Results in the layout of ONNX."""
+        if self._is_batch_first:
+            return emitted_transpose(self._b, made[0], [0, 2, 1, 3]), *made[1:]
+        return emitted_transpose(self._b, made[0], [2, 1, 0, 3]), *map(self._exchanged, made[1:])
+
+
+def _known(b: Builder, x: Value, axis: int) -> int:
+    dim = b.dims(x)[axis]
+    if isinstance(dim, int):
+        return dim
+    message = f"extent {axis} of {x.name} is {dim}, and it is the width of a layer"
+    raise UnsupportedError(message)
+
+
+def _halves(b: Builder, x: Value, widths: tuple[int, ...]) -> tuple[Value, ...]:
+    axis, lengths = index(b, 1), vector(b, widths)
+    return emits(b, "opset1.VariadicSplit", len(widths), x, axis, lengths)
+
+
+def _emitted_gates(b: Builder, x: Value) -> Value:
+    """The blocks of gates along axis 1 in the order of OpenVINO."""
+    parts = emits(b, "opset1.Split", len(_GATES), x, index(b, 1), num_splits=len(_GATES))
+    return emit(b, "opset1.Concat", *(parts[_ONNX_GATES.index(gate)] for gate in _GATES), axis=1)

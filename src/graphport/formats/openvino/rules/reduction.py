@@ -1,0 +1,225 @@
+"""Reductions, running sums and places in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.emitting import emitted_extent, emitted_slice, emitted_top_k, renamed, wrapping
+from graphport.formats.openvino.rules.reduction_plugin import reduced, with_infinities
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.lowering.emitting import emit
+from graphport.ops.lowering.operands import as_vector, cast, dtype_of, ends_of, index, integers, sizes, vector
+from graphport.ops.pages.indexing import GatherElements
+from graphport.ops.pages.reduction import CumProd, ReduceLogSumExp, ReduceMax, TopK
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.lowering.emitting import Lifted
+
+
+def _of_nothing(b: Builder, data: Value, axes: Value, largest: bool, *, keepdims: int) -> Value:
+    """The largest or least of no number, which OpenVINO's plugin does not make infinite."""
+    fact = Builder(b.inference)(ReduceMax, data, axes, keepdims=keepdims).fact
+    shape = sizes(fact.dims if isinstance(fact, TensorFact) else (), "the shape of what is reduced")
+    number = ends_of(dtype_of(data))[0 if largest else 1]
+    return emit(b, "opset3.Broadcast", b.like(data, number), vector(b, shape), mode="numpy")
+
+
+def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> Value | None:
+    """The axes that are summed up: all of them where none is named; `None` where that means nothing to do."""
+    if axes is None or b.dims(axes) == (0,):
+        if noop_with_empty_axes:
+            return None
+        return vector(b, range(len(b.dims(data))))
+    axes = as_vector(b, axes)
+    if integers(axes) is None and not isinstance(b.dims(axes)[0], int) and not noop_with_empty_axes:
+        message = "whether any axes are named depends on an extent that is not known"
+        raise UnsupportedError(message)
+    return axes
+
+
+_NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})
+"""Integers that ONNX does not sum; a sum of int64, cut off, is the same."""
+_SHORT = frozenset({DType.INT16, DType.UINT16})
+"""Integers of which ONNX Runtime has no extremes."""
+
+
+def _without(b: Builder, x: Value, types: frozenset[DType]) -> Value:
+    return cast(b, x, DType.INT64) if dtype_of(x) in types else x
+
+
+def _over(b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
+    """A word over the axes that are meant; over none the data itself."""
+    reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
+    return data if reduced_axes is None else reduced(b, word, data, reduced_axes, keepdims)
+
+
+def _emitted(
+    b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
+) -> Value:
+    """As `_over`, the second word of truths; over no axes a norm is the magnitude."""
+    word = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
+    y = _over(b, word, data, axes, keepdims, noop_with_empty_axes)
+    if y is not data:
+        return y
+    return b.word("opset1.Abs", data)[0] if word in _NORMS else renamed(b, data)
+
+
+_NORMS = frozenset({"opset4.ReduceL1", "opset4.ReduceL2"})
+
+
+def _extreme(
+    b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
+) -> Value | None:
+    """As `_emitted`, of numbers of which some may be infinite, or of none."""
+    is_largest = "Max" in words[0]
+    reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
+    if reduced_axes is not None and 0 in b.dims(data):
+        is_logical = dtype_of(data) is DType.BOOL
+        return None if is_logical else _of_nothing(b, data, reduced_axes, is_largest, keepdims=keepdims)
+    y = _emitted(b, words, data, axes, keepdims, noop_with_empty_axes)
+    return (
+        y if reduced_axes is None else with_infinities(b, y, data, reduced_axes, largest=is_largest, keepdims=keepdims)
+    )
+
+
+def _place_of(b: Builder, mode: str, data: Value, axis: int, keepdims: int, select_last_index: int) -> Value:
+    """Where the largest or least number is: a TopK of one finds the first, and the last in an axis turned around."""
+    at = axis % len(b.dims(data))
+    if not select_last_index:
+        indices = emitted_top_k(b, data, 1, at, mode)[1]
+        return renamed(b, indices) if keepdims else emit(b, "opset1.Squeeze", indices, vector(b, [at]))
+    indices = emitted_top_k(b, emitted_slice(b, data, -1, np.iinfo(np.int64).min, at, -1), 1, at, mode)[1]
+    length = b.dims(data)[at]
+    is_known = isinstance(length, int)
+    last = index(b, length - 1) if is_known else emit(b, "opset1.Subtract", emitted_extent(b, data, at), 1)
+    indices = emit(b, "opset1.Subtract", last, indices)
+    return indices if keepdims else emit(b, "opset1.Squeeze", indices, vector(b, [at]))
+
+
+def _place(b: Builder, axis: Value) -> Value:
+    """An axis as `CumSum` takes it: a number, or a vector of one that a run computes."""
+    (known,) = integers(axis) or (None,)
+    return as_vector(b, axis) if known is None else index(b, known)
+
+
+_REDUCED = ROWS.having(
+    names_none=lambda _b, axes: integers(axes) == (),
+    vector=as_vector,
+    summed=lambda b, x: _without(b, x, _NARROW),
+    compared=lambda b, x: _without(b, x, _SHORT),
+    over=_over,
+    reduced=_emitted,
+    extreme=_extreme,
+    place=_place,
+    top_k=emitted_top_k,
+    wrapping=wrapping,
+    compact=lambda _b, equation: equation.replace(" ", ""),
+    place_of=_place_of,
+)
+_REDUCED.lower("""
+# Where no axis is named every number is summed up by itself: a norm is its magnitude, all else leaves it alone.
+opset1.ReduceSum, opset1.ReduceMean, opset1.ReduceProd(x, axes, *, keep_dims=False)
+    -> names_none(axes): Identity(x)
+    -> cast(_(summed(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+opset4.ReduceL1, opset4.ReduceL2(x, axes, *, keep_dims=False)
+    -> names_none(axes): Abs(x)
+    -> cast(_(summed(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+opset1.ReduceMax, opset1.ReduceLogicalOr(x, axes, *, keep_dims=False)
+    -> names_none(axes): Identity(x)
+    -> cast(ReduceMax(compared(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+opset1.ReduceMin, opset1.ReduceLogicalAnd(x, axes, *, keep_dims=False)
+    -> names_none(axes): Identity(x)
+    -> cast(ReduceMin(compared(x), vector(axes), keepdims=keep_dims, noop_with_empty_axes=1), dtype(x))
+opset3.CumSum(x, axis, *, exclusive=False, reverse=False)
+    -> cast(CumSum(summed(x), place(axis), exclusive=exclusive, reverse=reverse), dtype(x))
+opset7.Einsum(*inputs, equation) -> Einsum(*inputs, equation=equation)
+""")
+_REDUCED.lift("""
+ReduceSum -> reduced(["opset1.ReduceSum"], data, axes, keepdims, noop_with_empty_axes)
+ReduceMean -> reduced(["opset1.ReduceMean"], data, axes, keepdims, noop_with_empty_axes)
+ReduceProd -> reduced(["opset1.ReduceProd"], data, axes, keepdims, noop_with_empty_axes)
+ReduceL1 -> reduced(["opset4.ReduceL1"], data, axes, keepdims, noop_with_empty_axes)
+ReduceL2 -> reduced(["opset4.ReduceL2"], data, axes, keepdims, noop_with_empty_axes)
+ReduceSumSquare -> over("opset1.ReduceSum", opset1.Multiply(data, data), axes, keepdims, noop_with_empty_axes)
+ReduceLogSum -> opset1.Log(over("opset1.ReduceSum", data, axes, keepdims, noop_with_empty_axes))
+ReduceMax -> extreme(["opset1.ReduceMax", "opset1.ReduceLogicalOr"], data, axes, keepdims, noop_with_empty_axes)
+ReduceMin -> extreme(["opset1.ReduceMin", "opset1.ReduceLogicalAnd"], data, axes, keepdims, noop_with_empty_axes)
+ArgMax -> place_of("max", data, axis, keepdims, select_last_index)
+ArgMin -> place_of("min", data, axis, keepdims, select_last_index)
+TopK(sorted: ignored) -> top_k(x, k, axis, "max" if largest else "min")
+Einsum -> wrapping("opset7.Einsum", *inputs, equation=compact(equation))
+CumSum -> opset3.CumSum(x, emitted_scalar(axis), exclusive=exclusive == 1, reverse=reverse == 1)
+""")
+
+
+@ReduceLogSumExp.lift("openvino")
+def lift_log_sum_exp(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    """The largest number is taken out first, so that the powers do not overflow; an infinite one stays in."""
+    reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
+    if reduced_axes is None:
+        return (renamed(b, data),)
+    if not dtype_of(data).is_floating:
+        return None
+    top = emit(b, "opset1.ReduceMax", data, reduced_axes, keep_dims=True)
+    limit = float(np.finfo(np.float16 if dtype_of(data) is DType.FLOAT16 else np.float32).max)
+    safe = emit(b, "opset1.Clamp", top, min=-limit, max=limit)
+    powers = emit(b, "opset1.Exp", emit(b, "opset1.Subtract", data, safe))
+    total = emit(b, "opset1.Log", reduced(b, "opset1.ReduceSum", powers, reduced_axes, keepdims))
+    kept = safe if keepdims else emit(b, "opset1.ReduceMax", safe, reduced_axes, keep_dims=False)
+    return b.word("opset1.Add", total, kept)
+
+
+@CumProd.lift("openvino")
+def lift_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    """The product over each run, under a mask: entries behind the run count as 1."""
+    place, dims = integers(axis), b.dims(x)
+    if place is None:
+        return None
+    at = place[0] % len(dims)
+    length = dims[at]
+    if not isinstance(length, int) or length > 256:
+        return None
+    counts = np.arange(length)
+    ahead = counts[None, :] - counts[:, None]
+    ahead = -ahead if reverse else ahead
+    is_seen = (ahead < 0) if exclusive else (ahead <= 0)
+    # [.., 1, n, ..] under [n, n, 1..] is [.., n, n, ..], and its product along the second is the run.
+    rows = emit(b, "opset1.Unsqueeze", x, vector(b, [at]))
+    mask = b.constant(is_seen.reshape(length, length, *[1] * (len(dims) - at - 1)))
+    kept = emit(b, "opset1.Select", mask, rows, b.like(x, 1))
+    return b.word("opset1.ReduceProd", kept, vector(b, [at + 1]), keep_dims=False)
+
+
+@lower("openvino", "opset1.TopK")
+@lower("openvino", "opset3.TopK")
+@lower("openvino", "opset11.TopK")
+def top_k(
+    b: Builder,
+    x: Value,
+    k: Value,
+    *,
+    axis: int,
+    mode: str,
+    sort: str,
+    index_element_type: DType = DType.INT32,
+    stable: bool = False,
+) -> tuple[Value, ...]:
+    """The largest or least numbers along an axis and their places, by value or by place."""
+    del stable
+    count = as_vector(b, k)
+    values, indices = b.results(TopK, 2, x, count, axis=axis, largest=int(mode == "max"))
+    if sort == "index":
+        ordered, order = b.results(TopK, 2, indices, count, axis=axis, largest=0)
+        values, indices = b(GatherElements, values, order, axis=axis), ordered
+    return values, cast(b, indices, index_element_type)

@@ -1,0 +1,83 @@
+"""Reductions in a form that OpenVINO's plugin computes right.
+
+The plugin makes the largest of infinite numbers alone the lowest finite one.
+
+It lets a reduction take in the arithmetic behind it (2026.4.1). Along the last of three axes it then reads one number
+of a constant for all rows: `ReduceMean(x: f32[2, 5, 6], -1) + c: f32[5]` adds the last entry of `c` to each. The same
+with an axis of length 1 before the last, which is reduced too, is right, and the plugin moves nothing for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Node
+from graphport.ops.folded import folded
+from graphport.ops.lowering.emitting import emit
+from graphport.ops.lowering.infinities import infinities
+from graphport.ops.lowering.operands import integers, vector
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+_FARTHEST = 32
+"""Operators behind a reduction that are looked at, of those that a plugin might take in."""
+
+
+def reduced(b: Builder, word: str, data: Value, axes: Value, keepdims: int) -> Value:
+    """`data` along the axes `axes`, by the reduction `word`."""
+    dims = b.dims(data)
+    along = integers(axes)
+    is_last = len(dims) == 3 and along is not None and {axis % 3 for axis in along} == {2}
+    if not is_last or dims[0] == 1 or not _meets_constants(b):
+        return emit(b, word, data, axes, keep_dims=bool(keepdims))
+    unsqueezed = emit(b, "opset1.Unsqueeze", data, vector(b, [2]))
+    y = emit(b, word, unsqueezed, vector(b, [2, 3]), keep_dims=False)
+    return emit(b, "opset1.Unsqueeze", y, vector(b, [2])) if keepdims else y
+
+
+def _meets_constants(b: Builder) -> bool:
+    """Whether what is computed behind the operator that is said, each number by itself, reads constants of several."""
+    b.looks_around = True
+    pending = [] if b.before is None else list(b.before.results)
+    seen = 0
+    while pending and seen < _FARTHEST:
+        value = pending.pop()
+        for user, _ in value.uses:
+            if not isinstance(user, Node):
+                continue
+            seen += 1
+            # Also what is made of constants, such as codes and their scale: the plugin folds it.
+            numbers = [folded(each) for each in user.operands if each is not value]
+            if any(each is not None and each.count > 1 for each in numbers):
+                return True
+            pending += [result for result in user.results if result.fact == value.fact]
+    return False
+
+
+_KEEPS = frozenset(
+    (
+        *("Select", "Add", "Convert", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Broadcast", "Tile", "Concat"),
+        *("Slice", "StridedSlice", "Gather", "Pad", "Maximum", "Minimum", "VariadicSplit", "Split", "ScatterNDUpdate"),
+    )
+)
+"""What gives numbers that it is given."""
+_FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
+
+
+def with_infinities(b: Builder, y: Value, data: Value, axes: Value, *, largest: bool, keepdims: int) -> Value:
+    """`y`, the largest or least along some axes; infinite where a mask may have left nothing else there."""
+    infinity = -np.inf if largest else np.inf
+    dtype = getattr(data.fact, "dtype", None)
+    if dtype not in _FLOATS or infinity not in infinities(data, _KEEPS):
+        return y
+    b.looks_around = True
+    end = b.constant(infinity, dtype)
+    is_end = emit(b, "opset1.Equal", data, end)
+    only = emit(b, "opset1.ReduceLogicalAnd", is_end, axes, keep_dims=bool(keepdims))
+    return emit(b, "opset1.Select", only, end, y)

@@ -1,0 +1,246 @@
+"""OpenVINO's Reshape-1: copied dims do not count for -1, and every shape that does not fit is an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from graphport.core.dims import Dim, decide_less, maximum, product
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.formats.openvino.rules.binding import ROWS
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.lowering.op_builder import OpBuilder
+from graphport.ops.pages.reshape import Reshape, may_fill, resolve_copied_dims
+
+_NO_DIM = -2
+"""A dim that every runtime refuses: how an error that only a run can find is raised there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a pattern asks for: the result's dims, and the places that copy a dim of the operand."""
+
+    dims: tuple[Dim, ...]
+    copied: frozenset[int]
+    rest: Dim | None
+    """The elements that -1 shares out, divided by the other dims; `None` where there is no -1."""
+
+
+@lru_cache(maxsize=1024)
+def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_zero: bool) -> Target:
+    """The shape that `pattern` makes of `source`; dims that only a run can tell are `OPEN`.
+
+    Where `special_zero`, a 0 copies the dim at its place; the copied dims are left out, and -1 is what the others hold,
+    divided by the positive entries.
+
+    Raises:
+        ShapeError: two -1, an entry below -1, a 0 that has no dim to copy, or counts that differ.
+    """
+    if sum(entry == -1 for entry in pattern) > 1:
+        message = f"the shape {list(map(str, pattern))} leaves more than one dim open"
+        raise ShapeError(message, "only one entry may be -1")
+    if any(decide_less(entry, -1) for entry in pattern):
+        message = f"the shape {list(map(str, pattern))} has an entry below -1"
+        raise ShapeError(message, "entries are -1, 0 and positive numbers")
+    copied = frozenset(place for place, entry in enumerate(pattern) if special_zero and entry == 0)
+    if source is None:
+        least = 1 if special_zero else 0
+        return Target(tuple(entry if decide_less(entry, least) is False else OPEN for entry in pattern), copied, None)
+    farthest = max(copied, default=-1)
+    if farthest >= len(source):
+        stated = list(map(str, pattern))
+        message = f"entry {farthest} of the shape {stated} copies a dim of an operand of rank {len(source)}"
+        raise ShapeError(message, "a 0 stands for the dim at its place")
+    dims = [source[place] if place in copied else entry for place, entry in enumerate(pattern)]
+    if special_zero:
+        dims = resolve_copied_dims(source, dims)
+    if -1 not in dims:
+        _check_count(source, dims)
+        return Target(tuple(dims), copied, None)
+    rest = _rest(source, pattern, copied, _doubtful(source, pattern) if special_zero else frozenset())
+    return Target(tuple(rest if dim == -1 else dim for dim in dims), copied, rest)
+
+
+def _check_count(source: tuple[Dim, ...], dims: list[Dim]) -> None:
+    if not may_fill(source, dims):
+        message = f"{product(source)} elements do not fill the shape {list(map(str, dims))}"
+        raise ShapeError(message, "the number of elements must not change")
+
+
+def _doubtful(source: tuple[Dim, ...], pattern: tuple[Dim, ...]) -> frozenset[int]:
+    """The places of entries that are no numbers yet, and that copy a dim if they turn out to be 0."""
+    found = zip(range(len(source)), pattern, strict=False)
+    return frozenset(place for place, entry in found if not isinstance(entry, int) and not _is_positive(entry))
+
+
+def _rest(source: tuple[Dim, ...], pattern: tuple[Dim, ...], copied: frozenset[int], doubtful: frozenset[int]) -> Dim:
+    """What -1 is; at a place in doubt, neither dim nor entry counts where the entry is 0."""
+    positions = [place for place in range(max(len(source), len(pattern))) if place not in copied]
+    dims, entries = list(source), [1 if entry == -1 else entry for entry in pattern]
+    for place in doubtful:
+        if entries[place] == dims[place]:
+            positions.remove(place)
+        else:
+            is_zero = maximum(1 - entries[place], 0)
+            dims[place] = dims[place] + (1 - dims[place]) * is_zero
+            entries[place] = entries[place] + is_zero
+    shared = product(dims[place] for place in positions if place < len(dims))
+    fixed = product(entries[place] for place in positions if place < len(entries))
+    if isinstance(fixed, int) and fixed == 0:
+        message = f"-1 in the shape {list(map(str, pattern))} has no meaning beside a dim that is 0"
+        raise ShapeError(message)
+    if isinstance(shared, int) and isinstance(fixed, int) and shared % fixed:
+        message = f"{shared} elements are not a multiple of {fixed}, which the shape {list(map(str, pattern))} fixes"
+        raise ShapeError(message, "the number of elements must not change")
+    return shared // fixed
+
+
+@lower("openvino", "opset1.Reshape")
+def reshape(b: Builder, data: Value, shape: Value, *, special_zero: bool = False) -> Value:
+    """The elements of `data` in another shape."""
+    fact, asked = data.fact, shape.fact
+    if not isinstance(fact, TensorFact) or not isinstance(asked, TensorFact):
+        message = "Reshape takes tensors"
+        raise ShapeError(message)
+    if asked.shape is not None and len(asked.shape) != 1:
+        message = f"the shape is a tensor of rank {len(asked.shape)}"
+        raise ShapeError(message, "it must have rank 1")
+    if asked.dtype is not None and not asked.dtype.is_integer:
+        message = f"the shape is a tensor of {asked.dtype}"
+        raise ShapeError(message, "it must be of integers")
+    if asked.elements is None:
+        return _computed(b, data, shape, special_zero=special_zero)
+    found = target(fact.shape, asked.elements, special_zero=special_zero)
+    result = _known(b, data, shape, asked.elements, found, special_zero=special_zero)
+    if not any(dim == OPEN for dim in found.dims):
+        made = result.fact
+        result.fact = TensorFact(fact.dtype, found.dims, made.elements if isinstance(made, TensorFact) else None)
+    return result
+
+
+def _known(
+    b: Builder, data: Value, shape: Value, pattern: tuple[Dim, ...], found: Target, *, special_zero: bool
+) -> Value:
+    """Where the pattern is known before the run, at least as an expression."""
+    dims = found.dims
+    if all(isinstance(dim, int) for dim in dims):
+        return _plain(b, data, dims, allowzero=0 in dims)
+    source = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    if not all(isinstance(entry, int) for entry in pattern):
+        if special_zero and source is not None:
+            # What asks for the dim at its place copies it, be that 0 or not.
+            is_copied = [
+                not isinstance(entry, int) and (entry,) == source[i : i + 1] for i, entry in enumerate(pattern)
+            ]
+            copies = tuple(0 if copies else entry for entry, copies in zip(pattern, is_copied, strict=True))
+            if copies != pattern:
+                return _known(b, data, shape, copies, target(source, copies, special_zero=True), special_zero=True)
+        copied = found.copied | (_doubtful(source or (), pattern) if special_zero else frozenset())
+        if found.rest is not None and source is not None and not all(_is_positive(source[i]) for i in copied):
+            # ONNX would divide by a copied dim that is 0.
+            return _computed(b, data, shape, special_zero=special_zero)
+        return b(Reshape, data, _int64(b, shape), allowzero=int(not special_zero))
+    if not found.copied:
+        return _plain(b, data, pattern, allowzero=0 in pattern)
+    if found.rest is None or source is None:
+        return _plain(b, data, pattern)
+    place = pattern.index(-1)
+    if isinstance(found.rest, int) and found.rest > 0:
+        return _plain(b, data, [*pattern[:place], found.rest, *pattern[place + 1 :]])
+    if place < len(source) and source[place] == found.rest:
+        return _plain(b, data, [*pattern[:place], 0, *pattern[place + 1 :]])
+    if all(_is_positive(source[index]) for index in found.copied):
+        return _plain(b, data, pattern)
+    return _shared_out(b, data, pattern, found, len(source))
+
+
+def _is_positive(dim: Dim) -> bool:
+    return decide_less(dim, 1) is False
+
+
+def _plain(b: Builder, data: Value, dims: list[Dim] | tuple[Dim, ...], *, allowzero: bool = False) -> Value:
+    return b(Reshape, data, b.constant(np.array(dims, np.int64)), allowzero=int(allowzero))
+
+
+def _int64(b: Builder, value: Value) -> Value:
+    is_int64 = isinstance(value.fact, TensorFact) and value.fact.dtype is DType.INT64
+    return value if is_int64 else OpBuilder(b)("Cast", value, to=DType.INT64)
+
+
+def _shared_out(b: Builder, data: Value, pattern: tuple[Dim, ...], found: Target, rank: int) -> Value:
+    """Where a copied dim may be 0, and ONNX would divide by it: the dims are computed."""
+    emit = OpBuilder(b)
+    extents = emit("Shape", data)
+    counted = [axis for axis in range(rank) if axis not in found.copied]
+    shared = emit("ReduceProd", emit("Gather", extents, _vector(b, counted)), keepdims=1)
+    fixed = product(entry for place, entry in enumerate(pattern) if place not in found.copied and entry != -1)
+    open_dim = _quotient(emit, shared, _vector(b, [fixed]), _vector(b, [_NO_DIM]))
+    pieces: list[Value] = []
+    for place, entry in enumerate(pattern):
+        if place in found.copied:
+            pieces.append(emit("Gather", extents, _vector(b, [place])))
+        else:
+            pieces.append(open_dim if entry == -1 else _vector(b, [entry]))
+    return b(Reshape, data, emit("Concat", *pieces, axis=0), allowzero=1)
+
+
+def _vector(b: Builder, numbers: list[Dim] | list[int]) -> Value:
+    return b.constant(np.array(numbers, np.int64))
+
+
+def _quotient(emit: OpBuilder, shared: Value, fixed: Value, refused: Value) -> Value:
+    """`shared / fixed` where that is a whole number, else what no dim can be."""
+    quotient = emit("Div", shared, fixed)
+    return emit("Where", emit("Equal", emit("Mul", quotient, fixed), shared), quotient, refused)
+
+
+def _computed(b: Builder, data: Value, shape: Value, *, special_zero: bool) -> Value:
+    """Where the pattern is computed by the run."""
+    pattern = _int64(b, shape)
+    dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    if dims is not None and all(map(_is_positive, dims)):
+        return b(Reshape, data, pattern, allowzero=int(not special_zero))
+    asked = _settled(b, data, pattern) if special_zero else _without_quotient_of_zero(b, pattern)
+    return b(Reshape, data, asked, allowzero=1)
+
+
+def _without_quotient_of_zero(b: Builder, pattern: Value) -> Value:
+    """A pattern whose -1 is refused where another entry is 0; of nothing, runtimes make something of it."""
+    emit = OpBuilder(b)
+    is_open = emit("Equal", pattern, -1)
+    fixed = emit("ReduceProd", emit("Where", is_open, 1, pattern), keepdims=1)
+    return emit("Where", emit("And", is_open, emit("Equal", fixed, 0)), _NO_DIM, pattern)
+
+
+def _settled(b: Builder, data: Value, pattern: Value) -> Value:
+    """The dims that a pattern with zeros that copy asks for; -2 among them where it cannot be.
+
+    copied = pattern == 0;  dims = copied ? extents : pattern, behind the last axis -2
+    shared = product of the extents that are not copied;  fixed = product of the entries above 0
+    """
+    emit = OpBuilder(b)
+    extents = emit("Shape", data)
+    rank = emit("Shape", extents)
+    copied = emit("Equal", pattern, 0)
+    is_open = emit("Equal", pattern, -1)
+    positions = emit("Range", 0, emit("Size", pattern), 1)
+    reachable = emit("Concat", extents, _vector(b, [_NO_DIM]), axis=0)
+    source = emit("Gather", reachable, emit("Min", positions, rank))
+    # Whether an axis is copied: the pattern may be shorter or longer than the operand has axes.
+    padded = emit("Concat", emit("Cast", copied, to=DType.INT64), emit("Mul", extents, 0), axis=0)
+    is_copied = emit("Cast", emit("Slice", padded, _vector(b, [0]), rank), to=DType.BOOL)
+    shared = emit("ReduceProd", emit("Where", is_copied, 1, extents), keepdims=1)
+    fixed = emit("ReduceProd", emit("Where", emit("Greater", pattern, 0), pattern, 1), keepdims=1)
+    opens = emit("ReduceSum", emit("Cast", is_open, to=DType.INT64), keepdims=1)
+    refused = _vector(b, [_NO_DIM])
+    quotient = emit("Where", emit("Greater", opens, 1), refused, _quotient(emit, shared, fixed, refused))
+    return emit("Where", copied, source, emit("Where", is_open, quotient, pattern))
+
+
+# A 0 that is literal there is literal here; ONNX leaves open what OpenVINO makes of -1 beside a copied 0.
+ROWS.lift("Reshape -> opset1.Reshape(data, shape, special_zero=not allowzero)")

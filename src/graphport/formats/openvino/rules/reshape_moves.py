@@ -1,0 +1,267 @@
+"""Elements that keep their values and change their places, in OpenVINO; all but `Reshape` itself."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.emitting import emitted_reshape, emitted_slice, renamed
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.lowering.emitting import emit
+from graphport.ops.lowering.extents import cut, extent
+from graphport.ops.lowering.operands import (
+    as_int64,
+    as_vector,
+    index,
+    integers,
+    needed,
+    reshaped,
+    sizes,
+    transposed,
+    vector,
+)
+from graphport.ops.pages.arithmetic import Sub
+from graphport.ops.pages.comparison import Less, Where
+from graphport.ops.pages.reduction import ReduceSum
+from graphport.ops.pages.reshape import (
+    Concat,
+    Expand,
+    Flatten,
+    Identity,
+    Reshape,
+    Shape,
+    Split,
+    Squeeze,
+    Tile,
+    Transpose,
+    Unsqueeze,
+)
+from graphport.ops.shapes import axis_index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.lowering.emitting import Lifted
+
+
+ROWS.lower("""
+opset16.Identity(x) -> Identity(x)
+opset1.Concat(*inputs, axis) <-> Concat(*inputs, axis=axis)
+opset1.Unsqueeze(x, axes) -> Unsqueeze(x, as_vector(axes))
+opset1.ShapeOf, opset3.ShapeOf(x, *, output_type=None) -> cast(Shape(x), output_type if output_type else int64)
+""")
+ROWS.having(is_tensor=lambda _b, x: isinstance(x.fact, TensorFact)).lift("""
+Identity -> is_tensor(input): renamed(input)
+Unsqueeze -> opset1.Unsqueeze(data, axes)
+Expand -> opset3.Broadcast(input, shape, mode="bidirectional")
+Tile -> opset1.Tile(input, repeats)
+Shape
+    -> start == 0 and end is None: opset3.ShapeOf(data)
+    -> last = 2147483647 if end is None else end;
+       opset8.Slice(opset3.ShapeOf(data), vector([start]), vector([last]), vector([1]), vector([0]))
+Size -> opset1.ReduceProd(opset3.ShapeOf(data), vector([0]), keep_dims=False)
+""")
+
+
+@lower("openvino", "opset1.Transpose")
+def transpose(b: Builder, x: Value, order: Value) -> Value:
+    """The axes in another order; in reverse where the order is empty."""
+    perm = needed(order, "the order of a transposition")
+    return b(Transpose, x, perm=perm or None)
+
+
+@Transpose.lift("openvino")
+def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+    order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
+    return b.word("opset1.Transpose", data, vector(b, order))
+
+
+@lower("openvino", "opset1.Squeeze")
+@lower("openvino", "opset15.Squeeze")
+def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip: bool = False) -> Value:
+    """`x` without axes of length 1; those of another length stay where that is allowed."""
+    if axes is None:
+        return b(Squeeze, x)
+    if not allow_axis_skip:
+        return b(Squeeze, x, as_vector(b, axes))
+    dims = b.dims(x)
+    wanted = [axis_index(axis, len(dims)) for axis in needed(axes, "axes of a squeeze that may skip some")]
+    if any(isinstance(dims[axis], Symbolic) for axis in wanted):
+        message = "whether an axis is squeezed depends on an extent that is not known"
+        raise UnsupportedError(message)
+    ones = [axis for axis in wanted if dims[axis] == 1]
+    return b(Squeeze, x, vector(b, ones)) if ones else b(Identity, x)
+
+
+@Squeeze.lift("openvino")
+def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+    if axes is not None:
+        return b.word("opset1.Squeeze", data, axes)
+    dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    if dims is None or not all(isinstance(dim, int) for dim in dims):
+        return b.word("opset1.Squeeze", data)
+    ones = [axis for axis, n in enumerate(dims) if n == 1]
+    return b.word("opset1.Squeeze", data, vector(b, ones)) if ones else (renamed(b, data),)
+
+
+@lower("openvino", "opset1.Split")
+def split(b: Builder, x: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
+    """As many equal parts along an axis."""
+    (place,) = needed(axis, "the axis of a split")
+    length = b.dims(x)[axis_index(place, len(b.dims(x)))]
+    if isinstance(length, int) and (num_splits < 1 or length % num_splits):
+        message = f"{length} entries are not {num_splits} equal parts"
+        raise ShapeError(message)
+    return b.results(Split, num_splits, x, axis=place, num_outputs=num_splits)
+
+
+@lower("openvino", "opset1.VariadicSplit")
+def variadic_split(b: Builder, x: Value, axis: Value, lengths: Value) -> tuple[Value, ...]:
+    """Parts of these lengths along an axis; one length may be -1, for what is left."""
+    (place,) = needed(axis, "the axis of a split")
+    parts = integers(lengths)
+    if parts is None:
+        whole = extent(b, x, place)
+        given = as_int64(b, lengths)
+        # All lengths but -1 add up to one less than they do with it: the open part is what is left.
+        left = b(Sub, b(Sub, whole, b(ReduceSum, given, vector(b, [0]))), vector(b, [1]))
+        return b.results(Split, b.count, x, b(Where, b(Less, given, vector(b, [0])), left, given), axis=place)
+    if -1 not in parts:
+        return b.results(Split, len(parts), x, vector(b, parts), axis=place)
+    whole = b.dims(x)[axis_index(place, len(b.dims(x)))]
+    rest = sum(n for n in parts if n != -1)
+    if isinstance(whole, int):
+        known = [whole - rest if n == -1 else n for n in parts]
+        return b.results(Split, len(known), x, vector(b, known), axis=place)
+    return tuple(_parts(b, x, place, parts))
+
+
+def _parts(b: Builder, x: Value, axis: int, lengths: Sequence[int]) -> list[Value]:
+    """Pieces of an axis whose length is open: those before the open one from the front, the others from behind."""
+    found: list[Value] = []
+    last = np.iinfo(np.int64).max
+    open_one = list(lengths).index(-1)
+    for number, length in enumerate(lengths):
+        before, behind = sum(lengths[:number]), sum(lengths[number + 1 :])
+        start = before if number <= open_one else -(behind + length)
+        end = before + length if number < open_one else -behind or last
+        found.append(cut(b, x, start, end, axis))
+    return found
+
+
+@Split.lift("openvino")
+def lift_split(
+    b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> Lifted:
+    dims = b.dims(input)
+    place = index(b, axis_index(axis, len(dims)))
+    del num_outputs
+    facts = [UNKNOWN] * b.count
+    if split is not None:
+        return b.word("opset1.VariadicSplit", input, place, split, facts=facts)
+    length = dims[axis]
+    if not isinstance(length, int) or length % b.count == 0:
+        return b.word("opset1.Split", input, place, facts=facts, num_splits=b.count)
+    part = -(-length // b.count)
+    parts = [min(part, max(length - part * number, 0)) for number in range(b.count)]
+    return b.word("opset1.VariadicSplit", input, place, vector(b, parts), facts=facts)
+
+
+@lower("openvino", "opset1.Broadcast")
+@lower("openvino", "opset3.Broadcast")
+def broadcast(b: Builder, x: Value, target: Value, mapping: Value | None = None, *, mode: str = "numpy") -> Value:
+    """`x` repeated to a shape; in the explicit mode its axes stand where the mapping says."""
+    shape = as_vector(b, target)
+    if mode == "explicit" and mapping is not None:
+        return b(Expand, _mapped(b, x, needed(mapping, "the mapping of axes"), target), shape)
+    if mode not in ("numpy", "bidirectional", "explicit"):
+        message = f"broadcasting as {mode} does it"
+        raise UnsupportedError(message)
+    return b(Expand, x, shape)
+
+
+def _mapped(b: Builder, x: Value, axes: tuple[int, ...], target: Value) -> Value:
+    """`x` with an axis of 1 for each of the target that is not its own."""
+    (rank,) = sizes(b.dims(target), "the rank of a broadcast")
+    dims = b.dims(x)
+    if len(axes) != len(dims) or len(set(axes)) != len(axes):
+        # One number goes everywhere, whatever its axis is mapped to.
+        if prod(sizes(dims)) == 1:
+            return reshaped(b, x, ())
+        message = f"{len(dims)} axes are mapped to {axes}"
+        raise ShapeError(message)
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    missing = [axis for axis in range(rank) if axis not in axes]
+    x = transposed(b, x, order)
+    return b(Unsqueeze, x, vector(b, missing)) if missing else x
+
+
+@lower("openvino", "opset1.Tile")
+def tile(b: Builder, x: Value, repeats: Value) -> Value:
+    """`x` repeated along each axis; the shorter of shape and counts is led by ones."""
+    counts = as_vector(b, repeats)
+    rank = len(b.dims(x))
+    (given,) = sizes(b.dims(counts), "how many axes are repeated")
+    if given < rank:
+        counts = b(Concat, vector(b, [1] * (rank - given)), counts, axis=0)
+    elif given > rank:
+        x = b(Unsqueeze, x, vector(b, range(given - rank)))
+    return b(Tile, x, counts)
+
+
+def _spread(dims: Sequence[Dim]) -> list[int]:
+    """Extents for a `Reshape`: 0 for one that only a run can tell, which stays where it is."""
+    return [dim if isinstance(dim, int) else 0 for dim in dims]
+
+
+@lower("openvino", "opset1.ShuffleChannels")
+def shuffle_channels(b: Builder, x: Value, *, axis: int = 1, group: int = 1) -> Value:
+    """Groups of an axis dealt out one after another."""
+    dims = b.dims(x)
+    axis = axis_index(axis, len(dims))
+    length = dims[axis]
+    if isinstance(length, int) and (group < 1 or length % group):
+        message = f"{length} entries are not {group} groups"
+        raise ShapeError(message)
+    before, behind = dims[:axis], dims[axis + 1 :]
+    each = length // group if isinstance(length, int) else -1
+    grouped = _reshaped_around(b, x, before, [group, each], behind)
+    order = [*range(axis), axis + 1, axis, *range(axis + 2, len(dims) + 1)]
+    whole = [length if isinstance(length, int) else -1]
+    return _reshaped_around(b, b(Transpose, grouped, perm=tuple(order)), before, whole, behind)
+
+
+def _reshaped_around(
+    b: Builder, x: Value, before: Sequence[Dim], middle: Sequence[int], behind: Sequence[Dim]
+) -> Value:
+    """A reshape of the middle axes alone; open extents before it are copied, one behind it is inferred."""
+    shape = [*_spread(before), *middle, *(dim if isinstance(dim, int) else -1 for dim in behind)]
+    if shape.count(-1) <= 1:
+        return reshaped(b, x, shape)
+    parts = [b(Shape, x, end=len(before)), vector(b, middle), b(Shape, x, start=len(b.dims(x)) - len(behind))]
+    return b(Reshape, x, b(Concat, *parts, axis=0))
+
+
+@Flatten.lift("openvino")
+def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+    dims = b.dims(input)
+    place = axis + len(dims) if axis < 0 else axis
+    left, right = dims[:place], dims[place:]
+    if all(isinstance(dim, int) for dim in left):
+        rows = prod(sizes(left))
+        columns = prod(sizes(right)) if all(isinstance(dim, int) for dim in right) else -1
+        return (emitted_reshape(b, input, [rows, columns]),)
+    if all(isinstance(dim, int) for dim in right):
+        return (emitted_reshape(b, input, [-1, prod(sizes(right))]),)
+    whole = emit(b, "opset3.ShapeOf", input)
+    rows = emit(b, "opset1.ReduceProd", emitted_slice(b, whole, 0, place, 0), vector(b, [0]), keep_dims=True)
+    wanted = emit(b, "opset1.Concat", rows, vector(b, [-1]), axis=0)
+    return b.word("opset1.Reshape", input, wanted, special_zero=False)

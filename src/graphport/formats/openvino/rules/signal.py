@@ -1,0 +1,330 @@
+"""Fourier transforms and windows in OpenVINO, and signals put together again from spectra of frames."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.emitting import (
+    emitted_cast,
+    emitted_gather,
+    emitted_pad,
+    emitted_reshape,
+    emitted_slice,
+)
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.lowering.emitting import emit
+from graphport.ops.lowering.extents import cut, entry
+from graphport.ops.lowering.operands import (
+    as_int64,
+    as_scalar,
+    as_vector,
+    cast,
+    dtype_of,
+    index,
+    integers,
+    needed,
+    sizes,
+    transposed,
+    vector,
+)
+from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
+from graphport.ops.pages.comparison import Equal, Where
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pages.reshape.columns import Col2Im
+from graphport.ops.pages.signal import DFT, STFT
+from graphport.ops.views.signal import DFTView, STFTView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.lowering.emitting import Lifted
+
+
+def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | Value | None]]:
+    """Axes, counted from the front over `rank` of them, each with the length it is brought to, or `None`."""
+    known_axes = [axis % rank for axis in needed(axes, "the axes of a transform")]
+    if lengths is None:
+        return [(axis, None) for axis in known_axes]
+    known = integers(lengths)
+    if known is None:
+        return [(axis, _length(b, x, axis, lengths, number)) for number, axis in enumerate(known_axes)]
+    return [(axis, None if n == -1 else n) for axis, n in zip(known_axes, known, strict=True)]
+
+
+def _length(b: Builder, x: Value, axis: int, lengths: Value, number: int) -> Value:
+    """A length that comes at run time; -1 is that of the axis."""
+    wanted = b(Gather, as_int64(b, lengths), index(b, number))
+    own = as_scalar(b, b(Shape, x, start=axis, end=axis + 1))
+    return b(Where, b(Equal, wanted, index(b, -1)), own, wanted)
+
+
+def _transformed(
+    b: Builder, x: Value, axis: int, length: int | Value | None, *, inverse: int, onesided: int = 0
+) -> Value:
+    count = index(b, length) if isinstance(length, int) else length
+    return b(DFT, x, count, index(b, axis), inverse=inverse, onesided=onesided)
+
+
+def _over_axes(b: Builder, x: Value, axes: Value, lengths: Value | None, inverse: int) -> Value:
+    """Complex numbers transformed along some axes, or back."""
+    for axis, length in _plan(b, x, axes, lengths, len(b.dims(x)) - 1):
+        x = _transformed(b, x, axis, length, inverse=inverse)
+    return x
+
+
+ROWS.having(over_axes=_over_axes).lower("""
+opset7.DFT(x, axes, lengths=None) -> over_axes(x, axes, lengths, 0)
+opset7.IDFT(x, axes, lengths=None) -> over_axes(x, axes, lengths, 1)
+""")
+
+
+@lower("openvino", "opset9.RDFT")
+def rdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """Real numbers transformed: half the spectrum of the last axis that is named, and whole ones of the others."""
+    *others, last = _plan(b, x, axes, lengths, len(b.dims(x)))
+    found = _transformed(b, b(Unsqueeze, x, vector(b, [-1])), *last, inverse=0, onesided=1)
+    for axis, length in others:
+        found = _transformed(b, found, axis, length, inverse=0)
+    return found
+
+
+@lower("openvino", "opset9.IRDFT")
+def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """Half a spectrum transformed back to real numbers: the other half mirrors it."""
+    *others, (axis, length) = _plan(b, x, axes, lengths, len(b.dims(x)) - 1)
+    for other, wanted in others:
+        x = _transformed(b, x, other, wanted, inverse=1)
+    if length is not None and not isinstance(length, int):
+        message = "the length of a signal must be constant"
+        raise UnsupportedError(message)
+    given = b.dims(x)[axis]
+    whole = 2 * (given - 1) if length is None and isinstance(given, int) else length
+    if whole is not None:
+        x = _fitted(b, x, axis, given, whole // 2 + 1)
+    # Without a length every entry between the first and the last has its mirror image.
+    first = -2 if whole is None else (whole + 1) // 2 - 1
+    mirrored = b(Mul, cut(b, x, first, 0, axis, -1), b.like(x, [1, -1]))
+    full = b(Concat, x, mirrored, axis=axis) if whole is None or whole > 2 else x
+    numbers = _transformed(b, full, axis, whole, inverse=1)
+    return entry(b, numbers, 0)
+
+
+def _fitted(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
+    """An axis cut off, or filled with zeros."""
+    if given == wanted:
+        return x
+    edges = [0] * (2 * len(b.dims(x)))
+    edges[len(b.dims(x)) + axis] = wanted - given if isinstance(given, int) else wanted
+    padded = b(Pad, x, vector(b, edges))
+    return padded if isinstance(given, int) else cut(b, padded, 0, wanted, axis)
+
+
+@lower("openvino", "opset15.STFT")
+def stft(
+    b: Builder, signal: Value, window: Value, frame_size: Value, frame_step: Value, *, transpose_frames: bool
+) -> Value:
+    """Half the spectra of windowed frames, frame by frame, or (`transpose_frames`) place by place in the spectrum."""
+    (length,) = needed(frame_size, "the size of a frame")
+    is_single = len(b.dims(signal)) == 1
+    x = b(Unsqueeze, signal, vector(b, [0, 2] if is_single else [2]))
+    step = as_scalar(b, as_int64(b, frame_step))
+    found = b(STFT, x, step, centered(b, window, length), index(b, length), onesided=1)
+    if transpose_frames:
+        found = transposed(b, found, [0, 2, 1, 3])
+    return b(Squeeze, found, vector(b, [0])) if is_single else found
+
+
+def centered(b: Builder, window: Value, size: int) -> Value:
+    """A window in the middle of a frame, zeros beside it."""
+    (own,) = sizes(b.dims(window), "the length of a window")
+    before = (size - own) // 2
+    return b(Pad, window, vector(b, [before, size - own - before])) if own < size else window
+
+
+# The way to OpenVINO
+
+
+@DFTView.lift("openvino")
+def lift_dft(b: Builder, op: DFTView) -> Lifted:
+    input = op.input
+    rank = len(b.dims(input))
+    place = (-2,) if op.axis is None else integers(op.axis)
+    parts = b.dims(input)[-1]
+    if place is None or (op.onesided and not isinstance(parts, int)):
+        return None
+    at = place[0] % rank
+    more: list[Value] = []
+    if op.dft_length is not None:
+        length = integers(op.dft_length)
+        more = [emitted_reshape(b, op.dft_length, (1,)) if length is None else vector(b, length)]
+    axes = vector(b, [at])
+    if op.onesided and not op.inverse:
+        x = emit(b, "opset1.Squeeze", input, vector(b, [-1])) if parts == 1 else None
+        return None if x is None else b.word("opset9.RDFT", _long_enough(b, x, at, more), axes, *more)
+    if op.onesided:
+        if parts != 2:
+            return None
+        found = emit(b, "opset9.IRDFT", input, axes, *more)
+        return b.word("opset1.Unsqueeze", found, vector(b, [-1]))
+    if parts != 2:
+        # Of one part or two, the first two, the second of which may be zeros.
+        zeros = emit(b, "opset1.Multiply", input, 0.0)
+        input = emit(b, "opset1.Concat", input, zeros, axis=rank - 1)
+    if not isinstance(parts, int):
+        input = emitted_slice(b, input, 0, 2, rank - 1)
+    return b.word("opset7.IDFT" if op.inverse else "opset7.DFT", input, axes, *more)
+
+
+def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value:
+    """A signal that is no shorter than its transform: `RDFT` of OpenVINO 2026.4 reads beyond its end."""
+    given = b.dims(x)[axis]
+    wanted = integers(lengths[0]) if lengths else None
+    if not lengths or (wanted is not None and isinstance(given, int) and wanted[0] <= given):
+        return x
+    rank = len(b.dims(x))
+    if wanted is not None and isinstance(given, int):
+        return emitted_pad(b, x, [0] * rank, [wanted[0] - given if place == axis else 0 for place in range(rank)])
+    own = emitted_gather(b, emit(b, "opset3.ShapeOf", x), [axis])
+    lack = emit(b, "opset1.Maximum", emit(b, "opset1.Subtract", emitted_cast(b, lengths[0], DType.INT64), own), 0)
+    parts = [vector(b, [0] * axis), lack, vector(b, [0] * (rank - 1 - axis))]
+    behind = emit(b, "opset1.Concat", *(part for part in parts if b.dims(part)[0] != 0), axis=0)
+    return emit(b, "opset12.Pad", x, vector(b, [0] * rank), behind, b.like(x, 0), pad_mode="constant")
+
+
+@STFTView.lift("openvino")
+def lift_stft(b: Builder, op: STFTView) -> Lifted:
+    """Frames gathered, weighted and transformed: OpenVINO's own word takes windows of one size and real signals."""
+    step = needed(op.frame_step, "the step between frames")[0]
+    dims = b.dims(op.signal)
+    if op.onesided and dims[-1] == 1 and any(isinstance(dim, Symbolic) for dim in dims):
+        return _by_own_word(b, op.signal, step, op.window, op.frame_length)
+    _, whole, parts = sizes(b.dims(op.signal), "the shape of a signal")
+    length = _frame(b, whole, op.window, op.frame_length)
+    dtype = dtype_of(op.signal)
+    count = (whole - length) // step + 1
+    reserve(count, length)
+    indices = np.arange(count)[:, None] * step + np.arange(length)
+    frames = emitted_gather(b, op.signal, b.constant(indices), 1)
+    if op.window is not None:
+        weights = emit(b, "opset1.Unsqueeze", emitted_cast(b, op.window, dtype), vector(b, [1]))
+        frames = emit(b, "opset1.Multiply", frames, weights)
+    axes = vector(b, [2])
+    if parts == 1 and op.onesided:
+        return b.word("opset9.RDFT", emit(b, "opset1.Squeeze", frames, vector(b, [3])), axes)
+    if parts == 1:
+        frames = emit(b, "opset1.Concat", frames, emit(b, "opset1.Multiply", frames, 0.0), axis=3)
+    spectrum = emit(b, "opset7.DFT", frames, axes)
+    return (emitted_slice(b, spectrum, 0, length // 2 + 1, 2) if op.onesided else spectrum,)
+
+
+def _by_own_word(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Lifted:
+    """Of a real signal of any length, half the spectra: what OpenVINO has a word for from opset 15 on."""
+    length = _frame(b, b.dims(signal)[1], window, frame_length)
+    dtype = dtype_of(signal)
+    weights = b.constant(np.ones(length, dtype.numpy)) if window is None else emitted_cast(b, window, dtype)
+    x = emit(b, "opset1.Squeeze", signal, vector(b, [2]))
+    return b.word("opset15.STFT", x, weights, index(b, length), index(b, step), transpose_frames=False)
+
+
+def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | None) -> int:
+    if frame_length is not None:
+        return needed(frame_length, "the length of a frame")[0]
+    if window is None:
+        return sizes([whole], "the length of a signal")[0]
+    return sizes(b.dims(window), "the length of a window")[0]
+
+
+def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:
+    """A window that is a sum of cosines of the place and its multiples."""
+    if not dtype.is_floating:
+        message = f"a window of {dtype}"
+        raise UnsupportedError(message)
+    count = emitted_cast(b, size, DType.FLOAT32)
+    zero, one = (b.constant(np.array(n, np.float32)) for n in (0, 1))
+    steps = emit(b, "opset4.Range", zero, count, one, output_type=DType.FLOAT32)
+    last = count if periodic else emit(b, "opset1.Subtract", count, 1.0)
+    angles = emit(b, "opset1.Multiply", emit(b, "opset1.Divide", steps, last), 2 * np.pi)
+    total: Any = None
+    for multiple, factor in enumerate(factors):
+        waves = emit(b, "opset1.Cos", emit(b, "opset1.Multiply", angles, float(multiple)))
+        part = emit(b, "opset1.Multiply", waves, factor)
+        total = part if total is None else emit(b, "opset1.Add", total, part)
+    return emitted_cast(b, total, dtype)
+
+
+ROWS.having(cosines=_sum_of_cosines).lift("""
+HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
+HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
+BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)
+""")
+
+
+@lower("openvino", "opset16.ISTFT")
+def istft(
+    b: Builder,
+    data: Value,
+    window: Value,
+    frame_size: Value,
+    frame_step: Value,
+    signal_length: Value | None = None,
+    *,
+    center: bool,
+    normalized: bool,
+) -> Value:
+    """The signal whose windowed frames have the spectra [*N, F, T, 2]: frames added up, divided by squared windows."""
+    (size,), (step,) = needed(frame_size, "the size of a frame"), needed(frame_step, "the step between frames")
+    if size < 1 or step < 1:
+        message = f"frames of {size}, {step} apart"
+        raise ShapeError(message, "both positive")
+    dtype, is_single = dtype_of(data), len(b.dims(data)) == 3
+    x = cast(b, data, DType.FLOAT32)
+    x = b(Unsqueeze, x, vector(b, [0])) if is_single else x
+    frames = irdft(b, b(Transpose, x, perm=(0, 2, 1, 3)), vector(b, [2]), vector(b, [size]))
+    (own,) = sizes(b.dims(window), "the length of a window")
+    if own > size:
+        message = f"a window of {own} for frames of {size}"
+        raise ShapeError(message)
+    weights = centered(b, cast(b, window, DType.FLOAT32), size)
+    count = b(Shape, x, start=2, end=3)
+    whole = b(Add, b(Mul, b(Sub, count, vector(b, [1])), vector(b, [step])), vector(b, [size]))
+    total = _added(b, b(Mul, frames, weights), whole, size, step)
+    every = b(Concat, vector(b, [1]), count, vector(b, [size]), axis=0)
+    squares = _added(b, b(Expand, b(Mul, weights, weights), every), whole, size, step)
+    if normalized:
+        total = b(Mul, total, b.like(total, sqrt(size)))
+    zero = b.like(total, 0)
+    found = b(Where, b(Equal, squares, zero), zero, b(Div, total, squares))
+    found = _of_length(b, found, whole, signal_length, size, center=center)
+    return cast(b, b(Reshape, found, vector(b, [-1])) if is_single else found, dtype)
+
+
+def _added(b: Builder, frames: Value, whole: Value, size: int, step: int) -> Value:
+    """Frames [N, T, size] added up where they overlap: [N, whole]."""
+    image = b(Concat, vector(b, [1]), whole, axis=0)
+    columns = b(Transpose, frames, perm=(0, 2, 1))
+    return b(Reshape, b(Col2Im, columns, image, vector(b, [1, size]), strides=(1, step)), vector(b, [0, -1]))
+
+
+def _of_length(b: Builder, x: Value, whole: Value, length: Value | None, size: int, *, center: bool) -> Value:
+    """What was there of a signal before frames were centered, cut or filled to the length that is asked for."""
+    margin = size // 2 if center else 0
+    start, axis = vector(b, [margin]), vector(b, [1])
+    if length is None:
+        return b(Slice, x, start, b(Sub, whole, start), axis) if center else x
+    wanted = as_vector(b, length)
+    missing = b(Max, b(Sub, b(Add, wanted, start), whole), vector(b, [0]))
+    zeros = vector(b, [0, 0, 0])
+    longer = b(Pad, x, b(Concat, zeros, missing, axis=0), b.constant(np.float32(0)))
+    return b(Slice, longer, start, b(Add, wanted, start), axis)

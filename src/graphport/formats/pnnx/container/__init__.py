@@ -1,0 +1,1 @@
+"""Files of PNNX: `.param` and `.bin` to graphs of the dialect `pnnx`, and back."""

@@ -1,0 +1,590 @@
+"""A PNNX graph as a PyTorch module: Python source that reads its weights from the archive next to it.
+
+The source is a fixed template around statements that `core.python_code` builds: no text of a model becomes code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.python_code import (
+    CodeError,
+    Names,
+    assign,
+    attribute,
+    call,
+    checked,
+    literal,
+    merged,
+    path,
+    source,
+)
+from graphport.core.sequences import is_sequence
+from graphport.core.storage import Storage
+from graphport.expression.functions import ARITIES
+from graphport.expression.parse import parse
+from graphport.expression.syntax import List, Literal, postorder
+from graphport.formats.pnnx.container.code_expressions import Number, expression_code
+from graphport.formats.pytorch.rules.binding import COMPLEX, DIALECT, DTYPES, ITEM, KEYS, named_dtype
+from graphport.ops import registry
+from graphport.ops.declare import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphport.ir.graph import Graph, Node, Value
+
+_TITLE = re.compile(r"\W+", re.ASCII)
+_END = 2**31 - 1
+_MAX_RANK = 64
+_MODULE_ATTRIBUTES = (
+    *("T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu"),
+    *("cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward", "get_buffer", "get_extra_state"),
+    *("get_parameter", "get_submodule", "half", "ipu", "load_state_dict", "modules", "mtia", "named_buffers"),
+    *("named_children", "named_modules", "named_parameters", "parameters", "register_backward_hook"),
+    *("register_buffer", "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"),
+    *("register_full_backward_pre_hook", "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook"),
+    *("register_module", "register_parameter", "register_state_dict_post_hook", "register_state_dict_pre_hook"),
+    *("requires_grad_", "set_extra_state", "set_submodule", "share_memory", "state_dict", "to", "to_empty", "train"),
+    *("training", "type", "xpu", "zero_grad"),
+)
+"""Public attributes of `torch.nn.Module` in PyTorch 2.13."""
+_RESERVED = frozenset(
+    {"self", "torch", "nn", "F", "weight", "archive", "Path", "zipfile", "WEIGHTS", "Model", *_MODULE_ATTRIBUTES}
+)
+_TUPLE = "prim::TupleConstruct"
+_ATTENTION = "nn.MultiheadAttention"
+_MASKS = ("attn_mask", "key_padding_mask")
+_ADAPTIVE = ("nn.Adaptive", "F.adaptive_")
+_POSITIONAL = {"torch.where": ("condition", "input", "other")}
+"""Functions that do not take all of their arguments by name."""
+_LIST_FUNCTIONS = frozenset({"torch.cat", "torch.stack"})
+"""Functions of a list of tensors."""
+_SPLITS = frozenset({"torch.split", "torch.unbind", "torch.chunk", "torch.tensor_split"})
+"""Functions that return a tuple even where it has one item."""
+_STATES = {"nn.LSTM": 2, "nn.GRU": 1, "nn.RNN": 1}
+"""Recurrent layers and the number of their states."""
+_CELL = "nn.LSTMCell"
+_FUNCTIONS = {"aten::one_hot": ("F.one_hot", "input")}
+"""Operators that pnnx leaves in ATen's names: the function, and its first parameter."""
+_CONSTANTS = frozenset(
+    {
+        *DTYPES,
+        *("torch.strided", "torch.preserve_format", "torch.contiguous_format"),
+        *("torch.channels_last", "torch.channels_last_3d"),
+    }
+)
+"""Element types, layouts and memory formats, which PNNX has as strings."""
+_TYPES: Mapping[DType, str] = MappingProxyType({dtype: name for name, dtype in DTYPES.items()})
+
+_HEAD = '''"""{title}, written by graphport: a module of PyTorch, with its weights in the archive beside it."""
+
+import zipfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+WEIGHTS = Path(__file__).with_name({archive})
+
+
+def weight(archive, name, dtype, *shape):
+    """A tensor that is stored in the archive as its bytes."""
+    data = bytearray(archive.read(name))
+    return torch.frombuffer(data, dtype=dtype).reshape(shape) if data else torch.zeros(shape, dtype=dtype)
+
+
+class Model(nn.Module):
+    """{results} of {inputs}."""
+
+    def __init__(self):
+        super().__init__()
+'''
+_TAIL = """
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    model = Model().eval()
+    with torch.no_grad():
+        results = model({samples})
+    for result in results if isinstance(results, tuple) else (results,):
+        print(tuple(result.shape), result.dtype)
+"""
+
+
+def code_of(graph: Graph, archive: str, names: Mapping[Value, str]) -> str:
+    """The text of a Python file; `names` has those of operators in the archive called `archive`, by their first result.
+
+    Raises:
+        CodeError: an operator has no form in Python.
+    """
+    return _Coder(graph, archive, names).text()
+
+
+class _Operands(NamedTuple):
+    """The operands of a node in Python: those with a parameter's name, and the others."""
+
+    values: list[ast.expr]
+    named: dict[str, ast.expr]
+    unnamed: list[ast.expr]
+
+
+class _Coder:
+    def __init__(self, graph: Graph, archive: str, names: Mapping[Value, str]) -> None:
+        self.graph = graph
+        self.archive = archive
+        self.archive_names = names
+        self.variables: dict[Value, ast.expr] = {}
+        self.numbers: set[Value] = set()
+        self.modules: dict[Node, ast.expr] = {}
+        self.names = Names(_RESERVED)
+        self.statements: list[ast.stmt] = []
+
+    def text(self) -> str:
+        inputs = [self._variable(value) for value in self.graph.inputs]
+        layers = [self._constant(value) for value in self.graph.constants if value.uses]
+        for node in self.graph:
+            if node.word.startswith("nn.") and node.word != "nn.Identity":
+                layers += self._module(node)
+            self._node(node)
+        outputs = self._outputs()
+        head = _HEAD.format(
+            title=_TITLE.sub("_", self.graph.name)[:100] or "A model",
+            archive=ast.unparse(literal(self.archive)),
+            results=_counted(len(outputs), "result"),
+            inputs=_counted(len(inputs), "input"),
+        )
+        returned = ast.Return(outputs[0] if len(outputs) == 1 else ast.Tuple(outputs))
+        parameters = ", ".join(["self", *map(ast.unparse, inputs)])
+        samples = ", ".join(ast.unparse(_sample(value)) for value in self.graph.inputs)
+        forward = ["", f"    def forward({parameters}):", *_indented(source([*self.statements, returned]))]
+        return head + "\n".join([*_initialization(source(layers)), *forward]) + "\n" + _TAIL.format(samples=samples)
+
+    def _outputs(self) -> list[ast.expr]:
+        found: list[ast.expr] = []
+        pending = list(reversed(self.graph.outputs))
+        while pending:
+            value = pending.pop()
+            node = value.producer
+            if node is not None and node.word == _TUPLE:
+                pending += reversed(node.operands)
+            else:
+                found.append(self._variable(value))
+        return found
+
+    # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _variable(self, value: Value) -> ast.expr:
+        if value not in self.variables:
+            self.variables[value] = ast.Name(self.names.make(value.name, "v"))
+        return self.variables[value]
+
+    def _temporary(self, tree: ast.expr) -> ast.expr:
+        name = ast.Name(self.names.make("part", "v"))
+        self.statements.append(assign([name], tree))
+        return name
+
+    # ── weights and layers ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _constant(self, value: Value) -> ast.stmt:
+        name = self.names.make(value.name, "c")
+        self.variables[value] = attribute(ast.Name("self"), name)
+        if value.storage is None:
+            message = f"the elements of {value.name} are missing"
+            raise CodeError(message)
+        stored = _stored(f"{self.archive_names[value]}.data", value.storage)
+        return ast.Expr(call("self.register_buffer", literal(name), stored))
+
+    def _module(self, node: Node) -> list[ast.stmt]:
+        layer = self.modules[node] = attribute(ast.Name("self"), self.names.make(node.name or node.word, "m"))
+        owner = self.archive_names[node.results[0]]
+        made: list[ast.stmt] = [assign([layer], call(_function(node), **_values(_parameters(node))))]
+        for key, storage in node.attributes.items():
+            if key.startswith("@") and isinstance(storage, Storage):
+                target = attribute(attribute(layer, key[1:]), "data")
+                made.append(assign([target], _stored(f"{owner}.{key[1:]}", storage)))
+        return made
+
+    # ── operators ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _node(self, node: Node) -> None:
+        word = node.word
+        if word == _TUPLE or not node.results:
+            return
+        if word == "prim::Constant":
+            self._prim_constant(node)
+        elif word == "Expression":
+            self._expression(node)
+        elif word in _STATES:
+            self._recurrent(node)
+        elif word == _ATTENTION:
+            self._attention(node)
+        else:
+            self._assign(node, self._value(node))
+
+    def _value(self, node: Node) -> ast.expr:
+        """The expression of an operator with plain results."""
+        word = node.word
+        operands = self._operands(node)
+        if word == "nn.Identity":
+            return _first(operands.values)
+        if word.startswith("nn."):
+            x, states = operands.values[:1], operands.values[1:]
+            given = [ast.Tuple(states)] if word == _CELL and states else states
+            return call(self.modules[node], *x, *given)
+        if word.startswith("Tensor."):
+            return self._method(node, operands)
+        if word == "torch.einsum":
+            return call("torch.einsum", literal(_needed(node.attributes, "equation")), *operands.values)
+        if word in _LIST_FUNCTIONS:
+            tensors = operands.named.pop("tensors", None) or ast.List(operands.unnamed)
+            return call(_function(node), tensors, **merged(operands.named, _values(_parameters(node))))
+        if word in _FUNCTIONS:
+            name, first = _FUNCTIONS[word]
+            return call(name, **merged({first: _first(operands.values)}, _values(_parameters(node))))
+        if word == "torch.arange":
+            return _arange(node, operands)
+        if not word.startswith(("torch.", "F.")):
+            message = f"{node.name or word} is {word}"
+            raise CodeError(message)
+        if operands.named and operands.unnamed:
+            message = f"{node.name or word} has operands with and without a name"
+            raise CodeError(message)
+        arguments = merged(operands.named, _values(_parameters(node)))
+        first = [arguments.pop(name) for name in _POSITIONAL.get(word, ()) if name in arguments]
+        return call(_function(node), *operands.unnamed, *first, **arguments)
+
+    def _operands(self, node: Node) -> _Operands:
+        keys = node.attributes.get(KEYS)
+        names = [str(key) for key in keys] if isinstance(keys, tuple) else []
+        found = _Operands([self._variable(value) for value in node.operands], {}, [])
+        for index, value in enumerate(found.values):
+            name = names[index] if index < len(names) else ""
+            if not name:
+                found.unnamed.append(value)
+            elif name.endswith(ITEM):
+                items = found.named.setdefault(name.removesuffix(ITEM), ast.List([]))
+                if not isinstance(items, ast.List):
+                    message = f"the argument {name!r} is there twice"
+                    raise CodeError(message)
+                items.elts.append(value)
+            else:
+                found.named.update(merged({name: value}, {name: value} if name in found.named else {}))
+        return found
+
+    def _assign(self, node: Node, tree: ast.expr) -> None:
+        targets = [self._variable(value) for value in node.results]
+        self.statements.append(assign(targets, tree, is_tuple=node.word in _SPLITS))
+
+    def _prim_constant(self, node: Node) -> None:
+        value = node.attributes.get("value")
+        if isinstance(value, bool | int | float):
+            self.numbers.update(node.results)
+        self._assign(node, _value_of(value))
+
+    def _recurrent(self, node: Node) -> None:
+        count = _STATES[node.word]
+        operands = self._operands(node).values
+        x, states = _first(operands), operands[1:]
+        if states and len(states) != count:
+            message = f"{node.word} with {len(states)} states"
+            raise CodeError(message)
+        given = [ast.Tuple(states)] if len(states) > 1 else states
+        names = [self._variable(value) for value in node.results]
+        names += [ast.Name(self.names.make("unused", "v")) for _ in range(len(names), count + 1)]
+        last = ast.Tuple(names[1:]) if count > 1 else names[1]
+        self.statements.append(assign([names[0], last], call(self.modules[node], x, *given)))
+
+    def _attention(self, node: Node) -> None:
+        """Query, key and value as positional arguments, the mask by name; the attention weights are a second result."""
+        names = node.attributes.get(KEYS)
+        keys = [str(name) for name in names] if isinstance(names, tuple) else []
+        mask = next((x for x, key in zip(node.operands, keys, strict=False) if key in _MASKS), None)
+        inputs = [x for x in node.operands if x is not mask]
+        logical = next((x for x in inputs if x.dtype is DType.BOOL), None)
+        if logical is not None and (mask is None or mask.dtype is not DType.BOOL):
+            # pnnx swaps the names of a logical mask and of the query, or gives the mask no name.
+            inputs = [*([] if mask is None else [mask]), *(x for x in inputs if x is not logical)]
+            mask = logical
+        if not 1 <= len(inputs) <= 3:
+            message = f"{_ATTENTION} of {len(inputs)} tensors"
+            raise CodeError(message)
+        inputs += [inputs[-1]] * (3 - len(inputs))
+        named = {} if mask is None else {_mask_name(node, inputs, mask): self._variable(mask)}
+        more = literal(value=len(node.results) > 1)
+        made = call(self.modules[node], *map(self._variable, inputs), need_weights=more, **named)
+        targets = [self._variable(value) for value in node.results]
+        if len(targets) == 1:
+            targets.append(ast.Name(self.names.make("unused", "v")))
+        self.statements.append(assign(targets, made))
+
+    def _expression(self, node: Node) -> None:
+        text = str(node.attributes.get("expr", ""))
+        try:
+            tree = parse(text, ARITIES, lenient=True).tree
+        except DiagnosticError as error:
+            message = f"the expression {text}"
+            raise CodeError(message) from error
+        numbers = [value in self.numbers for value in node.operands]
+        operands = [self._variable(value) for value in node.operands]
+        found = expression_code(tree, operands, numbers, self._temporary)
+        if found.kind is Number.NUMBER:
+            self.numbers.update(node.results)
+        self._assign(node, found.tree)
+
+    def _method(self, node: Node, operands: _Operands) -> ast.expr:
+        x = _first(operands.values)
+        if node.operands[0] in self.numbers:
+            x = call("torch.as_tensor", x)
+        name = node.word.removeprefix("Tensor.")
+        _function(node)
+        if name not in _METHODS:
+            message = f"the method {name}"
+            raise CodeError(message)
+        named = {key: value for key, value in operands.named.items() if value is not operands.values[0]}
+        return _METHODS[name](x, _Arguments(node.attributes, named))
+
+
+class _Arguments(NamedTuple):
+    """The arguments of a method: numbers and strings of the file, and operands in Python."""
+
+    attributes: Mapping[str, Any]
+    operands: Mapping[str, ast.expr]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.operands or name in self.attributes
+
+    def code(self, name: str) -> ast.expr:
+        """An argument in Python.
+
+        Raises:
+            CodeError: it is missing.
+        """
+        if name in self.operands:
+            return self.operands[name]
+        return _value_of(_needed(self.attributes, name))
+
+
+def _reshape(name: str, parameter: str) -> Callable[[ast.expr, _Arguments], ast.expr]:
+    return lambda x, arguments: call(attribute(x, name), arguments.code(parameter))
+
+
+def _to(x: ast.expr, arguments: _Arguments) -> ast.expr:
+    return call(attribute(x, "to"), dtype=_dtype(_needed(arguments.attributes, "dtype")))
+
+
+def _index(x: ast.expr, arguments: _Arguments) -> ast.expr:
+    expr = arguments.attributes.get("expr")
+    if "expr" in arguments.operands:
+        return ast.Subscript(x, call("tuple", arguments.operands["expr"]))
+    return ast.Subscript(x, ast.Tuple(_indices(expr)))
+
+
+def _indices(expr: Any) -> list[ast.expr]:
+    """One index for each axis; `None` takes the whole axis."""
+    whole: ast.expr = ast.Slice()
+    if is_sequence(expr):
+        return [whole if item is None else _value_of(item) for item in expr]
+    try:
+        tree = parse(str(expr), ARITIES).tree
+    except DiagnosticError as error:
+        message = f"the index {expr}"
+        raise CodeError(message) from error
+    if not isinstance(tree, List):
+        message = f"the index {expr}"
+        raise CodeError(message)
+    done: dict[int, ast.expr] = {}
+    for node in postorder(tree):
+        if isinstance(node, List):
+            done[id(node)] = ast.List([done[id(part)] for part in node.arguments])
+        elif isinstance(node, Literal) and not isinstance(node.value, str):
+            done[id(node)] = literal(node.value)
+        else:
+            message = f"the index {expr}"
+            raise CodeError(message)
+    items = [done[id(part)] for part in tree.arguments]
+    return [whole if isinstance(item, ast.Constant) and item.value is None else item for item in items]
+
+
+def _index_put(x: ast.expr, arguments: _Arguments) -> ast.expr:
+    accumulate = arguments.code("accumulate") if "accumulate" in arguments else literal(value=False)
+    indices = call("tuple", arguments.code("indices"))
+    return call(attribute(x, "index_put"), indices, arguments.code("values"), accumulate)
+
+
+def _slice(x: ast.expr, arguments: _Arguments) -> ast.expr:
+    """One axis with a slice of Python."""
+    dim = arguments.attributes.get("dim")
+    if not isinstance(dim, int) or not -_MAX_RANK <= dim < _MAX_RANK:
+        message = "a slice of several axes or of a computed axis"
+        raise CodeError(message)
+    cut = ast.Slice(*(_bound(arguments, name, default) for name, default in _BOUNDS.items()))
+    before: list[ast.expr] = [ast.Slice()] * dim if dim >= 0 else [ast.Constant(...)]
+    after: list[ast.expr] = [ast.Slice()] * (-dim - 1 if dim < 0 else 0)
+    items = [*before, cut, *after]
+    return ast.Subscript(x, ast.Tuple(items) if len(items) > 1 else cut)
+
+
+_BOUNDS: Mapping[str, tuple[int | None, ...]] = MappingProxyType(
+    {"start": (None, 0), "end": (None, _END), "step": (None, 1)}
+)
+"""Parameters of a slice, and the values that mean the default."""
+
+
+def _bound(arguments: _Arguments, name: str, defaults: tuple[int | None, ...]) -> ast.expr | None:
+    if name not in arguments.operands and arguments.attributes.get(name) in defaults:
+        return None
+    return arguments.code(name)
+
+
+def _plain(name: str) -> Callable[[ast.expr, _Arguments], ast.expr]:
+    return lambda x, _: call(attribute(x, name))
+
+
+_PLAIN_METHODS = (
+    *("bool", "byte", "short", "int", "long", "half", "bfloat16", "float", "double"),
+    *("clone", "contiguous", "detach", "t"),
+)
+"""Methods without arguments; memory formats do not matter here."""
+_METHODS: Mapping[str, Callable[[ast.expr, _Arguments], ast.expr]] = MappingProxyType(
+    {
+        **{name: _plain(name) for name in _PLAIN_METHODS},
+        "unflatten": lambda x, arguments: call(
+            attribute(x, "unflatten"), arguments.code("dim"), arguments.code("sizes")
+        ),
+        "reshape": _reshape("reshape", "shape"),
+        "view": _reshape("view", "shape"),
+        "permute": _reshape("permute", "dims"),
+        "expand": _reshape("expand", "sizes"),
+        "repeat": _reshape("repeat", "sizes"),
+        "select": lambda x, arguments: call(attribute(x, "select"), arguments.code("dim"), arguments.code("index")),
+        "to": _to,
+        "slice": _slice,
+        "index": _index,
+        "index_put": _index_put,
+    }
+)
+
+
+def _function(node: Node) -> ast.expr:
+    """The function or class of a node.
+
+    Raises:
+        CodeError: no rule of the dialect reads this operator.
+    """
+    word = node.word
+    if registry.lowering(DIALECT, word) is None and registry.lowering(DIALECT, f"{COMPLEX}{word}") is None:
+        message = f"{node.name or word} is {word}, which is not a known operator of PyTorch"
+        raise CodeError(message)
+    return path(word)
+
+
+def _parameters(node: Node) -> dict[str, Any]:
+    """The arguments of a node that are not tensors."""
+    found = {key: value for key, value in node.attributes.items() if not key.startswith(("@", KEYS))}
+    sizes = found.get("output_size")
+    if node.word.startswith(_ADAPTIVE) and is_sequence(sizes):
+        # pnnx writes 0 for a size that stays as it is.
+        found["output_size"] = tuple(size or None for size in sizes)
+    return found
+
+
+def _mask_name(node: Node, inputs: Sequence[Value], mask: Value) -> str:
+    """The parameter of a mask, which PNNX calls `attn_mask` in any case: its rows tell positions from items."""
+    shapes = [value.fact.shape for value in (mask, *inputs[:2]) if isinstance(value.fact, TensorFact)]
+    if len(shapes) < 3 or any(shape is None for shape in shapes):
+        return "attn_mask"
+    rows, query, key = (shape or () for shape in shapes)
+    if len(rows) != 2 or len(query) != 3 or len(key) != 3:
+        return "attn_mask"
+    items, positions = (0, 1) if node.attributes.get("batch_first") else (1, 0)
+    return "key_padding_mask" if rows[0] == key[items] and rows[0] != query[positions] else "attn_mask"
+
+
+def _values(parameters: Mapping[str, Any]) -> dict[str, ast.expr]:
+    return {checked(key): _value_of(value) for key, value in parameters.items()}
+
+
+def _value_of(value: Any) -> ast.expr:
+    """A value of a file: a literal, or a constant of PyTorch."""
+    if isinstance(value, str) and value.startswith("torch."):
+        if value not in _CONSTANTS:
+            message = f"the value {value!r}"
+            raise CodeError(message)
+        return path(value)
+    return literal(value)
+
+
+def _dtype(value: Any) -> ast.expr:
+    try:
+        dtype = named_dtype(value)
+    except UnsupportedError as error:
+        raise CodeError(str(error)) from error
+    return literal(None) if dtype is None else path(_TYPES[dtype])
+
+
+def _arange(node: Node, operands: _Operands) -> ast.expr:
+    """Its bounds have no parameter names in PyTorch."""
+    unnamed = {"end": operands.unnamed[0]} if len(operands.unnamed) == 1 else {}
+    given = merged(operands.named, unnamed, _values(_parameters(node)))
+    bounds = [given.get(name, literal(default)) for name, default in (("start", 0), ("end", 0), ("step", 1))]
+    dtype = _parameters(node).get("dtype")
+    return call(_function(node), *bounds, **({} if dtype is None else {"dtype": _dtype(dtype)}))
+
+
+def _needed(attributes: Mapping[str, Any], name: str) -> Any:
+    if name not in attributes:
+        raise _missing(f"the argument {name}")
+    return attributes[name]
+
+
+def _first(values: Sequence[ast.expr]) -> ast.expr:
+    if not values:
+        raise _missing("an operand")
+    return values[0]
+
+
+def _missing(name: str) -> CodeError:
+    return CodeError(f"{name} is missing")
+
+
+def _stored(name: str, storage: Storage) -> ast.expr:
+    if storage.dtype not in _TYPES:
+        message = f"{name} is {storage.dtype}"
+        raise CodeError(message)
+    lengths = [literal(length) for length in storage.shape]
+    return call("weight", ast.Name("archive"), literal(name), path(_TYPES[storage.dtype]), *lengths)
+
+
+def _initialization(lines: Sequence[str]) -> list[str]:
+    if not any("weight(archive, " in line for line in lines):
+        return _indented(lines) or ["        pass"]
+    return ["        with zipfile.ZipFile(WEIGHTS) as archive:", *(f"            {line}" for line in lines)]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"        {line}" for line in lines]
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}"
+
+
+def _sample(value: Value) -> ast.expr:
+    """Random elements for an input; open dims have size 4."""
+    fact = value.fact
+    dims = fact.shape or () if isinstance(fact, TensorFact) else ()
+    dtype = (fact.dtype if isinstance(fact, TensorFact) else None) or DType.FLOAT32
+    shape = literal(tuple(dim if isinstance(dim, int) else 4 for dim in dims))
+    if dtype.is_floating:
+        made = call("torch.rand", shape)
+        name = _TYPES.get(dtype, "torch.float32")
+        return made if dtype is DType.FLOAT32 else call(attribute(made, "to"), path(name))
+    return call("torch.zeros", shape, dtype=path(_TYPES.get(dtype, "torch.int64")))

@@ -1,0 +1,458 @@
+"""PNNX files as raw graphs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from sys import intern
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.opening import contents
+from graphport.expression.functions import ARITIES
+from graphport.expression.parse import parse
+from graphport.expression.syntax import Reference, postorder
+from graphport.expression.tokens import Text
+from graphport.formats.pnnx.container import notes
+from graphport.formats.pnnx.container.lints import (
+    LOOKED_AT,
+    RESHAPES,
+    declared_shape,
+    doubts_of_expression,
+    doubts_of_operator,
+    read_results,
+)
+from graphport.formats.pnnx.container.param import (
+    Findings,
+    Line,
+    Spans,
+    Word,
+    check_counts,
+    parse_head,
+    parse_line,
+    rows_of,
+)
+from graphport.formats.pnnx.container.values import parse_tensor, parse_value
+from graphport.formats.pnnx.container.weights import ENDING, Weights
+from graphport.ir.attributes import PlainAttributes
+from graphport.ir.carried import SharedNotes
+from graphport.ir.graph import Graph, Value
+
+if TYPE_CHECKING:
+    from graphport.core.diagnostics import Span
+    from graphport.core.dtypes import DType
+    from graphport.core.facts import Fact
+    from graphport.expression.syntax import Node as Tree
+    from graphport.ir.graph import Attribute, Node
+
+DIALECT = "pnnx"
+_PREFIX = "pnnx."
+_KEYS = "$"
+_PLAIN_KEYS = ("input", "self")
+"""What the only operand is called where that says nothing."""
+_MOST_OPERANDS = 1 << 24
+_FEWEST = 6
+"""Words of a line with an operand and a result."""
+_MOST_FORMS = 1 << 12
+"""Lines that are remembered."""
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """PNNX has no versions."""
+    del graph
+    return {}
+
+
+def read(path: str | Path, *, tolerant: bool = False) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of `NAME.param` with the weights of `NAME.bin`, and warnings.
+
+    With `tolerant`, expressions that pnnx writes against its own grammar are warnings.
+
+    Raises:
+        DiagnosticError: PNNX0001 to PNNX0007 what is wrong with the text; PNNX0101 to PNNX0106 with the weights.
+    """
+    place = Path(path)
+    try:
+        content = contents(place)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
+    source = Source(str(path), content.decode("utf-8", "backslashreplace"))
+    del content
+    findings = Findings(source)
+    name = place.name.removesuffix(ENDING).removesuffix(".pnnx")
+    with paused_collection():
+        graph = _Reader(name, findings, Weights(place, findings), tolerant).graph()
+    return graph, findings.settle()
+
+
+class _Entries(NamedTuple):
+    """What a line says as `key=value`, sorted out; shapes are texts and the words that they stand in.
+
+    Attributes and texts may be those of other lines, too.
+    """
+
+    attributes: dict[str, Attribute]
+    texts: dict[str, tuple[Attribute, str]]
+    keys: tuple[str, ...]
+    shapes: dict[str, tuple[str, int]]
+    is_plain: bool
+    """Whether none of them is a weight."""
+
+
+class _Form(NamedTuple):
+    """What nodes are whose lines differ in names and shapes alone, and of which there is nothing else to say."""
+
+    word: str
+    attributes: PlainAttributes
+    notes: SharedNotes
+    dtypes: set[tuple[DType | None, ...]] | None
+    """Of an expression, with which element types of operands and the result there is nothing to say either."""
+
+
+class _Reader:
+    def __init__(self, name: str, findings: Findings, weights: Weights, tolerant: bool) -> None:  # noqa: FBT001
+        self.findings = findings
+        self.weights = weights
+        self.tolerant = tolerant
+        self.made = Graph(name or "main")
+        self.known: dict[str, Value] = {}
+        self.outputs: list[notes.Line] = []
+        self.places = Spans(findings.source)
+        # Networks repeat themselves: shapes without open extents, expressions and parameters of which there is
+        # nothing to say.
+        self._facts: dict[str, TensorFact] = {}
+        self._expressions: dict[tuple[str, int], Tree] = {}
+        self._known_values: dict[tuple[str, ...], tuple[PlainAttributes, dict[str, tuple[Attribute, str]]]] = {}
+        self._forms: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Form] = {}
+        self._shapes: dict[str, SharedNotes] = {}
+
+    def graph(self) -> Graph:
+        """The graph of all lines.
+
+        Raises:
+            DiagnosticError: what is wrong with the lines, as `parse_lines`; what is wrong with the graph is among the
+                findings.
+        """
+        text = self.findings.source.text or ""
+        wrong = Findings(self.findings.source)
+        rows = rows_of(text)
+        counts = parse_head(rows, wrong)
+        index = operands = 0
+        for words, line, start in rows:
+            self.places.add(start)
+            if not wrong.found and operands <= _MOST_OPERANDS and self._again(index, words):
+                operands += int(words[2]) + 1
+            elif (parsed := parse_line(words, line, start, wrong)) is not None:
+                operands += parsed.taken + parsed.given
+                if not wrong.found and operands <= _MOST_OPERANDS:
+                    self._line(index, parsed)
+            index += 1
+        if not wrong.found and operands <= _MOST_OPERANDS:
+            check_counts(counts, index, len(self.known), wrong)
+        wrong.settle()
+        if operands > _MOST_OPERANDS:
+            self.findings.found.clear()
+            self.findings.left_out = 0
+            message = f"{operands} operands are more than are taken"
+            self.findings.error("PNNX0008", message, None)
+            return self.made
+        self.made.notes[notes.LINE] = tuple(self.outputs)
+        self.made.notes[notes.LAYOUT] = self.weights.layout
+        return self.made
+
+    def _again(self, index: int, words: list[str]) -> bool:
+        """Make the node of a line like one before; `False` where there was none, and nothing is done."""
+        if len(words) < _FEWEST or words[3] != "1":
+            return False
+        first = 5 + (1 if words[2] == "1" else 2 if words[2] == "2" else len(words))
+        if first > len(words):
+            return False
+        result = words[first - 1]
+        known = self.known
+        if result in known or "=" in result:
+            return False
+        given = [known.get(name) for name in words[4 : first - 1]]
+        stop, shape, mark = len(words), None, f"#{result}="
+        # From the end on: shapes, names of operands, and values, as pnnx writes them.
+        while stop > first and (word := words[stop - 1])[0] == "#":
+            stop -= 1
+            if shape is None and word.startswith(mark):
+                shape = word[len(mark) :]
+            elif "=" not in word:
+                return False
+        keys, stop = _keys(words, first, stop)
+        form = self._forms.get((words[0], keys, tuple(words[first:stop])))
+        fact = None if shape is None else self._facts.get(shape)
+        if form is None or fact is None or shape is None or None in given:
+            return False
+        operands = cast("list[Value]", given)
+        if form.dtypes is not None and (fact.dtype, *map(_dtype, operands)) not in form.dtypes:
+            return False
+        spans, line = self.places, index * Spans.LONGEST
+        value = Value(result, fact, origin=(spans, line + first - 1), notes=self._shapes[shape])
+        known[result] = value
+        self.made.append_new(
+            form.word, operands, [value], form.attributes, DIALECT, words[1], (spans, line), form.notes
+        )
+        return True
+
+    def _line(self, index: int, line: Line) -> None:
+        operands = [self._operand(place, line) for place in range(4, line.first_result)]
+        count = len(self.findings.found) + self.findings.left_out
+        entries = self._entries(line)
+        indices = range(line.first_result, line.first_entry)
+        results = [value for place in indices if (value := self._result(index, place, line, entries)) is not None]
+        if any(value is None for value in operands) or len(results) < line.given:
+            return
+        given = [value for value in operands if value is not None]
+        note = notes.Line(line.type, line.name, entries.keys, entries.texts, len(operands), line.start)
+        match line.type:
+            case "pnnx.Input" if not given:
+                for value in results:
+                    value.notes[notes.LINE] = note
+                    self.made.adopt_input(value)
+            case "pnnx.Output" if not results:
+                self.outputs.append(note)
+                for value in given:
+                    self.made.add_output(value)
+            case "pnnx.Attribute" if not given and len(results) == 1 and list(entries.attributes) == ["@data"]:
+                self._constant(results[0], entries, note)
+            case _:
+                node = self._node(index, line, given, results, entries)
+                if len(self.findings.found) + self.findings.left_out == count:
+                    self._learn(node, line, entries)
+
+    def _learn(self, node: Node, line: Line, entries: _Entries) -> None:
+        """Remember what a node of which there was nothing to say is, if nothing but names and shapes tells."""
+        # What else looks at shapes, or at numbers, does so of each.
+        if node.word in LOOKED_AT or not entries.is_plain or len(self._forms) >= _MOST_FORMS:
+            return
+        notes_ = node.copied_notes
+        plain = tuple(word for word in line.words[line.first_entry :] if word[0] not in "#$")
+        key = line.type, entries.keys, plain
+        dtypes = (tuple(map(_dtype, (*node.results, *node.operands))),)
+        known = self._forms.get(key)
+        if known is not None:
+            if known.dtypes is not None:
+                known.dtypes.update(dtypes)
+        elif isinstance(notes_, SharedNotes):
+            seen = set(dtypes) if node.word == "Expression" else None
+            self._forms[key] = _Form(node.word, PlainAttributes(node.stated), notes_, seen)
+
+    def _node(self, index: int, line: Line, given: list[Value], results: list[Value], entries: _Entries) -> Node:
+        word = line.type
+        bare = word.removeprefix(_PREFIX)
+        if "." not in bare and ":" not in bare:
+            word = bare
+        # Without operands it is a constant of any kind, a text even.
+        if word == "Expression" and given:
+            self._check_expression(line, given, results)
+
+        def place() -> Span:
+            return self.findings.span(line.word(0))
+
+        for doubt in doubts_of_operator(line.name, word, entries.keys, given, place):
+            self.findings.add(doubt)
+        attributes = entries.attributes
+        if word in RESHAPES:
+            shape, doubt = declared_shape(attributes, given, results, place)
+            if shape is not None and doubt is not None:
+                attributes = {**attributes, "shape": shape}
+                self.findings.add(doubt)
+        slots, doubt = read_results(word, attributes, given, results, place)
+        if slots is not None and doubt is not None:
+            placed = dict(zip(slots, results, strict=True))
+            results = [placed.get(slot) or Value(f"{line.name}_{slot}", UNKNOWN) for slot in range(slots[-1] + 1)]
+            self.findings.add(doubt)
+        if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
+            attributes = {**attributes, _KEYS: entries.keys}
+        origin = self.places, index * Spans.LONGEST
+        # Nodes have their names and places themselves.
+        notes_ = SharedNotes({notes.LINE: notes.Line(line.type, "", entries.keys, entries.texts)})
+        return self.made.append_new(word, given, results, attributes, DIALECT, line.name, origin, notes_)
+
+    def _constant(self, value: Value, entries: _Entries, note: notes.Line) -> None:
+        storage = entries.attributes["@data"]
+        if storage is not None:
+            value.storage = storage  # pyright: ignore[reportAttributeAccessIssue]  a weight is a storage or None
+            value.fact = TensorFact.of(storage)  # pyright: ignore[reportArgumentType]
+        value.notes[notes.LINE] = note
+        self.made.adopt_constant(value)
+
+    def _operand(self, place: int, line: Line) -> Value | None:
+        name = line.words[place]
+        value = self.known.get(name)
+        if value is None:
+            message = f"{line.name} reads the operand {name!r}, which no line above gives"
+            self.findings.error("PNNX0004", message, line.word(place), "operators stand in the order in which they run")
+        return value
+
+    def _result(self, index: int, place: int, line: Line, entries: _Entries) -> Value | None:
+        name = line.words[place]
+        if name in self.known:
+            message = f"the operand {name!r} is given twice"
+            self.findings.error("PNNX0005", message, line.word(place), "every operand has one operator that gives it")
+            return None
+        shape = entries.shapes.get(name)
+        origin = self.places, index * Spans.LONGEST + place
+        text = "" if shape is None else shape[0]
+        notes_ = self._shapes.get(text)
+        if notes_ is None:
+            notes_ = self._shapes[text] = SharedNotes({notes.SHAPE: text})
+        fact = UNKNOWN if shape is None else self._fact(name, *shape, line)
+        value = Value(name, fact, origin=origin, notes=notes_)
+        self.known[name] = value
+        self.made.reserve(name)
+        return value
+
+    def _fact(self, name: str, text: str, place: int, line: Line) -> Fact:
+        known = self._facts.get(text)
+        if known is not None:
+            return known
+        try:
+            fact = TensorFact(*parse_tensor(text, name))
+        except ValueError as error:
+            offset = len(line.words[place]) - len(text)
+            self.findings.error("PNNX0006", f"operand {name}: {error}", line.word(place, offset))
+            return UNKNOWN
+        if fact.is_static:
+            self._facts[text] = fact
+        return fact
+
+    def _entries(self, line: Line) -> _Entries:
+        keys = [""] * line.taken
+        shapes: dict[str, tuple[str, int]] = {}
+        plain: list[int] = []
+        stored: list[int] = []
+        words = line.words
+        for place in range(line.first_entry, len(words)):
+            word = words[place]
+            match word[0]:
+                case "#":
+                    name, _, text = word.partition("=")
+                    shapes[name[1:]] = intern(text), place
+                case "$":
+                    key, _, name = word.partition("=")
+                    self._key(key[1:], name, place, line, keys)
+                case "@":
+                    stored.append(place)
+                case _:
+                    plain.append(place)
+        attributes, texts = self._plain(line, plain)
+        if stored:
+            attributes = dict(attributes)
+        for place in stored:
+            key, _, _ = words[place].partition("=")
+            if key in attributes:
+                self._twice(line, key, place)
+                continue
+            attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.word(place, len(key) + 1))
+        return _Entries(attributes, texts, tuple(keys), shapes, not stored)
+
+    def _plain(self, line: Line, indices: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
+        """The values of words that are no weights, and their texts: the same ones for lines that say the same."""
+        stated = tuple([line.words[place] for place in indices])
+        known = self._known_values.get(stated)
+        if known is not None:
+            return known
+        count = len(self.findings.found)
+        attributes = PlainAttributes()
+        texts: dict[str, tuple[Attribute, str]] = {}
+        for place in indices:
+            key, _, text = line.words[place].partition("=")
+            if key in attributes:
+                self._twice(line, key, place)
+                continue
+            attributes[key] = self._value(key, text, place, line)
+            texts[key] = (attributes[key], text)
+        if len(self.findings.found) == count and not self.findings.left_out:
+            self._known_values[stated] = attributes, texts
+        return attributes, texts
+
+    def _twice(self, line: Line, key: str, place: int) -> None:
+        self.findings.error("PNNX0007", f"{line.name} says {key} twice", line.word(place, len(key) + 1))
+
+    def _value(self, key: str, text: str, place: int, line: Line) -> Attribute:
+        try:
+            return parse_value(key, text)
+        except (ValueError, OverflowError) as error:
+            self.findings.error("PNNX0007", f"{key}: {error}", line.word(place, len(key) + 1))
+            return None
+
+    def _key(self, key: str, name: str, place: int, line: Line, keys: list[str]) -> None:
+        """One operand may be given under several names: each of them stands for its next place."""
+        for index, operand in enumerate(line.inputs):
+            if operand == name and not keys[index]:
+                keys[index] = intern(key)
+                return
+        message = f"{line.name} calls {name!r} its {key}, which is none of its operands"
+        self.findings.error("PNNX0007", message, line.word(place, len(key) + 2))
+
+    def _check_expression(self, line: Line, given: list[Value], results: list[Value]) -> None:
+        place = next((n for n in range(line.first_entry, len(line.words)) if line.words[n].startswith("expr=")), None)
+        if place is None:
+            self.findings.error("PNNX0007", f"{line.name} is an expression and has no expr", line.word(1))
+            return
+        known = line.words[place], len(given)
+        tree = self._expressions.get(known)
+        if tree is None:
+            found = line.word(place, len("expr="))
+            count = len(self.findings.found)
+            tree = self._expression(found, len(given))
+            if tree is None:
+                return
+            if len(self.findings.found) == count and not self.findings.left_out:
+                self._expressions[known] = tree
+        for doubt in doubts_of_expression(
+            tree, given, results, lambda: self.findings.span(line.word(place, len("expr=")))
+        ):
+            self.findings.add(doubt)
+
+    def _expression(self, found: Word, count: int) -> Tree | None:
+        """What an expression of `count` operands says; `None` after a finding."""
+        text = Text(found.text, self.findings.source, found.start)
+        try:
+            parsed = parse(text, ARITIES, lenient=self.tolerant)
+        except DiagnosticError as error:
+            # The node is opaque then, and the same format can write it back.
+            severity = Severity.WARNING if self.tolerant else Severity.ERROR
+            for finding in error.diagnostics:
+                self.findings.add(replace(finding, severity=severity))
+            return None
+        for finding in parsed.findings:
+            self.findings.add(finding)
+        for node in postorder(parsed.tree):
+            if isinstance(node, Reference) and node.index >= count:
+                message = f"@{node.index} names an operand that is not there: {count} are given"
+                severity = Severity.WARNING if self.tolerant else Severity.ERROR
+                help_ = "operands are counted from 0"
+                self.findings.add(Diagnostic("PNNX0009", message, text.span(node.start, node.end), help_, severity))
+        return parsed.tree
+
+
+def _keys(words: list[str], first: int, stop: int) -> tuple[tuple[str, ...], int]:
+    """What the one or two operands of a line are called whose shapes begin at word `stop`, and where its values end.
+
+    Where names are not those of the operands in order, the words that say so count as values.
+    """
+    operands = words[4 : first - 1]
+    begin = stop - len(operands)
+    if stop == first or words[stop - 1][0] != "$" or begin < first:
+        return _NO_KEYS[: len(operands)], stop
+    keys: list[str] = []
+    for word, operand in zip(words[begin:stop], operands, strict=True):
+        key, _, name = word.partition("=")
+        if key[0] != "$" or name != operand:
+            return _NO_KEYS[: len(operands)], stop
+        keys.append(key[1:])
+    return tuple(keys), begin
+
+
+_NO_KEYS = ("", "")
+
+
+def _dtype(value: Value) -> DType | None:
+    return value.dtype

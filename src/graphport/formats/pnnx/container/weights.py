@@ -1,0 +1,86 @@
+"""The weights beside a text of PNNX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core import budget
+from graphport.core.diagnostics import DiagnosticError, Source
+from graphport.core.opening import belonging
+from graphport.core.storage import FileStorage, MappedFile
+from graphport.formats.pnnx.container.archive import Archive, Layout, read_archive
+from graphport.formats.pnnx.container.values import parse_tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphport.core.storage import Storage
+    from graphport.formats.pnnx.container.param import Findings, Word
+
+ENDING = ".param"
+
+
+class Weights:
+    """The archive beside a text, opened when the first weight is asked for."""
+
+    def __init__(self, place: Path, findings: Findings) -> None:
+        self._path = belonging(place.with_name(place.name.removesuffix(ENDING) + ".bin"), place)
+        self._findings = findings
+        self._file: MappedFile | None = None
+        self._archive: Archive | None = None
+        self._is_missing = False
+
+    @property
+    def layout(self) -> Layout:
+        """How the archive is laid out; one that no weight is in is looked at, too."""
+        self._open(None)
+        return Layout.WIDE if self._archive is None else self._archive.layout
+
+    def _open(self, word: Word | None) -> None:
+        if self._file is not None or self._is_missing:
+            return
+        try:
+            file = MappedFile(self._path)
+            archive = read_archive(file, Source(str(self._path)))
+        except OSError as error:
+            self._is_missing = True
+            if word is not None:
+                message = f"the weights of {self._path.name} cannot be read: {error.strerror or error}"
+                self._findings.error("PNNX0101", message, word, "the archive lies beside the text under the same name")
+        except DiagnosticError as error:
+            self._is_missing = True
+            for finding in error.diagnostics:
+                self._findings.add(finding)
+        else:
+            self._file, self._archive = file, archive
+
+    def storage(self, name: str, word: Word) -> Storage | None:
+        """The numbers of the weight called `name`, as `word` declares them; `None` after a finding."""
+        try:
+            dtype, shape = parse_tensor(word.text, name)
+        except ValueError as error:
+            self._findings.error("PNNX0006", f"{name}: {error}", word)
+            return None
+        lengths = [dim for dim in shape if isinstance(dim, int)]
+        if dtype is None or len(lengths) < len(shape):
+            self._findings.error("PNNX0106", f"{name} is declared as {word.text}, which no weight can be", word)
+            return None
+        self._open(word)
+        if self._archive is None or self._file is None:
+            return None
+        member = self._archive.members.get(name)
+        if member is None:
+            message = f"there is no {name} in {self._path.name}"
+            self._findings.error("PNNX0105", message, word, "text and weights belong to different models")
+            return None
+        storage = FileStorage(self._file, member.start, dtype, lengths)
+        if not budget.is_held(lengths):
+            message = f"{name} is declared as {word.text}, which no memory holds"
+            self._findings.error("PNNX0106", message, word, "correct its shape")
+            return None
+        if storage.nbytes != member.length:
+            size = budget.shown(storage.nbytes)
+            message = f"{name} is declared as {word.text}, which takes {size} bytes, and has {member.length}"
+            self._findings.error("PNNX0106", message, word, "text and weights belong to different models")
+            return None
+        return storage

@@ -1,0 +1,1 @@
+"""PyTorch: the rules of its operators, and its file formats."""

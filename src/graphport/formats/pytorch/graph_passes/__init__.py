@@ -1,0 +1,1 @@
+"""Passes on whole graphs between the dialect of PyTorch and canonical operators."""

@@ -1,0 +1,59 @@
+"""Complex tensors of exported programs: pairs of real numbers in a last axis, as ONNX computes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.pytorch.graph_passes.pairs import pair_value
+from graphport.formats.pytorch.rules.binding import COMPLEX
+from graphport.formats.pytorch.rules.overloads import DIALECT
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphport.ir.graph import Graph, Node, Value
+
+_KINDS = frozenset({DType.COMPLEX64, DType.COMPLEX128})
+
+
+def pair(graph: Graph) -> list[Diagnostic]:
+    """Make every complex tensor a real one with a last axis of two, if all that read or make it have a rule for it.
+
+    What is given or returned is a pair, too, which a finding tells.
+
+    Raises:
+        DiagnosticError: LEG0004 the words that have no rule.
+    """
+    known = {value: None for value in graph.values() if _is_complex(value)}
+    if not known:
+        return []
+    nodes = [node for node in graph if any(value in known for value in (*node.operands, *node.results))]
+    unsupported = [node for node in nodes if registry.lowering(DIALECT, f"{COMPLEX}{node.word}") is None]
+    if unsupported:
+        raise DiagnosticError(*(_refused(node) for node in {node.word: node for node in unsupported}.values()))
+    for node in nodes:
+        node.word = f"{COMPLEX}{node.word}"
+        node.set_attribute(COMPLEX, tuple(value in known for value in node.inputs))
+    public = [value.name for value in (*graph.inputs, *graph.outputs) if value in known]
+    for value in known:
+        pair_value(value)
+    return [_finding(public)] if public else []
+
+
+def _is_complex(value: Value) -> bool:
+    return isinstance(value.fact, TensorFact) and value.fact.dtype in _KINDS
+
+
+def _refused(node: Node) -> Diagnostic:
+    message = f"{node.op}: there is no rule for complex tensors"
+    return Diagnostic("LEG0004", message, node.origin, "compute it with real numbers: torch.view_as_real gives them")
+
+
+def _finding(names: Iterable[str]) -> Diagnostic:
+    message = f"{', '.join(dict.fromkeys(names))}: complex numbers are pairs of real ones, in a last axis of 2"
+    help = "torch.view_as_real and view_as_complex take one to the other"
+    return Diagnostic("LEG0007", message, None, help, Severity.WARNING)

@@ -1,0 +1,55 @@
+"""Exported programs write in place, look at one storage through many tensors, and have graphs among arguments.
+
+Here they become graphs in which every value is computed once: regions are inlined, writes are new values that later
+readers read, branches and loops are those of ONNX, and complex tensors are pairs of real ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.formats.pytorch.graph_passes import bodies as pytorch_bodies
+from graphport.formats.pytorch.graph_passes import complex as pytorch_complex
+from graphport.formats.pytorch.graph_passes import states as pytorch_states
+from graphport.formats.pytorch.graph_passes import strides as pytorch_strides
+from graphport.formats.pytorch.graph_passes import vmap as pytorch_vmap
+from graphport.formats.pytorch.graph_passes import writes as pytorch_writes
+from graphport.formats.pytorch.rules.overloads import DIALECT
+from graphport.ir.graph import walk
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from graphport.core.diagnostics import Diagnostic
+    from graphport.ir.graph import Graph
+
+
+def before(graph: Graph) -> list[Diagnostic]:
+    """Take out what words alone cannot say; what is left unsaid is a finding."""
+    registry.load(DIALECT)
+    findings: list[Diagnostic] = []
+    for inner in list(walk(graph)):
+        pytorch_vmap.map_regions(inner)
+    graphs = list(walk(graph))
+    for inner in reversed(graphs):
+        pytorch_bodies.inline_regions(inner)
+        findings += pytorch_strides.rebase(inner)
+        findings += pytorch_writes.functionalize(inner)
+        pytorch_bodies.convert_control_flow(inner)
+    findings += pytorch_states.settle(graph)
+    for inner in walk(graph):
+        _forget(inner)
+    findings += pytorch_complex.pair(graph)
+    return findings
+
+
+def _forget(graph: Graph) -> None:
+    """Drop results that nobody reads, and words of this dialect that are left with none: checks of sizes, dead code."""
+    for node in reversed(graph):
+        if node.dialect != DIALECT:
+            continue
+        if not any(value.uses for value in node.results):
+            graph.remove(node)
+            continue
+        for place, value in enumerate(node.outputs):
+            if value is not None and not value.uses:
+                node.drop_output(place)

@@ -1,0 +1,75 @@
+"""Buffers that a program changes from run to run: caches of keys and values, running statistics, counters.
+
+The program as exported does not list them: it just writes. By default a model has no memory, its first run is right,
+and a warning names them. Where the reader was asked for states, each becomes an input that begins with the buffer's
+numbers and an output that the next run begins with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.facts import TensorFact
+from graphport.formats.pytorch.graph_passes.writes import WRITTEN
+from graphport.formats.pytorch.rules.binding import KEYS
+from graphport.formats.pytorch.rules.overloads import DIALECT
+from graphport.ir.graph import Node, Value
+from graphport.ir.states import State, mark
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
+MUTATED, STATES = "pt2.mutated", "pt2.states"
+"""Notes of a graph: what its signature says is changed, and whether that is kept."""
+_ALIAS = "aten.alias.default"
+
+
+def settle(graph: Graph) -> list[Diagnostic]:
+    """Keep the buffers that the program changes, or say that they are not."""
+    changed = _changed(graph)
+    names = sorted(value.name for value in changed)
+    if not changed:
+        return []
+    if not (graph.has_notes and graph.notes.get(STATES)):
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        message = f"the program changes {shown}: every run begins with what the file has"
+        help = "--state (states=True) makes them inputs and outputs"
+        return [Diagnostic("LEG0005", message, None, help, Severity.WARNING)]
+    for value, last in changed.items():
+        _keep(graph, value, last)
+    return []
+
+
+def _changed(graph: Graph) -> dict[Value, Value]:
+    """Weights by what they become: found where they are written, or listed in the signature."""
+    found: dict[Value, Value] = {}
+    for value in list(graph.constants):
+        if value.has_notes and isinstance(last := value.notes.pop(WRITTEN, None), Value):
+            found[value] = last
+    listed: Any = graph.notes.pop(MUTATED, ()) if graph.has_notes else ()
+    if listed:
+        named = {value.name: value for value in graph.values()}
+        for buffer, last, _ in listed:
+            if buffer in named and last in named and named[buffer].is_constant:
+                found[named[buffer]] = named[last]
+    for value in graph.inputs:
+        if value.has_notes:
+            value.notes.pop(WRITTEN, None)
+    return found
+
+
+def _keep(graph: Graph, value: Value, last: Value) -> None:
+    name = value.name
+    # Its numbers are those of the first run only.
+    fact = TensorFact(value.fact.dtype, value.fact.shape) if isinstance(value.fact, TensorFact) else value.fact
+    given = graph.add_input(f"{name}_in", fact)
+    given.storage = value.storage
+    value.replace_uses(given)
+    after = given if last is value else last
+    result = Value(graph.fresh(f"{name}_out"), after.fact)
+    graph.append(Node(_ALIAS, [after], [result], {KEYS: ("self",)}, dialect=DIALECT))
+    graph.add_output(result)
+    mark(given, State(result.name, name))
+    if not value.uses:
+        graph.remove_constant(value)

@@ -1,0 +1,373 @@
+"""Writes in place as new values: for each storage there is one current value, and views are derived from it again.
+
+Before  y = slice(x, 1, 0, 2);  add_(y, 1);  z = relu(x)
+After   y = slice(x, 1, 0, 2);  y' = add(y, 1);  x' = slice_scatter(x, y', 1, 0, 2);  z = relu(x')
+
+A word that looks at its operand or copies it, as the layout allows, is followed where the file's strides decide which.
+Where they do not, a write that somebody could see through it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.formats.pytorch.rules.binding import ITEM, KEYS
+from graphport.formats.pytorch.rules.overloads import DIALECT, VIEWS, View, base_of, functional, is_in_place
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.core.dtypes import DType
+
+STRIDED = "pt2.strided"
+"""The note of a value whose elements do not lie one after another."""
+WRITTEN = "pt2.written"
+"""The note of an input or weight that the program writes into: the value that it becomes."""
+_ALIAS, _CAST, _RESHAPE = "aten.alias.default", "aten.to.dtype", "aten.reshape_as.default"
+_STATISTICS = ("running_mean", "running_var")
+_BATCH_UPDATED = "aten._native_batch_norm_legit_functional.default"
+_NORMALIZED = {
+    "aten.batch_norm.default": (_BATCH_UPDATED, "training", 3),
+    "aten._native_batch_norm_legit.default": (_BATCH_UPDATED, "training", 3),
+    "aten.instance_norm.default": ("aten.instance_norm.statistics", "use_input_stats", 0),
+}
+"""Words that write into their running statistics where they train: what computes these, the argument that says so, and
+how many results stand before them."""
+
+
+class _Storage:
+    """Numbers that several tensors may look at, and how often they were written."""
+
+    __slots__ = ("doubt", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        # The tensor through which it may have been written, as far as the layout is not known.
+        self.doubt: str | None = None
+
+
+class _Tensor:
+    """One tensor of the program: its value now, and how it is derived from the one that it looks at."""
+
+    __slots__ = ("node", "parent", "place", "siblings", "source", "storage", "value", "version", "view")
+
+    def __init__(
+        self, value: Value, parent: _Tensor | None = None, node: Node | None = None, view: View | None = None
+    ) -> None:
+        self.value = value
+        self.parent = parent
+        self.node = node
+        self.view = view
+        self.place = value.index
+        self.siblings: list[_Tensor] = [self]
+        self.storage: _Storage = parent.storage if parent is not None else _Storage()
+        self.version = self.storage.version
+        # What it may look at, as far as the layout is not known: the other tensor, and its version then.
+        self.source: tuple[_Tensor, int] | None = None
+
+
+class _RefusedError(Exception):
+    """A write that cannot be followed."""
+
+
+def functionalize(graph: Graph) -> list[Diagnostic]:
+    """Let every value of `graph` be computed once; return the writes that cannot be followed."""
+    if not any(node.dialect == DIALECT and (is_in_place(node.word) or _trains(node)) for node in graph):
+        return []
+    return _Functionalizer(graph).run()
+
+
+class _Functionalizer:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.tensors: dict[Value, _Tensor] = {}
+        self.findings: list[Diagnostic] = []
+
+    def run(self) -> list[Diagnostic]:
+        for node in list(self.graph):
+            self._tried(node, self._node, node)
+        for index, value in enumerate(self.graph.outputs):
+            self._tried(None, self._output, index, value)
+        for value, tensor in self.tensors.items():
+            if tensor.storage.version and tensor.parent is None and value.producer is None:
+                self._tried(None, self._note, value, tensor)
+        return self.findings
+
+    def _tried(self, node: Node | None, act: Callable[..., None], *arguments: Any) -> None:
+        try:
+            act(*arguments)
+        except _RefusedError as refused:
+            what = "an output" if node is None else node.op
+            help = "run_decompositions() gives a program without writes: save that"
+            origin = None if node is None else node.origin
+            self.findings.append(Diagnostic("LEG0004", f"{what}: {refused}", origin, help))
+
+    def _note(self, value: Value, tensor: _Tensor) -> None:
+        """Note what an input or a weight becomes in this run."""
+        value.notes[WRITTEN] = self._now(tensor, None)
+
+    def _tensor(self, value: Value) -> _Tensor:
+        found = self.tensors.get(value)
+        if found is None:
+            found = self.tensors[value] = _Tensor(value)
+        return found
+
+    def _output(self, index: int, value: Value) -> None:
+        if value not in self.tensors:
+            return
+        now = self._now(self.tensors[value], None)
+        if now is value:
+            return
+        if now.producer is None or now.is_output or now.graph is not self.graph:
+            now = self._made(None, _ALIAS, {"self": now}, now.fact)
+        if not value.is_input:
+            rewrite.swap_names(value, now)
+        self.graph.set_output(index, now)
+
+    # Nodes
+
+    def _node(self, node: Node) -> None:
+        first = node.operand(0)
+        original = None if first is None else self._tensor(first)
+        for place, value in enumerate(node.inputs):
+            tensor = None if value is None else self.tensors.get(value)
+            if value is not None and tensor is not None and (now := self._now(tensor, node)) is not value:
+                node.set_input(place, now)
+        if node.dialect != DIALECT or original is None:
+            return
+        if is_in_place(node.word):
+            self._write(node, original)
+        elif (view := VIEWS.get(base_of(node.word))) is not None:
+            self._look(node, original, view)
+        elif _trains(node):
+            self._update(node)
+
+    def _update(self, node: Node) -> None:
+        """Running statistics after a batch, computed beside what is normalized by the batch's own."""
+        keys: Any = node.attributes.get(KEYS, ())
+        given = dict(zip(keys, node.inputs, strict=False))
+        old = [value for name in _STATISTICS if (value := given.get(name)) is not None]
+        if len(old) != len(_STATISTICS):
+            return
+        new = [Value(self.graph.fresh(value.name), value.fact) for value in old]
+        word, _, before = _NORMALIZED[node.word]
+        attributes = {name: value for name, value in node.attributes.items() if name != "cudnn_enabled"}
+        twin = Node(word, node.inputs, [*[None] * before, *new], attributes, dialect=DIALECT)
+        self.graph.insert_after(node, twin)
+        for was, after in zip(old, new, strict=True):
+            self._store(self._tensor(was), after, twin.next)
+
+    def _look(self, node: Node, original: _Tensor, view: View) -> None:
+        """Remember that the results look at the first operand, or may."""
+        looks = True if view.doubt is None else _looks(node, view.doubt)
+        if looks is False:
+            return
+        found: list[_Tensor] = []
+        for value in node.results:
+            tensor = _Tensor(value, original, node, view) if looks else _Tensor(value)
+            if not looks:
+                tensor.source = original, original.storage.version
+            self.tensors[value] = tensor
+            found.append(tensor)
+        for tensor in found:
+            tensor.siblings = found
+
+    def _write(self, node: Node, original: _Tensor) -> None:
+        """Let a node compute anew what it writes; its result is the tensor that it wrote into."""
+        written = node.operand(0)
+        word = functional(node.word)
+        if registry.lowering(DIALECT, word) is None:
+            reason = f"there is no rule for {word}"
+            raise _RefusedError(reason)
+        view = VIEWS.get(base_of(word))
+        node.word = word
+        if view is not None and view.kind != "same":
+            self._look_in_place(node, original, view)
+            return
+        results = node.results
+        fact = results[0].fact if results else UNKNOWN if written is None else written.fact
+        if not results:
+            made = Value(self.graph.fresh("written"), fact)
+            self._with_result(node, made)
+            new = made
+        else:
+            new = results[0]
+        if view is None:
+            new = self._cast(node, new, written)
+        self._store(original, new, (new.producer or node).next)
+        # Later nodes read the cast where one was needed: both are the tensor that was written.
+        for value in (new, *results):
+            self.tensors[value] = original
+
+    def _look_in_place(self, node: Node, original: _Tensor, view: View) -> None:
+        """A word such as `unsqueeze_`: what it writes is how the tensor looks at its numbers."""
+        self._look(node, original, view)
+        if node.results:
+            after = self._tensor(node.results[0])
+            for value, tensor in self.tensors.items():
+                if tensor is original:
+                    self.tensors[value] = after
+
+    def _with_result(self, node: Node, value: Value) -> None:
+        twin = Node(
+            node.word,
+            node.inputs,
+            [value],
+            node.attributes,
+            dialect=DIALECT,
+            name=node.name,
+            origin=node.unasked_origin,
+        )
+        self.graph.insert_after(node, twin)
+        self.graph.remove(node)
+
+    def _cast(self, node: Node, new: Value, written: Value | None) -> Value:
+        """The result in the element type of what is written into, where arithmetic may have given another."""
+        fact = None if written is None else written.fact
+        dtype = fact.dtype if isinstance(fact, TensorFact) else None
+        kinds = {value.fact.dtype for value in node.operands if isinstance(value.fact, TensorFact)}
+        if dtype is None or (kinds == {dtype} and dtype.kind in "fc"):
+            return new
+        cast = Value(self.graph.fresh(new.name), new.fact)
+        new.replace_uses(cast)
+        new.fact = UNKNOWN
+        made = Node(_CAST, [new], [cast], {"dtype": f"torch.{dtype.text}", KEYS: ("self",)}, dialect=DIALECT)
+        self.graph.insert_after(new.producer or node, made)
+        self.tensors[cast] = self._tensor(new)
+        return cast
+
+    # Values now
+
+    def _now(self, tensor: _Tensor, place: Node | None) -> Value:
+        """The value of a tensor before `place`, derived again if what it looks at was written since."""
+        if tensor.source is not None and tensor.source[0].storage.version != tensor.source[1]:
+            reason = f"%{tensor.value.name} looks at numbers that are written, or is a copy of them: its layout decides"
+            raise _RefusedError(reason)
+        if tensor.storage.doubt is not None:
+            reason = (
+                f"whether %{tensor.storage.doubt} is a copy of these numbers, or a view of them, its layout decides"
+            )
+            raise _RefusedError(reason)
+        if tensor.version == tensor.storage.version:
+            return tensor.value
+        if tensor.parent is None or tensor.node is None:
+            reason = f"what was written into %{tensor.value.name} is not known"
+            raise _RefusedError(reason)
+        parent = self._now(tensor.parent, place)
+        node = tensor.node
+        results = [None if v is None else Value(self.graph.fresh(v.name), v.fact) for v in node.outputs]
+        twin = rewrite.copy_node(node, {}, results)
+        twin.set_input(0, parent)
+        self._insert(place, twin)
+        found = results[tensor.place]
+        if found is None:
+            raise _RefusedError(node.op)
+        tensor.value, tensor.version = found, tensor.storage.version
+        return found
+
+    def _store(self, tensor: _Tensor, new: Value, place: Node | None) -> None:
+        """Let a tensor be `new` from `place` on, and everything that it looks at accordingly."""
+        if tensor.source is not None:
+            # As a copy, nobody else sees it; as a view, those who read the other numbers from here on would.
+            tensor.source[0].storage.doubt = tensor.value.name
+            tensor.source = None
+        if tensor.parent is not None:
+            parent = self._now(tensor.parent, place)
+            self._store(tensor.parent, self._put_back(tensor, parent, new, place), place)
+        else:
+            tensor.storage.version += 1
+        tensor.value, tensor.version = new, tensor.storage.version
+
+    def _put_back(self, tensor: _Tensor, parent: Value, new: Value, place: Node | None) -> Value:
+        """What a tensor is that `tensor` looks at once `new` is written there."""
+        node, view = tensor.node, tensor.view
+        if node is None or view is None:
+            raise _RefusedError(tensor.value.name)
+        match view.kind:
+            case "same":
+                return new
+            case "slice" if view.word is not None:
+                return self._made(place, view.word, {"self": parent, "src": new}, parent.fact, node)
+            case "reshape":
+                return self._made(place, _RESHAPE, {"self": new, "other": parent}, parent.fact)
+            case "undo" if view.word is not None:
+                made = self._made(place, view.word, {"self": new}, parent.fact, node)
+                if view.inverse is not None and made.producer is not None:
+                    for name, value in view.inverse(made.producer.attributes).items():
+                        made.producer.set_attribute(name, value)
+                return made
+            case "cat" | "stack":
+                return self._joined(tensor, new, parent, place)
+            case _:
+                reason = f"it writes into %{tensor.value.name}, whose elements lie in one another's place"
+                raise _RefusedError(reason)
+
+    def _joined(self, tensor: _Tensor, new: Value, parent: Value, place: Node | None) -> Value:
+        """All parts of a tensor again, with one of them written."""
+        node = tensor.node
+        dim = 0 if node is None else node.attributes.get("dim", 0)
+        parts = [new if other is tensor else self._now(other, place) for other in tensor.siblings]
+        word = "aten.cat.default" if tensor.view is not None and tensor.view.kind == "cat" else "aten.stack.default"
+        made = Value(self.graph.fresh(parent.name), parent.fact)
+        keys = (f"tensors{ITEM}",) * len(parts)
+        self._insert(place, Node(word, parts, [made], {"dim": dim, KEYS: keys}, dialect=DIALECT))
+        return made
+
+    def _made(
+        self, place: Node | None, word: str, operands: dict[str, Value], fact: Any, like: Node | None = None
+    ) -> Value:
+        """A node with named operands, and the other arguments of `like`."""
+        given, keys = list(operands.values()), list(operands)
+        attributes: dict[str, Any] = {}
+        if like is not None:
+            attributes = {name: value for name, value in like.attributes.items() if name != KEYS}
+            names: Any = like.attributes.get(KEYS, ())
+            for value, key in zip(like.inputs[1:], names[1:], strict=False):
+                if value is not None:
+                    given.append(value)
+                    keys.append(key)
+        made = Value(self.graph.fresh(given[0].name), fact)
+        self._insert(place, Node(word, given, [made], attributes | {KEYS: tuple(keys)}, dialect=DIALECT))
+        return made
+
+    def _insert(self, place: Node | None, node: Node) -> None:
+        if place is None:
+            self.graph.append(node)
+        else:
+            self.graph.insert_before(place, node)
+
+
+def _trains(node: Node) -> bool:
+    """Whether a word normalizes by the batch, and writes what that changes into its running statistics."""
+    known = _NORMALIZED.get(node.word)
+    return known is not None and bool(node.attributes.get(known[1]))
+
+
+def _looks(node: Node, doubt: str) -> bool | None:
+    """Whether a word that may copy looks at its operand; `None` where the file does not tell."""
+    operand, result = node.operand(0), node.results[0]
+    if operand is None:
+        return False
+    dense = not (operand.has_notes and STRIDED in operand.notes)
+    match doubt:
+        case "layout":
+            return True if dense or _shape(operand) == _shape(result) else None
+        case "contiguous":
+            return dense if node.attributes.get("memory_format") in (None, "contiguous") else None
+        case "cast":
+            return _dtype(operand) is _dtype(result) and not node.attributes.get("copy")
+        case _:
+            return not node.attributes.get("train", node.attributes.get("training"))
+
+
+def _dtype(value: Value) -> DType | None:
+    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
+
+
+def _shape(value: Value) -> Any:
+    return value.fact.shape if isinstance(value.fact, TensorFact) else None

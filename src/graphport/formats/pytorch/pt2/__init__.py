@@ -1,0 +1,29 @@
+"""Programs that PyTorch exported: `.pt2`, as `torch.export.save` writes it, read without torch.
+
+A raw graph speaks `pytorch.aten.add.Tensor`: the target is the word, arguments that are tensors are operands, the rest
+attributes of the same names, and `$` is the tuple of the names under which operands are given. Parameters, buffers and
+constants are constants under their full names; inputs and outputs are those of the program's signature.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.lazy import first_used
+from graphport.formats.pytorch.pt2.recognition import recognizes
+
+if TYPE_CHECKING:
+    from graphport.formats.pytorch.pt2.exporting import exported
+    from graphport.formats.pytorch.pt2.reader import read, read_bytes, versions
+
+__all__ = ["exported", "read", "read_bytes", "recognizes", "versions"]
+
+__getattr__ = first_used(
+    __name__,
+    {
+        "exported": "graphport.formats.pytorch.pt2.exporting",
+        "read": "graphport.formats.pytorch.pt2.reader",
+        "read_bytes": "graphport.formats.pytorch.pt2.reader",
+        "versions": "graphport.formats.pytorch.pt2.reader",
+    },
+)

@@ -1,0 +1,42 @@
+"""JSON as programs are written in it, within limits."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core import budget
+
+if TYPE_CHECKING:
+    from graphport.formats.pytorch.pt2.container import Container
+
+MOST_BYTES = 1 << 29
+"""Length of the longest program that is read; one of 20,000 nodes with their stack traces takes some 60 MB."""
+
+
+def document(container: Container, name: str) -> dict[str, Any]:
+    """The member `name` as the object that it is.
+
+    Raises:
+        DiagnosticError: PT0004 and PT0005 as of `Container.read`, PT0006 it is no JSON, or larger than is read.
+    """
+    member = container.members.get(name)
+    most = budget.limit("pt2.text", MOST_BYTES)
+    if member is not None and member.length > most:
+        message = f"{name} has {member.length} bytes, at most {most} are read"
+        raise container.fault("PT0006", message, "GRAPHPORT_LIMITS=pt2.text=N allows more")
+    return parsed(container, name, container.read(name))
+
+
+def parsed(container: Container, name: str, data: bytes) -> dict[str, Any]:
+    """Bytes as the JSON object that they are; see `document`."""
+    try:
+        # Integers of more than 4,300 digits are refused by Python itself.
+        found = json.loads(data.decode("utf-8"))
+    except RecursionError as error:
+        raise container.fault("PT0006", f"{name} is nested deeper than any program is") from error
+    except ValueError as error:
+        raise container.fault("PT0006", f"{name} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise container.fault("PT0006", f"{name} is no JSON object")
+    return cast("dict[str, Any]", found)

@@ -1,0 +1,114 @@
+"""What a program records of its values: element types and sizes, which judge ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.dims import Symbol, TooLong
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.formats.pytorch.pt2.extents import ExtentError, Extents, Opaque
+from graphport.formats.pytorch.pt2.schema import SchemaError, dtype_of, fail, fields, integer, items, text, union
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+
+MOST_RANK = 64
+
+
+class Recorded:
+    """The values that one graph declares: tensors, and numbers that are computed from sizes."""
+
+    def __init__(self, graph: dict[str, Any], extents: Extents, known: dict[Any, TensorFact]) -> None:
+        self._tensors = fields(graph.get("tensor_values", {}), "tensor_values")
+        self._integers = fields(graph.get("sym_int_values") or {}, "sym_int_values")
+        self._flags = fields(graph.get("sym_bool_values") or {}, "sym_bool_values")
+        self._reals = fields(graph.get("sym_float_values") or {}, "sym_float_values")
+        self._extents = extents
+        # Facts that agree are one: networks repeat themselves, and inference remembers by identity.
+        self._known = known
+
+    def tensor(self, name: str) -> TensorFact:
+        """Element type and sizes of a tensor.
+
+        Raises:
+            SchemaError: they are none.
+        """
+        meta = self._tensors.get(name)
+        if meta is None:
+            return UNKNOWN
+        found = fields(meta, f"the description of {name}")
+        sizes = items(found.get("sizes"), f"the sizes of {name}")
+        if len(sizes) > MOST_RANK:
+            fail(f"{name} has {len(sizes)} axes")
+        dtype = dtype_of(found.get("dtype"), f"the element type of {name}")
+        dims = tuple(self.dim(size, f"{name}.{axis}") for axis, size in enumerate(sizes))
+        fact = TensorFact(dtype, dims)
+        return self._known.setdefault(fact, fact)
+
+    def is_dense(self, name: str) -> bool:
+        """Whether the elements of a tensor lie one after another in the order of its axes."""
+        meta = self._tensors.get(name)
+        if not isinstance(meta, dict):
+            return True
+        found = fields(meta, name)
+        sizes, strides = (items(found.get(key), f"the {key} of {name}") for key in ("sizes", "strides"))
+        step: Dim | None = 1
+        for size, stride in zip(reversed(sizes), reversed(strides), strict=False):
+            n = self._number(size, name)
+            if n != 1 and (step is None or self._number(stride, name) != step):
+                return False
+            try:
+                step = None if n is None or step is None else step * n
+            except TooLong:
+                step = None
+        return True
+
+    def offset(self, name: str) -> int | None:
+        """At which element of its storage a tensor begins; `None` where that is computed."""
+        meta = self._tensors.get(name)
+        given = fields(meta, name).get("storage_offset") if isinstance(meta, dict) else None
+        found = 0 if given is None else self._number(given, f"the offset of {name}")
+        return found if isinstance(found, int) else None
+
+    def integer(self, name: str) -> Fact:
+        """What is known of an integer that is computed from sizes."""
+        size = self._integers.get(name)
+        dim = None if size is None else self._number(size, name)
+        return TensorFact(DType.INT64, (), None if dim is None else (dim,))
+
+    def flag(self, name: str) -> Fact:
+        """What is known of a condition on sizes."""
+        del name
+        return TensorFact(DType.BOOL, ())
+
+    def real(self, name: str) -> Fact:
+        """What is known of a real number that is computed from sizes."""
+        del name
+        return TensorFact(DType.FLOAT64, ())
+
+    def dim(self, size: Any, name: str) -> Dim:
+        """An extent; one that is not known is called after the axis.
+
+        Raises:
+            SchemaError: it is none.
+        """
+        found = self._number(size, f"the size {name}")
+        if isinstance(found, int) and found < 0:
+            fail(f"the size {name} is {found}")
+        return Symbol(name) if found is None else found
+
+    def _number(self, size: Any, what: str) -> Dim | None:
+        kind, value = union(size, what)
+        if kind == "as_int":
+            return integer(value, what)
+        if kind != "as_expr":
+            return fail(f"{what} is {kind}, which is no size")
+        written = text(fields(value, what).get("expr_str"), f"the expression of {what}")
+        try:
+            found = self._extents.parse(written)
+        except ExtentError as error:
+            message = f"{what} {error}"
+            raise SchemaError(message) from error
+        return None if isinstance(found, Opaque | bool) else found

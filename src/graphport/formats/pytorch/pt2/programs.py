@@ -1,0 +1,103 @@
+"""Which programs an archive has, in the layouts of all versions of PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic, Severity, Span
+from graphport.formats.pytorch.pt2.document import document
+from graphport.formats.pytorch.pt2.legacy import LegacyWeights, NestedWeights
+from graphport.formats.pytorch.pt2.schema import fields
+from graphport.formats.pytorch.pt2.weights import Weights
+
+if TYPE_CHECKING:
+    from graphport.formats.pytorch.pt2.container import Container
+
+MODELS, PROGRAM = "models/", "serialized_exported_program.json"
+OLDEST, NEWEST, NEWEST_MINOR = 5, 8, 20
+
+
+@dataclass(slots=True)
+class Program:
+    """A program and where its numbers are."""
+
+    document: dict[str, Any]
+    weights: Weights | LegacyWeights | NestedWeights
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    versions: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def program(container: Container, name: str | None) -> Program:
+    """The program called `name`, or the only one.
+
+    Raises:
+        DiagnosticError: PT0007 there is none, PT0008 there are several or none of this name, PT0009 its schema or
+            layout is not known, PT0010 its numbers have another byte order.
+    """
+    _check_archive(container)
+    if PROGRAM in container:
+        found = Program(document(container, PROGRAM), LegacyWeights(container))
+    else:
+        chosen = _chosen(container, name)
+        nested = f"data/weights/{chosen}.pt" in container or f"data/constants/{chosen}.pt" in container
+        weights = NestedWeights(container, chosen) if nested else Weights(container, chosen)
+        found = Program(document(container, f"{MODELS}{chosen}.json"), weights)
+    _check_schema(container, found)
+    return found
+
+
+def _check_archive(container: Container) -> None:
+    if "archive_format" in container and container.read("archive_format").strip() != b"pt2":
+        raise container.fault("PT0009", "the archive is of another format than pt2")
+    if "archive_version" in container and container.read("archive_version").strip() != b"0":
+        raise container.fault("PT0009", "the archive has a version that is not known: 0 is")
+    order = container.read("byteorder").strip() if "byteorder" in container else b"little"
+    if order != b"little":
+        raise container.fault("PT0010", "its numbers lie with the high byte first, which no exporter writes")
+
+
+def _chosen(container: Container, name: str | None) -> str:
+    names = [
+        member.removeprefix(MODELS).removesuffix(".json")
+        for member in container.below(MODELS)
+        if member.endswith(".json")
+    ]
+    if not names:
+        raise container.fault("PT0007", *_without_program(container))
+    if name is None and len(names) == 1:
+        return names[0]
+    if name is None or name not in names:
+        message = f"it has {len(names)} programs" if name is None else f"it has no program {name!r}"
+        raise container.fault("PT0008", message, f"choose one with --program: {', '.join(names)}")
+    return name
+
+
+def _without_program(container: Container) -> tuple[str, str]:
+    export = "export the module with torch.export.save"
+    if container.below("data/aotinductor/"):
+        return "it is code that AOTInductor compiled, and has no program", export
+    if container.below("data/executorch/"):
+        return "it is a program of ExecuTorch", export
+    if "constants.pkl" in container or container.below("code/"):
+        return "it is a TorchScript archive, not an exported program", "export the module, or convert it with pnnx"
+    if "data.pkl" in container:
+        return "it is a pickle of weights (torch.save), and has no program", export
+    return "it has no program", export
+
+
+def _check_schema(container: Container, found: Program) -> None:
+    version = found.document.get("schema_version")
+    ends = fields(version, "schema_version") if isinstance(version, dict) else {}
+    major, minor = ends.get("major", version if isinstance(version, int) else None), ends.get("minor", 0)
+    if not isinstance(major, int) or not isinstance(minor, int) or not OLDEST <= major <= NEWEST:
+        message = f"its schema is {str(major)[:20]}, and {OLDEST} to {NEWEST} are read"
+        raise container.fault("PT0009", message, "export it with a PyTorch from 2.3 on")
+    found.versions["schema"] = f"{major}.{minor}"
+    writer = found.document.get("torch_version")
+    if isinstance(writer, str):
+        found.versions["torch"] = writer[:64]
+    if (major, minor) > (NEWEST, NEWEST_MINOR):
+        message = f"its schema {major}.{minor} is newer than {NEWEST}.{NEWEST_MINOR}: what is new in it is not read"
+        span = Span(container.source)
+        found.findings.append(Diagnostic("PT0012", message, span, "a newer graphport may read it", Severity.WARNING))

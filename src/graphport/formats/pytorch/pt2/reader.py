@@ -1,0 +1,232 @@
+"""Exported programs as raw graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.dims import Symbolic, symbols
+from graphport.core.facts import TensorFact
+from graphport.core.storage import Bytes, MappedFile
+from graphport.formats.pytorch.pt2 import programs, pytrees, signature
+from graphport.formats.pytorch.pt2.build import DIALECT, Builder, GraphReader
+from graphport.formats.pytorch.pt2.container import Container
+from graphport.formats.pytorch.pt2.extents import Extents, Range
+from graphport.formats.pytorch.pt2.schema import SchemaError, fail, fields, items, text, union
+from graphport.formats.pytorch.pt2.spans import Spans
+from graphport.ir.graph import Graph, Node, Value
+
+ALIAS = "aten.alias.default"
+VERSION = "pt2.version"
+MUTATED = "pt2.mutated"
+"""The note of a graph that says which weights the program changes, and to which values: full name and value."""
+STATES = "pt2.states"
+"""The note of a graph whose changed buffers are to be inputs and outputs."""
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """The schema of the program and the PyTorch that wrote it."""
+    found = graph.notes.get(VERSION) if graph.has_notes else None
+    return dict(cast("dict[str, str]", found)) if isinstance(found, dict) else {}
+
+
+def read(path: str | Path, *, program: str | None = None, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a program, and warnings.
+
+    With `states`, buffers that the program changes are to become inputs and outputs of the model.
+
+    Raises:
+        DiagnosticError: PT0001 to PT0006 what is wrong with the archive, PT0007 to PT0010 which programs it has,
+            PT0011 what is wrong with the program.
+    """
+    source = Source(str(path))
+    try:
+        return _read(MappedFile(Path(path)), source, Path(path).stem, program, states=states)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("IO0006", message, Span(source), "check the path")) from error
+
+
+def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a program whose file is in memory; see `read`."""
+    return _read(Bytes(data), Source("exported program"), "main", None, states=states)
+
+
+def _read(
+    file: MappedFile | Bytes, source: Source, name: str, program: str | None, *, states: bool
+) -> tuple[Graph, list[Diagnostic]]:
+    try:
+        container = Container(file, source)
+        with paused_collection():
+            chosen = programs.program(container, program)
+            graph = _Reader(container, chosen, name).graph()
+            if states:
+                graph.notes[STATES] = True
+            return graph, chosen.findings
+    except SchemaError as error:
+        raise DiagnosticError(Diagnostic("PT0011", str(error), Span(source), "export the module once more")) from error
+
+
+class _Reader:
+    def __init__(self, container: Container, chosen: programs.Program, stem: str) -> None:
+        self._source = container.source
+        self._chosen = chosen
+        self._module = fields(chosen.document.get("graph_module"), "graph_module")
+        self._signature = fields(self._module.get("signature"), "the signature")
+        self._document = fields(self._module.get("graph"), "the graph")
+        self._specs = list(signature.inputs(self._signature))
+        self._extents = Extents(_ranges(chosen.document.get("range_constraints")))
+        self._extents.names = _symbol_names(self._document, self._specs)
+        self._builder = Builder(self._extents, Spans(container.source))
+        self._reader = GraphReader(self._builder, self._document, stem)
+
+    def graph(self) -> Graph:
+        """The graph with inputs, weights, nodes and outputs."""
+        self._inputs()
+        self._reader.nodes()
+        self._outputs()
+        made = self._reader.made
+        made.opsets[DIALECT] = 1
+        made.notes[VERSION] = self._chosen.versions
+        return made
+
+    # Inputs
+
+    def _inputs(self) -> None:
+        declared = items(self._document.get("inputs"), "the inputs")
+        if len(declared) != len(self._specs):
+            fail(f"the graph has {len(declared)} inputs, its signature {len(self._specs)}")
+        names = {spec.name for spec in self._specs if isinstance(spec, signature.Given)}
+        for spec, argument in zip(self._specs, declared, strict=True):
+            if spec is None:
+                continue
+            name = _named(argument)
+            if name != spec.name:
+                fail(f"the graph has the input {name!r} where its signature has {spec.name!r}")
+            if isinstance(spec, signature.Weight):
+                self._weight(spec, names)
+                continue
+            fact = self._reader.recorded.integer(name) if spec.is_number else self._reader.recorded.tensor(name)
+            self._reader.made.adopt_input(self._reader.value(name, fact))
+
+    def _weight(self, spec: signature.Weight, taken: set[str]) -> None:
+        storage = self._chosen.weights.storage(spec.folder, spec.full_name)
+        claim = self._reader.recorded.tensor(spec.name)
+        fact = TensorFact.of(storage)
+        if (fact.dtype, fact.shape) != (claim.dtype, claim.shape):
+            fail(f"the numbers of {spec.full_name!r} are {fact}, the program declares {claim}")
+        own = spec.full_name if spec.full_name not in taken else spec.name
+        value = self._reader.value(spec.name, fact, own)
+        value.storage = storage
+        self._reader.made.adopt_constant(value)
+
+    # Outputs
+
+    def _check_outputs(self, specs: list[signature.Returned]) -> None:
+        """Hold the outputs of the signature against those of the graph; the file does not say which of them counts.
+
+        Raises:
+            SchemaError: their numbers differ, or the names at one index.
+        """
+        declared = items(self._document.get("outputs"), "the outputs")
+        stated = items(self._signature.get("output_specs"), "output_specs")
+        if len(declared) != len(stated):
+            fail(f"the graph has {len(declared)} outputs, its signature {len(stated)}")
+        for spec in specs:
+            name, other = _output_name(spec.argument), _output_name(declared[spec.index])
+            if name is not None and name != other:
+                fail(f"the graph returns {other!r} as output {spec.index}, its signature has {name!r}")
+
+    def _outputs(self) -> None:
+        specs = list(signature.outputs(self._signature))
+        self._check_outputs(specs)
+        paths = pytrees.output_paths(
+            self._module.get("module_call_graph"), self._module.get("treespec_namedtuple_fields")
+        )
+        returned = [spec for spec in specs if spec.mutated is None]
+        if len(paths) != len(returned):
+            paths = [()] * len(returned)
+        self._note_mutations([spec for spec in specs if spec.mutated is not None])
+        named: set[Value] = set()
+        for spec, path in zip(returned, paths, strict=True):
+            kind, value = union(spec.argument, "an output")
+            if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
+                kind, value = union(value, "an output")
+            if kind not in ("as_tensor", "as_name"):
+                # A number or text that the module returns always: PyTorch returns it without computing anything.
+                continue
+            name = value if kind == "as_name" else fields(value, "an output").get("name")
+            self._return(self._reader.lookup(text(name, "an output")), pytrees.name_of(path), named)
+
+    def _return(self, value: Value, name: str | None, named: set[Value]) -> None:
+        made = self._reader.made
+        # What is returned twice, or given, has another name as an output.
+        if value in named or value.producer is None:
+            result = Value(self._builder.name(value.name), value.fact)
+            made.append(Node(ALIAS, [value], [result], {"$": ("self",)}, dialect=DIALECT))
+            value = result
+        named.add(value)
+        if name is not None and name != value.name:
+            made.rename(value, self._builder.name(name))
+        made.add_output(value)
+
+    def _note_mutations(self, specs: list[signature.Returned]) -> None:
+        found = [
+            (str(spec.mutated), self._reader.lookup(_named(spec.argument)), spec.kind == "buffer_mutation")
+            for spec in specs
+        ]
+        if found:
+            self._reader.made.notes[MUTATED] = tuple((name, value.name, kept) for name, value, kept in found)
+
+
+def _output_name(argument: Any) -> str | None:
+    """The name of the value that is an output; `None` of a number that is the same in every run."""
+    kind, value = union(argument, "an output")
+    if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
+        kind, value = union(value, "an output")
+    if kind == "as_name":
+        return text(value, "an output")
+    return text(fields(value, "an output").get("name"), "an output") if kind == "as_tensor" else None
+
+
+def _named(argument: Any) -> str:
+    kind, value = union(argument, "an input")
+    if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
+        return text(union(value, "an input")[1], "an input")
+    return text(fields(value, "an input").get("name"), "an input")
+
+
+def _ranges(found: Any) -> dict[str, Range]:
+    """The ranges of symbols; those of expressions follow from them."""
+    ranges: dict[str, Range] = {}
+    for name, constraint in fields(found or {}, "range_constraints").items():
+        if not name.isidentifier():
+            continue
+        ends = fields(constraint, f"the range of {name}")
+        low, high = (_end(ends.get(key)) for key in ("min_val", "max_val"))
+        ranges[name] = Range(low, high)
+    return ranges
+
+
+def _end(found: Any) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 1 << 62 else None
+
+
+def _symbol_names(document: dict[str, Any], specs: list[signature.Weight | signature.Given | None]) -> dict[str, str]:
+    """What symbols are called: after the first input and axis that has exactly this extent, or the input itself."""
+    probe = Extents()
+    facts = GraphReader(Builder(probe, Spans(Source(""))), document, "").recorded
+    names: dict[str, str] = {}
+    for spec in specs:
+        if not isinstance(spec, signature.Given):
+            continue
+        fact = facts.integer(spec.name) if spec.is_number else facts.tensor(spec.name)
+        if not isinstance(fact, TensorFact):
+            continue
+        dims = (fact.elements or ()) if spec.is_number else (fact.shape or ())
+        for axis, dim in enumerate(dims):
+            if isinstance(dim, Symbolic) and (own := str(dim)) in symbols(dim):
+                names.setdefault(own, spec.name if spec.is_number else f"{spec.name}.dim{axis}")
+    return names

@@ -1,0 +1,107 @@
+"""What the inputs and outputs of a program are: weights, a user's tensors, numbers that were baked in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphport.formats.pytorch.pt2.schema import fail, fields, items, name_of, text, union
+from graphport.formats.pytorch.pt2.weights import CONSTANTS, WEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GRADIENTS = ("loss_output", "gradient_to_parameter", "gradient_to_user_input")
+_MUTATIONS = {
+    "buffer_mutation": "buffer_name",
+    "user_input_mutation": "user_input_name",
+    "parameter_mutation": "parameter_name",
+}
+
+
+class Weight(NamedTuple):
+    """An input that the file has the numbers of."""
+
+    name: str
+    full_name: str
+    folder: str
+    is_buffer: bool
+
+
+class Given(NamedTuple):
+    """An input that the user gives: a tensor, or a number that sizes are computed with."""
+
+    name: str
+    is_number: bool
+
+
+class Returned(NamedTuple):
+    """An output: a value for the user, or what a buffer becomes."""
+
+    argument: Any
+    mutated: str | None
+    kind: str
+    index: int
+
+
+def inputs(signature: dict[str, Any]) -> Iterator[Weight | Given | None]:
+    """What each input of the graph is, in order; `None` of a number that was baked in, and of a token.
+
+    Raises:
+        SchemaError: one is an object, which no graph has.
+    """
+    for index, spec in enumerate(items(signature.get("input_specs"), "input_specs")):
+        kind, found = union(spec, f"input {index}")
+        yield _input(kind, fields(found, f"input {index}"), index)
+
+
+def _input(kind: str, spec: dict[str, Any], index: int) -> Weight | Given | None:
+    what = f"input {index}"
+    match kind:
+        case "parameter":
+            full = text(spec.get("parameter_name"), what)
+            return Weight(name_of(spec.get("arg"), what), full, WEIGHTS, is_buffer=False)
+        case "buffer":
+            folder = WEIGHTS if spec.get("persistent", True) else CONSTANTS
+            return Weight(name_of(spec.get("arg"), what), text(spec.get("buffer_name"), what), folder, is_buffer=True)
+        case "tensor_constant":
+            full = text(spec.get("tensor_constant_name"), what)
+            return Weight(name_of(spec.get("arg"), what), full, CONSTANTS, is_buffer=False)
+        case "user_input":
+            return _given(spec, what)
+        case "constant_input" | "token":
+            return None
+        case "custom_obj":
+            return fail(f"{what} is an object of TorchBind ({spec.get('custom_obj_name')}): a pickle, not opened")
+        case _:
+            return fail(f"{what} is {kind}, which no model is given")
+
+
+def _given(spec: dict[str, Any], what: str) -> Given | None:
+    kind, value = union(spec.get("arg"), what)
+    if kind == "as_tensor":
+        return Given(name_of(value, what), is_number=False)
+    if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
+        inner, name = union(value, what)
+        return Given(text(name, what), is_number=True) if inner == "as_name" else None
+    if kind == "as_custom_obj":
+        return fail(f"{what} is an object, not a tensor")
+    return None
+
+
+def outputs(signature: dict[str, Any]) -> Iterator[Returned]:
+    """What each output of the graph is, in order.
+
+    Raises:
+        SchemaError: the program trains, or returns what no graph can.
+    """
+    for index, spec in enumerate(items(signature.get("output_specs"), "output_specs")):
+        kind, found = union(spec, f"output {index}")
+        what = fields(found, f"output {index}")
+        if kind in _GRADIENTS:
+            fail("the program computes gradients: export the module in eval mode, for inference")
+        if kind in _MUTATIONS:
+            yield Returned({"as_tensor": what.get("arg")}, text(what.get(_MUTATIONS[kind]), kind), kind, index)
+        elif kind == "user_output":
+            yield Returned(what.get("arg"), None, kind, index)
+        elif kind != "token":
+            fail(f"output {index} is {kind}, which is not read")

@@ -1,0 +1,178 @@
+"""Parameters, buffers and constants: storages of the archive, and tensors that are looked at through strides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core import budget
+from graphport.core.storage import ArrayStorage, FileStorage
+from graphport.formats.pytorch.pt2.document import document
+from graphport.formats.pytorch.pt2.schema import (
+    STRIDED,
+    SchemaError,
+    dtype_of,
+    fail,
+    fields,
+    integer,
+    items,
+    text,
+    union,
+)
+from graphport.ops.folded import Computed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dtypes import DType
+    from graphport.core.storage import Bytes, MappedFile, Storage
+    from graphport.formats.pytorch.pt2.container import Container
+
+WEIGHTS, CONSTANTS = "data/weights/", "data/constants/"
+_CONFIGS = {WEIGHTS: "_weights_config.json", CONSTANTS: "_constants_config.json"}
+_FEW, _SMALL = 8, 1 << 20
+MOST_RANK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a tensor lies in its storage: counts of elements."""
+
+    dtype: DType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def needs(self) -> int:
+        """Elements that the storage has at least."""
+        if 0 in self.sizes:
+            return 0
+        return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True)) + 1
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether elements lie one after another in the order of the axes."""
+        step = 1
+        for n, stride in zip(reversed(self.sizes), reversed(self.strides), strict=True):
+            if n != 1 and stride != step:
+                return False
+            step *= n
+        return True
+
+
+def tensor(placed: tuple[MappedFile | Bytes, int, int], layout: Layout) -> Storage:
+    """A tensor of a storage of which `placed` says where it lies and how many bytes it has.
+
+    Raises:
+        SchemaError: it reaches beyond the storage.
+    """
+    file, start, length = placed
+    width = layout.dtype.bits // 8
+    if layout.needs * width > length:
+        if length == 0:
+            fail("the file has no numbers for it: it was exported without weights (FakeTensorMode)")
+        fail(f"it takes {budget.shown(layout.needs)} elements of {layout.dtype}, and the payload has {length} bytes")
+    if not budget.is_held(layout.sizes):
+        fail(f"no memory holds the sizes {list(layout.sizes)}")
+    if 0 in layout.sizes:
+        return ArrayStorage(np.zeros(layout.sizes, layout.dtype.numpy), layout.dtype)
+    if layout.is_contiguous:
+        return FileStorage(file, start + layout.offset * width, layout.dtype, layout.sizes)
+    if prod(layout.sizes) > max(length // width * _FEW, _SMALL):
+        fail(f"it repeats the {length} bytes of its payload in {budget.shown(prod(layout.sizes))} elements")
+    whole = FileStorage(file, start + layout.offset * width, layout.dtype, (layout.needs - layout.offset,))
+    return Computed(partial(_strided, layout.sizes, layout.strides), (whole,), layout.dtype, layout.sizes)
+
+
+def _strided(sizes: Sequence[int], strides: Sequence[int], flat: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    # Sizes and strides were held against the storage before.
+    width = flat.dtype.itemsize
+    # NumPy does not stride over element types that it does not know itself, and the bits are the same.
+    bits = flat if flat.dtype.isbuiltin == 1 else flat.view(f"u{width}")
+    found = np.lib.stride_tricks.as_strided(bits, sizes, [stride * width for stride in strides], writeable=False)
+    return found.view(flat.dtype)
+
+
+class Weights:
+    """The numbers of one program by the full names of parameters, buffers and constants."""
+
+    def __init__(self, container: Container, program: str) -> None:
+        self._container = container
+        self._program = program
+        self._configs: dict[str, dict[str, Any]] = {}
+        self._made: dict[tuple[str, str], Storage] = {}
+        self._placed: dict[str, tuple[MappedFile | Bytes, int, int]] = {}
+
+    def storage(self, folder: str, name: str) -> Storage:
+        """The numbers of `name`.
+
+        Raises:
+            DiagnosticError: PT0004 to PT0006 as of the archive's members.
+            SchemaError: the archive has none, they are pickled, or not what it declares.
+        """
+        key = folder, name
+        if key not in self._made:
+            self._made[key] = self._read(folder, name)
+        return self._made[key]
+
+    def _read(self, folder: str, name: str) -> Storage:
+        config = self._config(folder)
+        if name not in config:
+            fail(f"the archive has no numbers for {name!r}")
+        payload = fields(config[name], f"the payload of {name!r}")
+        try:
+            return self._payload(folder, payload)
+        except SchemaError as error:
+            message = f"{name!r}: {error}"
+            raise SchemaError(message) from error
+
+    def _payload(self, folder: str, payload: dict[str, Any]) -> Storage:
+        if payload.get("use_pickle"):
+            fail("it is stored as a pickle, which is code that nobody should run")
+        path = text(payload.get("path_name"), "its path")
+        if "/" in path or path.startswith("."):
+            fail(f"its path {path!r} is no name of a payload")
+        if path not in self._placed:
+            self._placed[path] = self._container.placed(folder + path)
+        return tensor(self._placed[path], layout_of(payload.get("tensor_meta")))
+
+    def _config(self, folder: str) -> dict[str, Any]:
+        if folder not in self._configs:
+            member = f"{folder}{self._program}{_CONFIGS[folder]}"
+            found = document(self._container, member) if member in self._container else {}
+            self._configs[folder] = fields(found.get("config", {}), f"the config of {member}")
+        return self._configs[folder]
+
+
+def layout_of(meta: Any) -> Layout:
+    """How a tensor lies, from its description.
+
+    Raises:
+        SchemaError: it is none of a dense tensor.
+    """
+    found = fields(meta, "its description")
+    if found.get("layout", STRIDED) != STRIDED:
+        fail("it is sparse, and its payload is not")
+    sizes = _counts(found.get("sizes"), "size")
+    strides = _counts(found.get("strides"), "stride")
+    if len(sizes) != len(strides) or len(sizes) > MOST_RANK:
+        fail(f"it has {len(sizes)} sizes and {len(strides)} strides")
+    offset = _count(found.get("storage_offset", {"as_int": 0}), "offset")
+    return Layout(dtype_of(found.get("dtype"), "its element type"), sizes, strides, offset)
+
+
+def _counts(found: Any, what: str) -> tuple[int, ...]:
+    return tuple(_count(item, what) for item in items(found, f"the {what}s"))
+
+
+def _count(found: Any, what: str) -> int:
+    kind, value = union(found, f"a {what}")
+    if kind != "as_int":
+        fail(f"a {what} of its numbers is an expression")
+    count = integer(value, f"a {what}")
+    return count if count >= 0 else fail(f"a {what} is {count}")

@@ -1,0 +1,85 @@
+"""Differences and sums of neighbours in exported programs, and what real numbers are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphport.core.dtypes import DType
+from graphport.core.sequences import is_sequence
+from graphport.formats.pytorch.rules.binding import axis_of, integers, number, vector
+from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
+from graphport.formats.pytorch.rules.overloads import aten
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Mul, Pow, Sub
+from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, IsInf, IsNaN, Less, Not, Or, Where
+from graphport.ops.pages.reduction import CumSum, ReduceSum
+from graphport.ops.pages.reshape import Concat, Reshape
+
+
+def _panels(b: Builder, y: Value, x: Value | None, dx: Any, axis: int) -> Value:
+    """The area between each two neighbours."""
+    total = b(Add, sliced(b, y, axis, 1, None), sliced(b, y, axis, 0, -1))
+    if x is None:
+        return b(Mul, total, b.like(total, float(number(dx)) / 2))
+    along = axis
+    if len(b.dims(x)) == 1 < len(b.dims(y)):
+        x = b(Reshape, x, vector(b, [-1 if a == axis else 1 for a in range(len(b.dims(y)))]))
+    steps = b(Sub, sliced(b, x, along, 1, None), sliced(b, x, along, 0, -1))
+    return b(Mul, b(Mul, total, cast(b, steps, dtype_of(total))), b.like(total, 0.5))
+
+
+@aten("aten.trapezoid", "aten.trapz")
+def trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1) -> Value:
+    axis = axis_of(number(dim), len(b.dims(y)))
+    return b(ReduceSum, _panels(b, y, x, dx, axis), vector(b, [axis]), keepdims=0)
+
+
+@aten("aten.cumulative_trapezoid", by_position=False)
+def cumulative_trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1) -> Value:
+    axis = axis_of(number(dim), len(b.dims(y)))
+    return b(CumSum, _panels(b, y, x, dx, axis), b.constant(axis, DType.INT64))
+
+
+@aten("aten.gradient", by_position=False)
+def gradient(b: Builder, self: Value, spacing: Any = None, dim: Any = None, edge_order: Any = 1) -> Any:
+    """Half the differences of both neighbours, whole ones of a single neighbour at the ends."""
+    if number(edge_order) != 1:
+        message = "a gradient whose ends are of second order"
+        raise UnsupportedError(message)
+    rank = len(b.dims(self))
+    axes = [axis_of(axis, rank) for axis in (range(rank) if dim is None else integers(dim))]
+    steps = list(spacing) if is_sequence(spacing) else [1.0 if spacing is None else spacing] * len(axes)
+    if any(isinstance(step, Value) and b.dims(step) for step in steps):
+        message = "a gradient between places that are given"
+        raise UnsupportedError(message)
+    found = tuple(_slopes(b, self, axis, float(number(h))) for axis, h in zip(axes, steps, strict=True))
+    return found if b.count > 1 else found[0]
+
+
+def _slopes(b: Builder, x: Value, axis: int, step: float) -> Value:
+    inner = b(Sub, sliced(b, x, axis, 2, None), sliced(b, x, axis, 0, -2))
+    first = b(Sub, sliced(b, x, axis, 1, 2), sliced(b, x, axis, 0, 1))
+    last = b(Sub, sliced(b, x, axis, -1, None), sliced(b, x, axis, -2, -1))
+    ends = [b(Div, each, b.like(x, step)) for each in (first, last)]
+    return b(Concat, ends[0], b(Div, inner, b.like(x, 2 * step)), ends[1], axis=axis)
+
+
+@aten("aten.frexp")
+def frexp(b: Builder, self: Value) -> tuple[Value, Value]:
+    """A number from 1/2 to below 1, and the power of two that it is multiplied with."""
+    size, zero, one, half, two = b(Abs, self), *(b.like(self, n) for n in (0, 1, 0.5, 2))
+    is_plain = b(Not, b(Or, b(Equal, size, zero), b(Or, b(IsInf, self), b(IsNaN, self))))
+    safe = b(Where, is_plain, size, one)
+    power = b(Add, b(Floor, b(Div, b(Log, safe), b(Log, two))), one)
+    # In two steps, for the power itself may be too large; the logarithm may be off by one.
+    part = b(Floor, b(Mul, power, half))
+    found = b(Div, b(Div, safe, b(Pow, two, part)), b(Pow, two, b(Sub, power, part)))
+    is_large, is_small = b(GreaterOrEqual, found, one), b(And, b(Less, found, half), is_plain)
+    found = b(Where, is_large, b(Mul, found, half), b(Where, is_small, b(Mul, found, two), found))
+    power = b(Where, is_large, b(Add, power, one), b(Where, is_small, b(Sub, power, one), power))
+    signed = b(Where, b(Less, self, zero), b(Sub, zero, found), found)
+    return b(Where, is_plain, signed, self), cast(b, b(Where, is_plain, power, zero), DType.INT32)

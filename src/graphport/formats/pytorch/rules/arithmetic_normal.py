@@ -1,0 +1,101 @@
+"""The normal distribution in exported programs: its function, the inverse of that, and its logarithm far below."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.expression.approximations import ERF_INNER, ERF_OUTER
+from graphport.formats.pytorch.rules.arithmetic_special import polynomial
+from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.promotion import cast, floating, kernel
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Neg, Sqrt, Sub
+from graphport.ops.pages.comparison import Equal, Greater, Less, Where
+
+_INNER = (
+    *(-3.969683028665376e01, 2.209460984245205e02, -2.759285104469687e02),
+    *(1.383577518672690e02, -3.066479806614716e01, 2.506628277459239e00),
+)
+_INNER_BELOW = (
+    *(-5.447609879822406e01, 1.615858368580409e02, -1.556989798598866e02),
+    *(6.680131188771972e01, -1.328068155288572e01, 1.0),
+)
+_OUTER = (
+    *(-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e00),
+    *(-2.549732539343734e00, 4.374664141464968e00, 2.938163982698783e00),
+)
+_OUTER_BELOW = (7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e00, 3.754408661907416e00, 1.0)
+_EDGE = 0.02425
+"""Acklam's rational approximations of the inverse, with a relative error below 1.2e-9, and where they change."""
+_TERMS = 16
+
+
+ROWS.lower("""
+aten.special_ndtr(self) -> Mul(Add(computed("erf", Mul(floating(self), math.sqrt(0.5))), 1), 0.5)
+""")
+
+
+def _scaled_complement(b: Builder, x: Value) -> Value:
+    """`exp(x²) erfc(x)` of doubles: plainly up to 1, by a polynomial up to 6, by the asymptotic series beyond.
+
+    ONNX Runtime has no error function of doubles.
+    """
+    size, one = b(Abs, x), b.like(x, 1)
+    near = b(Min, size, one)
+    square = b(Mul, near, near)
+    without_layout = b(Mul, b(Exp, square), b(Sub, one, b(Mul, near, polynomial(b, square, ERF_INNER[::-1]))))
+    middle = b(Max, one, b(Min, size, b.like(x, 6)))
+    ratio = b(Div, b(Sub, middle, b.like(x, 3)), b(Add, middle, b.like(x, 3)))
+    fitted = polynomial(b, ratio, ERF_OUTER[::-1])
+    far = b(Max, size, b.like(x, 6))
+    z = b(Div, b.like(x, -0.5), b(Mul, far, far))
+    terms = [math.prod(range(1, 2 * k, 2)) for k in range(_TERMS)]
+    series = b(Div, polynomial(b, z, [float(t) for t in terms[::-1]]), b(Mul, far, b.like(x, math.sqrt(math.pi))))
+    found = b(Where, b(Less, size, one), without_layout, b(Where, b(Less, size, b.like(x, 6)), fitted, series))
+    mirrored = b(Sub, b(Mul, b.like(x, 2), b(Exp, b(Mul, x, x))), found)
+    return b(Where, b(Less, x, b.like(x, 0)), mirrored, found)
+
+
+@aten("aten.special_erfcx")
+def erfcx(b: Builder, self: Value) -> Value:
+    own = floating(b, self)
+    return cast(b, _scaled_complement(b, cast(b, own, DType.FLOAT64)), dtype_of(own))
+
+
+@aten("aten.special_log_ndtr")
+def log_ndtr(b: Builder, self: Value) -> Value:
+    """The logarithm, which does not run out of numbers far below 0."""
+    own = floating(b, self)
+    x = cast(b, own, DType.FLOAT64)
+    t = b(Mul, x, b.like(x, math.sqrt(0.5)))
+    half = b.like(x, 0.5)
+    square, scaled = b(Mul, t, t), _scaled_complement(b, b(Abs, t))
+    below = b(Sub, b(Log, b(Mul, scaled, half)), square)
+    tail = b(Mul, scaled, b(Exp, b(Neg, square)))
+    complement = b(Where, b(Less, t, b.like(x, 0)), b(Sub, b.like(x, 2), tail), tail)
+    above = kernel(b, "log1p", b(Neg, b(Mul, complement, half)))
+    return cast(b, b(Where, b(Less, x, b.like(x, -1)), below, above), dtype_of(own))
+
+
+@aten("aten.special_ndtri")
+def ndtri(b: Builder, self: Value) -> Value:
+    """Where the function has the value that is given."""
+    own = floating(b, self)
+    p = cast(b, own, DType.FLOAT64)
+    one, edge = b.like(p, 1), b.like(p, _EDGE)
+    gap = b(Sub, p, b.like(p, 0.5))
+    square = b(Mul, gap, gap)
+    middle = b(Div, b(Mul, gap, polynomial(b, square, _INNER)), polynomial(b, square, _INNER_BELOW))
+    is_above = b(Greater, gap, b.like(p, 0))
+    tail = b(Where, is_above, b(Sub, one, p), p)
+    q = b(Sqrt, b(Mul, b.like(p, -2), b(Log, b(Min, tail, edge))))
+    outer = b(Div, polynomial(b, q, _OUTER), polynomial(b, q, _OUTER_BELOW))
+    outer = b(Where, is_above, b(Neg, outer), outer)
+    found = b(Where, b(Less, tail, edge), outer, middle)
+    found = b(Where, b(Equal, p, b.like(p, 0)), b.like(p, -np.inf), found)
+    return cast(b, b(Where, b(Equal, p, one), b.like(p, np.inf), found), dtype_of(own))

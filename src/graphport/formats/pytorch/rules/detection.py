@@ -1,0 +1,101 @@
+"""Operators of torchvision in exported programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import number, vector
+from graphport.formats.pytorch.rules.functions.reshape_shapes import extents
+from graphport.formats.pytorch.rules.overloads import aten
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.pages.arithmetic import Cast
+from graphport.ops.pages.convolution import DeformConv
+from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reshape import Unsqueeze
+
+_SPACE = "torchvision."
+
+
+@aten(f"{_SPACE}nms")
+def nms(b: Builder, dets: Value, scores: Value, iou_threshold: Any) -> Value:
+    """The places of boxes worth keeping, the best first."""
+    boxes = b(Unsqueeze, cast(b, dets, DType.FLOAT32), vector(b, [0]))
+    weights = b(Unsqueeze, cast(b, scores, DType.FLOAT32), vector(b, [0, 1]))
+    threshold = b.constant(np.array([number(iou_threshold)], np.float32))
+    kept = b(NonMaxSuppression, boxes, weights, extents(b, scores), threshold)
+    return b(Gather, kept, b.constant(2, DType.INT64), axis=1)
+
+
+def _regions(b: Builder, rois: Value) -> tuple[Value, Value]:
+    """Corners of regions, and the images that they are in."""
+    corners = b(Slice, rois, vector(b, [1]), vector(b, [5]), vector(b, [1]))
+    return corners, b(Cast, b(Gather, rois, b.constant(0, DType.INT64), axis=1), to=DType.INT64)
+
+
+@aten(f"{_SPACE}roi_align")
+def roi_align(
+    b: Builder,
+    input: Value,
+    rois: Value,
+    spatial_scale: Any,
+    pooled_height: Any,
+    pooled_width: Any,
+    sampling_ratio: Any,
+    aligned: Any,
+) -> Value:
+    corners, images = _regions(b, rois)
+    return b(
+        RoiAlign,
+        input,
+        corners,
+        images,
+        coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
+        output_height=int(number(pooled_height)),
+        output_width=int(number(pooled_width)),
+        sampling_ratio=max(int(number(sampling_ratio)), 0),
+        spatial_scale=float(number(spatial_scale)),
+    )
+
+
+@aten(f"{_SPACE}deform_conv2d")
+def deform_conv2d(
+    b: Builder,
+    input: Value,
+    weight: Value,
+    offset: Value,
+    mask: Value,
+    bias: Value,
+    stride_h: Any,
+    stride_w: Any,
+    pad_h: Any,
+    pad_w: Any,
+    dilation_h: Any,
+    dilation_w: Any,
+    groups: Any,
+    offset_groups: Any,
+    use_mask: Any,
+) -> Value:
+    if not all(isinstance(each, int) for each in (groups, offset_groups)):
+        message = "groups are computed"
+        raise UnsupportedError(message)
+    pads = (int(number(pad_h)), int(number(pad_w)))
+    return b(
+        DeformConv,
+        input,
+        weight,
+        offset,
+        bias,
+        mask if use_mask else None,
+        strides=(int(number(stride_h)), int(number(stride_w))),
+        pads=(*pads, *pads),
+        dilations=(int(number(dilation_h)), int(number(dilation_w))),
+        group=groups,
+        offset_group=offset_groups,
+    )

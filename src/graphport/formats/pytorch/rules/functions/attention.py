@@ -1,0 +1,333 @@
+"""Attention of PyTorch."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import Dim, Symbolic
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import DIALECT, bounded, called, emits, length, number, seen, vector
+from graphport.formats.pytorch.rules.functions.reshape_parts import repeat_interleave
+from graphport.formats.pytorch.rules.functions.reshape_shapes import transpose
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.activation import Gelu, Relu, Softmax
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.comparison import Equal, LessOrEqual, Not, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.normalization import LayerNormalization
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.views.attention import AttentionView
+
+Answer = Value | tuple[Value, ...]
+
+
+def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | None, *, may_hide: bool = False) -> Value:
+    """How much each query attends to each key; with `may_hide`, one that sees none attends to nothing."""
+    scores = b(MatMul, b(Mul, query, b.like(query, scale)), transpose(b, key, -1, -2))
+    if mask is None:
+        return b(Softmax, scores)
+    if dtype_of(mask) is DType.BOOL:
+        mask = b(Where, mask, b.like(query, 0), b.like(query, -np.inf))
+    masked = b(Add, scores, mask)
+    if not may_hide:
+        return b(Softmax, masked)
+    largest = b(ReduceMax, masked, vector(b, [-1]))
+    return b(Where, b(Equal, largest, b.like(query, -np.inf)), b.like(query, 0), b(Softmax, masked))
+
+
+def _causal(b: Builder, query: Value, key: Value) -> Value:
+    """Which keys each query sees: those up to its own place."""
+    rows, columns = (b.dims(x)[-2] for x in (query, key))
+    if isinstance(rows, Symbolic) or isinstance(columns, Symbolic):
+        own, others = (b(Unsqueeze, _positions(b, x), vector(b, [axis])) for x, axis in ((query, 1), (key, 0)))
+        return b(LessOrEqual, others, own)
+    bounded(rows * columns)
+    reserve(rows, columns)
+    return b.constant(np.tril(np.ones((rows, columns), bool)))
+
+
+def _positions(b: Builder, x: Value) -> Value:
+    """The places on the axis before the last, counted from 0."""
+    count = b(Squeeze, b(Shape, x, start=-2, end=-1), vector(b, [0]))
+    return b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
+
+
+@emits("F.scaled_dot_product_attention", "aten::scaled_dot_product_attention")
+def scaled_dot_product_attention(
+    b: Builder,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None = None,
+    dropout_p: Any = 0.0,
+    is_causal: Any = False,
+    scale: Any = None,
+    enable_gqa: Any = False,
+) -> Value:
+    if number(dropout_p):
+        message = "an attention that drops at random"
+        raise UnsupportedError(message)
+    if number(enable_gqa):
+        heads = length(b.dims(query), len(b.dims(query)) - 3)
+        key, value = (_spread(b, x, heads) for x in (key, value))
+    factor = 1 / sqrt(length(b.dims(query), len(b.dims(query)) - 1)) if scale is None else float(number(scale))
+    mask = _causal(b, query, key) if number(is_causal) else attn_mask
+    may_hide = attn_mask is not None and _may_hide_a_query(attn_mask)
+    return b(MatMul, _scores(b, query, key, factor, mask, may_hide=may_hide), value)
+
+
+def _may_hide_a_query(mask: Value) -> bool:
+    """Whether a mask leaves a query nothing to attend to, as far as its numbers are at hand."""
+    array = seen(mask)
+    if array is None or not array.ndim:
+        return True
+    hidden = ~array if array.dtype == bool else np.isneginf(array)
+    return bool(hidden.all(axis=-1).any())
+
+
+def _spread(b: Builder, x: Value, heads: int) -> Value:
+    """One copy for each query head of its group."""
+    axis = len(b.dims(x)) - 3
+    times = heads // length(b.dims(x), axis)
+    return x if times == 1 else repeat_interleave(b, x, times, axis)
+
+
+@emits(
+    "nn.MultiheadAttention",
+    ignores=("bias", "dropout", "kdim", "vdim", "add_bias_kv", "is_causal"),
+)
+def multihead_attention(
+    b: Builder,
+    query: Value | None = None,
+    key: Value | None = None,
+    value: Value | None = None,
+    attn_mask: Value | None = None,
+    embed_dim: Any = None,
+    num_heads: Any = 1,
+    batch_first: Any = False,
+    key_padding_mask: Value | None = None,
+    need_weights: Any = True,
+    average_attn_weights: Any = True,
+    add_zero_attn: Any = False,
+    input: Value | None = None,
+    **weights: Value,
+) -> Answer:
+    """Projections, attention in each head, and the projection of all heads together.
+
+    One operand, the `input`, is query, key and value; of two, the second is key and value.
+    """
+    del embed_dim, need_weights
+    query = input if query is None else query
+    if query is None:
+        message = "there is no query"
+        raise ShapeError(message)
+    if attn_mask is not None and dtype_of(query) is DType.BOOL and dtype_of(attn_mask) is not DType.BOOL:
+        # pnnx calls the query the mask where the mask is logical: no query is.
+        query, attn_mask = attn_mask, query
+    if attn_mask is None and key is not None and dtype_of(query) is DType.BOOL and dtype_of(key) is not DType.BOOL:
+        # Without names, pnnx has a logical mask as the first operand.
+        query, key, value, attn_mask = key, value, None, query
+    if key is None:
+        key = query
+    if value is None:
+        value = key
+    heads = int(number(num_heads))
+    is_alone = len(b.dims(query)) == 2
+    is_first = bool(number(batch_first)) and not is_alone
+    operands = [b(Unsqueeze, x, vector(b, [0])) if is_alone else x for x in (query, key, value)]
+    operands = [x if is_first or is_alone else b(Transpose, x, perm=(1, 0, 2)) for x in operands]
+    attn_mask, key_padding_mask = _masks_by_shape(b, operands[0], operands[1], attn_mask, key_padding_mask)
+    projected = _projected(b, operands, weights)
+    has_more = "bias_k" in weights or bool(number(add_zero_attn))
+    if has_more and (attn_mask is not None or key_padding_mask is not None):
+        message = "a mask together with keys that are added"
+        raise UnsupportedError(message)
+    if "bias_k" in weights:
+        added = (weights["bias_k"], weights["bias_v"])
+        projected[1:] = [_lengthened(b, x, more) for x, more in zip(projected[1:], added, strict=True)]
+    if number(add_zero_attn):
+        projected[1:] = [_lengthened(b, x, b.like(x, np.zeros((1, 1, 1)))) for x in projected[1:]]
+    q, k, v = (_headed(b, x, heads) for x in projected)
+    size = length(b.dims(q), 3)
+    scores = _scores(b, q, k, 1 / sqrt(size), _masks(b, query, attn_mask, key_padding_mask, heads))
+    mixed = b(Transpose, b(MatMul, scores, v), perm=(0, 2, 1, 3))
+    y = _linear(b, b(Reshape, mixed, vector(b, [0, 0, -1])), weights["out_proj_weight"], weights.get("out_proj_bias"))
+    if is_alone:
+        y = b(Squeeze, y, vector(b, [0]))
+    elif not is_first:
+        y = b(Transpose, y, perm=(1, 0, 2))
+    if b.count == 1:
+        return y
+    seen = b(ReduceMean, scores, vector(b, [1]), keepdims=0) if number(average_attn_weights) else scores
+    return y, b(Squeeze, seen, vector(b, [0])) if is_alone else seen
+
+
+def _lengthened(b: Builder, x: Value, more: Value) -> Value:
+    """A sequence with one more entry, the same for all items."""
+    shape = b(Concat, b(Shape, x, start=0, end=1), vector(b, [1]), b(Shape, x, start=2), axis=0)
+    return b(Concat, x, b(Expand, more, shape), axis=1)
+
+
+def _masks_by_shape(
+    b: Builder, query: Value, key: Value, mask: Value | None, padding: Value | None
+) -> tuple[Value | None, Value | None]:
+    """The mask of places and that of padded keys: pnnx calls either the mask, and only their shapes tell.
+
+    Raises:
+        UnsupportedError: extents are open, and it may be either. A stored one is of places: items come with the input.
+    """
+    if mask is None or padding is not None or len(b.dims(mask)) != 2:
+        return mask, padding
+    rows, query_length, items = b.dims(mask)[0], b.dims(query)[1], b.dims(key)[0]
+    if rows == query_length or (mask.is_constant and rows != items):
+        return mask, None
+    if rows == items:
+        return None, mask
+    if _may_be(rows, query_length) and _may_be(rows, items):
+        message = f"a mask of {rows} rows, which may be the {query_length} places or the {items} items"
+        raise UnsupportedError(message)
+    return (None, mask) if _may_be(rows, items) else (mask, None)
+
+
+def _may_be(one: Dim, other: Dim) -> bool:
+    """Whether two extents that are not the same may be equal in a run."""
+    return isinstance(one, Symbolic) or isinstance(other, Symbolic)
+
+
+def _masks(b: Builder, query: Value, mask: Value | None, padding: Value | None, heads: int) -> Value | None:
+    """What is added to the scores."""
+    attn_mask = _mask(b, mask, heads)
+    if padding is None:
+        return attn_mask
+    wide = b(Unsqueeze, padding, vector(b, [1, 2]) if len(b.dims(padding)) > 1 else vector(b, [0, 1, 2]))
+    if dtype_of(wide) is DType.BOOL:
+        wide = b(Where, wide, b.like(query, -np.inf), b.like(query, 0))
+    if attn_mask is None:
+        return wide
+    if dtype_of(attn_mask) is DType.BOOL:
+        attn_mask = b(Where, attn_mask, b.like(query, 0), b.like(query, -np.inf))
+    return b(Add, attn_mask, wide)
+
+
+def _projected(b: Builder, operands: list[Value], weights: dict[str, Value]) -> list[Value]:
+    joined, bias = weights.get("in_proj_weight"), weights.get("in_proj_bias")
+    biases: tuple[Value | None, ...] = (None, None, None)
+    size = length(b.dims(weights["out_proj_weight"]), 1)
+    parts = vector(b, [size] * 3)
+    if bias is not None:
+        biases = b.results(Split, 3, bias, parts, axis=0)
+    if joined is not None:
+        matrices = b.results(Split, 3, joined, parts, axis=0)
+    else:
+        matrices = tuple(weights[f"{name}_proj_weight"] for name in "qkv")
+    return [_linear(b, x, w, c) for x, w, c in zip(operands, matrices, biases, strict=True)]
+
+
+def _linear(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
+    y = b(MatMul, x, b(Transpose, weight, perm=(1, 0)))
+    return y if bias is None else b(Add, y, bias)
+
+
+def _headed(b: Builder, x: Value, heads: int) -> Value:
+    """[batch, length, heads * size] as [batch, heads, length, size]."""
+    return b(Transpose, b(Reshape, x, vector(b, [0, 0, heads, -1])), perm=(0, 2, 1, 3))
+
+
+def _mask(b: Builder, mask: Value | None, heads: int) -> Value | None:
+    """A mask for each head of each item, or for all; where a logical one is true, nothing is seen."""
+    if mask is None:
+        return None
+    if dtype_of(mask) is DType.BOOL:
+        mask = b(Not, mask)
+    if len(b.dims(mask)) != 3:
+        return mask
+    return b(Reshape, mask, b(Concat, vector(b, [-1, heads]), b(Shape, mask, start=1), axis=0))
+
+
+@emits("aten::_transformer_encoder_layer_fwd")
+def transformer_encoder_layer(
+    b: Builder,
+    src: Value,
+    embed_dim: Any,
+    num_heads: Any,
+    qkv_weight: Value,
+    qkv_bias: Value,
+    proj_weight: Value,
+    proj_bias: Value,
+    use_gelu: Any,
+    norm_first: Any,
+    eps: Any,
+    norm_weight_1: Value,
+    norm_bias_1: Value,
+    norm_weight_2: Value,
+    norm_bias_2: Value,
+    ffn_weight_1: Value,
+    ffn_bias_1: Value,
+    ffn_weight_2: Value,
+    ffn_bias_2: Value,
+    mask: Value | None = None,
+    mask_type: Any = None,
+) -> Value:
+    """Attention and two projections, each added to what went in; normalized before them or behind the sums."""
+    if mask is not None or mask_type is not None:
+        message = "an encoder layer with a mask"
+        raise UnsupportedError(message)
+    epsilon = float(number(eps))
+    is_before = bool(number(norm_first))
+    weights = {
+        "in_proj_weight": qkv_weight,
+        "in_proj_bias": qkv_bias,
+        "out_proj_weight": proj_weight,
+        "out_proj_bias": proj_bias,
+    }
+    del embed_dim
+
+    def first(x: Value) -> Value:
+        return b(LayerNormalization, x, norm_weight_1, norm_bias_1, epsilon=epsilon)
+
+    def second(x: Value) -> Value:
+        return b(LayerNormalization, x, norm_weight_2, norm_bias_2, epsilon=epsilon)
+
+    seen = multihead_attention(b, first(src) if is_before else src, num_heads=num_heads, batch_first=True, **weights)
+    x = b(Add, src, seen if isinstance(seen, Value) else seen[0])
+    x = x if is_before else first(x)
+    hidden = _linear(b, second(x) if is_before else x, ffn_weight_1, ffn_bias_1)
+    active = b(Gelu, hidden) if number(use_gelu) else b(Relu, hidden)
+    y = b(Add, x, _linear(b, active, ffn_weight_2, ffn_bias_2))
+    return y if is_before else second(y)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@AttentionView.lift(DIALECT)
+def lift_attention(b: Builder, op: AttentionView) -> Value | None:
+    """Of heads that are an axis of their own, without what was seen before."""
+    q, k, v = op.q, op.k, op.v
+    is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
+    if not is_plain or b.count > 1 or len(b.dims(q)) != 4 or (op.is_causal and op.attn_mask):
+        return None
+    heads, groups = b.dims(q)[1], b.dims(k)[1]
+    if op.is_causal and b.dims(q)[2] != b.dims(k)[2]:
+        return None
+    return called(
+        b,
+        "F.scaled_dot_product_attention",
+        query=q,
+        key=k,
+        value=v,
+        attn_mask=op.attn_mask,
+        dropout_p=0.0,
+        is_causal=bool(op.is_causal),
+        scale=op.scale,
+        enable_gqa=None if heads == groups else True,
+    )

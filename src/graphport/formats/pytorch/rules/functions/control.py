@@ -1,0 +1,12 @@
+"""Branches and loops: pnnx writes that there are some, and leaves out what they compute."""
+
+from __future__ import annotations
+
+from graphport.formats.pytorch.rules.binding import DIALECT, emits
+from graphport.ops.declare import Refusal, lift
+from graphport.ops.lowering.branches import lift_if
+
+_WITHOUT_A_BODY = "what it chooses or repeats is not in the text: pnnx leaves bodies out"
+
+emits("prim::If", "prim::Loop")(Refusal(_WITHOUT_A_BODY))
+lift(DIALECT, "If")(lift_if)

@@ -1,0 +1,56 @@
+"""Convolutions of integers: ONNX convolves real numbers alone, so windows are taken out and multiplied as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import bounded, length, vector
+from graphport.formats.pytorch.rules.functions.indexing_slices import sliced, unfold
+from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Concat, Reshape, Shape
+
+_WIDE = 32
+"""Bits from which on matrices are multiplied as they are; narrower numbers wrap around at the end, as PyTorch's do."""
+
+
+def integer_convolution(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    *,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    groups: int,
+) -> Value:
+    """A convolution of a batch, exact in the element type of its operands."""
+    own, count = dtype_of(x), len(strides)
+    if own.bits < _WIDE:
+        x, weight = (cast(b, each, DType.INT32) for each in (x, weight))
+    outputs, channels, *kernel = (length(b.dims(weight), axis) for axis in range(count + 2))
+    if any(any(pair) for pair in pads):
+        x = b(Pad, x, vector(b, [0, 0, *(p for p, _ in pads), 0, 0, *(q for _, q in pads)]))
+    for axis, (size, step, gap) in enumerate(zip(kernel, strides, dilations, strict=True), 2):
+        x = sliced(b, unfold(b, x, axis, (size - 1) * gap + 1, step), count + axis, 0, None, gap)
+    # batch, channels, places, windows → batch, groups, what is summed, places
+    x = moved(b, x, [0, 1, *range(count + 2, 2 * count + 2), *range(2, count + 2)])
+    summed = channels
+    for size in kernel:
+        summed = bounded(summed * size)
+    spatial = b(Shape, x, start=count + 2)
+    x = b(Reshape, x, vector(b, [0, groups, summed, -1]))
+    y = b(MatMul, b(Reshape, weight, vector(b, [groups, outputs // groups, summed])), x)
+    batch = b(Shape, y, start=0, end=1)
+    y = b(Reshape, y, b(Concat, batch, vector(b, [outputs]), spatial, axis=0))
+    if bias is not None:
+        y = b(Add, y, b(Reshape, cast(b, bias, dtype_of(y)), vector(b, [outputs, *[1] * count])))
+    return cast(b, y, own)

@@ -1,0 +1,76 @@
+"""Sums, means and maxima over bags of rows of a table, in both of PyTorch's dialects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import emits, number, vector
+from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Div, Max, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Not, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceMax, ReduceSum
+from graphport.ops.pages.reshape import Size, Unsqueeze
+
+
+@emits("aten::embedding_bag", "torch.embedding_bag")
+def embedding_bag(
+    b: Builder,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_grad_by_freq: Any = False,
+    mode: Any = 0,
+    sparse: Any = False,
+    per_sample_weights: Value | None = None,
+    include_last_offset: Any = False,
+    padding_idx: Any = None,
+) -> Any:
+    """Rows of a table, added up, averaged, or their largest entries, for each bag that begins at an offset."""
+    del scale_grad_by_freq, sparse
+    if any(b.wants(place) for place in range(1, b.count)):
+        message = "what it keeps for a backward pass"
+        raise UnsupportedError(message)
+    begins = cast(b, offsets, DType.INT64)
+    if number(include_last_offset):
+        begins = sliced(b, begins, 0, 0, -1)
+    one = b.constant(1, DType.INT64)
+    positions = b(Range, b.constant(0, DType.INT64), b(Size, indices), one)
+    column = b(Unsqueeze, begins, vector(b, [1]))
+    # Row i has a 1 where a position belongs to bag i: it is not before its offset, and before the next one's.
+    started = cast(b, b(GreaterOrEqual, positions, column), DType.INT64)
+    owner = b(Sub, b(ReduceSum, started, vector(b, [0]), keepdims=0), one)
+    numbers = b(Range, b.constant(0, DType.INT64), b(Size, begins), one)
+    belongs = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), owner)
+    if padding_idx is not None and int(number(padding_idx)) >= 0:
+        belongs = b(And, belongs, b(Not, b(Equal, indices, b.like(indices, int(number(padding_idx))))))
+    rows = b(Gather, weight, indices)
+    if per_sample_weights is not None:
+        rows = b(Mul, rows, b(Unsqueeze, per_sample_weights, vector(b, [1])))
+    y = _pooled(b, rows, belongs, int(number(mode)))
+    return y if b.count == 1 else (y, *[None] * (b.count - 1))
+
+
+def _pooled(b: Builder, rows: Value, belongs: Value, mode: int) -> Value:
+    share = cast(b, belongs, dtype_of(rows))
+    if mode < 2:
+        total = b(MatMul, share, rows)
+        if mode == 0:
+            return total
+        count = b(ReduceSum, share, vector(b, [1]))
+        return b(Div, total, b(Max, count, b.like(count, 1)))
+    wide = b(Unsqueeze, rows, vector(b, [0]))
+    low = b.like(rows, float(np.finfo(np.float32).min))
+    most = b(ReduceMax, b(Where, b(Unsqueeze, belongs, vector(b, [2])), wide, low), vector(b, [1]), keepdims=0)
+    count = b(ReduceSum, share, vector(b, [1]))
+    return b(Where, b(Equal, count, b.like(count, 0)), b.like(most, 0), most)

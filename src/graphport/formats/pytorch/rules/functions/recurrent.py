@@ -1,0 +1,241 @@
+"""Recurrent layers of PyTorch: their gates stand in another order than ONNX's, and each layer is an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from graphport.formats.pytorch.rules.binding import emits, length, number, vector
+from graphport.formats.pytorch.rules.projected_lstm import projected_lstm, with_direction
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page, ShapeError, UnsupportedError
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.pages.reshape import Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
+
+Weights = Mapping[str, Value]
+Answer = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of layer: its page, and where each of ONNX's gates stands among PyTorch's."""
+
+    page: Page
+    order: tuple[int, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def gates(self) -> int:
+        return len(self.order)
+
+
+LSTM_KIND = _Kind(LSTM, (0, 3, 1, 2))
+_GRU = _Kind(GRU, (1, 0, 2), MappingProxyType({"linear_before_reset": 1}))
+
+
+def _reordered(b: Builder, weight: Value, kind: _Kind) -> Value:
+    """The blocks of a weight, one for each gate, in ONNX's order, with an axis in front for the direction."""
+    if kind.gates > 1:
+        hidden = length(b.dims(weight), 0) // kind.gates
+        blocks = b.results(Split, kind.gates, weight, vector(b, [hidden] * kind.gates), axis=0)
+        weight = b(Concat, *(blocks[place] for place in kind.order), axis=0)
+    return b(Unsqueeze, weight, vector(b, [0]))
+
+
+def _joined(b: Builder, parts: Sequence[Value], axis: int) -> Value:
+    return parts[0] if len(parts) == 1 else b(Concat, *parts, axis=axis)
+
+
+def _layer(
+    b: Builder, kind: _Kind, x: Value, weights: Weights, layer: int, states: Sequence[Value | None], directions: int
+) -> tuple[Value, ...]:
+    """One layer over a sequence: all its outputs, and its states at the end."""
+    ends = [f"l{layer}", f"l{layer}_reverse"][:directions]
+    names = [f"{name}_{end}" for end in ends for name in ("weight_ih", "weight_hh")]
+    missing = [name for name in names if name not in weights]
+    if missing:
+        message = f"the layer has no {', '.join(missing)}"
+        raise UnsupportedError(message)
+    w = _joined(b, [_reordered(b, weights[f"weight_ih_{end}"], kind) for end in ends], 0)
+    r = _joined(b, [_reordered(b, weights[f"weight_hh_{end}"], kind) for end in ends], 0)
+    bias = None
+    if f"bias_ih_{ends[0]}" in weights:
+        rows = [[_reordered(b, weights[f"{name}_{end}"], kind) for name in ("bias_ih", "bias_hh")] for end in ends]
+        bias = _joined(b, [b(Concat, *row, axis=1) for row in rows], 0)
+    projections = [weights[name] for end in ends if (name := f"weight_hr_{end}") in weights]
+    if projections:
+        p = with_direction(b, projections)
+        return projected_lstm(b, x, w, r, bias, p, *states, direction="bidirectional" if directions == 2 else None)
+    attributes = dict(kind.attributes)
+    if "activations" in attributes:
+        attributes["activations"] = tuple(attributes["activations"]) * directions
+    hidden = length(b.dims(r), 2)
+    way = "bidirectional" if directions == 2 else None
+    count = 3 if kind.page is LSTM else 2
+    return b.results(kind.page, count, x, w, r, bias, None, *states, hidden_size=hidden, direction=way, **attributes)
+
+
+def _stacked(
+    b: Builder, kind: _Kind, input: Value, states: Sequence[Value | None], weights: Weights, options: Mapping[str, Any]
+) -> Answer:
+    """Layers one behind another."""
+    directions = 2 if number(options.get("bidirectional", False)) else 1
+    count = int(number(options.get("num_layers", 1)))
+    if count < 1:
+        message = f"num_layers is {count}"
+        raise ShapeError(message)
+    is_first = bool(number(options.get("batch_first", False)))
+    is_alone = len(b.dims(input)) == 2
+    x = b(Unsqueeze, input, vector(b, [1])) if is_alone else input
+    x = b(Transpose, x, perm=(1, 0, 2)) if is_first and not is_alone else x
+    given = [None if state is None or not is_alone else b(Unsqueeze, state, vector(b, [1])) for state in states]
+    given = [state if found is None else found for state, found in zip(states, given, strict=True)]
+    ends: list[list[Value]] = [[] for _ in states]
+    for layer in range(count):
+        parts = [_part(b, state, layer, count, directions) for state in given]
+        y, *last = _layer(b, kind, x, weights, layer, parts, directions)
+        for column, state in zip(ends, last, strict=True):
+            column.append(state)
+        # [time, direction, batch, hidden]
+        x = b(Reshape, b(Transpose, y, perm=(0, 2, 1, 3)), vector(b, [0, 0, -1]))
+    if is_alone:
+        x = b(Squeeze, x, vector(b, [1]))
+    elif is_first:
+        x = b(Transpose, x, perm=(1, 0, 2))
+    finals = [_joined(b, column, 0) for column in ends]
+    return x, *(b(Squeeze, each, vector(b, [1])) if is_alone else each for each in finals)
+
+
+def _part(b: Builder, state: Value | None, layer: int, count: int, directions: int) -> Value | None:
+    """What belongs to a layer of a state of all layers."""
+    if state is None or count == 1:
+        return state
+    return b.results(Split, count, state, vector(b, [directions] * count), axis=0)[layer]
+
+
+_OPTIONS = ("input_size", "hidden_size", "dropout", "proj_size")
+
+
+@emits("nn.LSTM", ignores=_OPTIONS)
+def lstm(
+    b: Builder,
+    input: Value,
+    hx: Value | None = None,
+    cx: Value | None = None,
+    num_layers: Any = 1,
+    batch_first: Any = False,
+    bidirectional: Any = False,
+    **weights: Value,
+) -> Answer:
+    options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
+    return _stacked(b, LSTM_KIND, input, (hx, cx), weights, options)
+
+
+@emits("nn.GRU", ignores=_OPTIONS)
+def gru(
+    b: Builder,
+    input: Value,
+    hx: Value | None = None,
+    num_layers: Any = 1,
+    batch_first: Any = False,
+    bidirectional: Any = False,
+    **weights: Value,
+) -> Answer:
+    options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
+    return _stacked(b, _GRU, input, (hx,), weights, options)
+
+
+@emits("nn.RNN", ignores=_OPTIONS)
+def rnn(
+    b: Builder,
+    input: Value,
+    hx: Value | None = None,
+    num_layers: Any = 1,
+    batch_first: Any = False,
+    bidirectional: Any = False,
+    nonlinearity: str = "tanh",
+    **weights: Value,
+) -> Answer:
+    options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
+    names = {"tanh": "Tanh", "relu": "Relu"}
+    if nonlinearity not in names:
+        message = f"the activation is {nonlinearity}"
+        raise UnsupportedError(message)
+    kind = _Kind(RNN, (0,), MappingProxyType({"activations": (names[nonlinearity],)}))
+    return _stacked(b, kind, input, (hx,), weights, options)
+
+
+# ── functions, whose weights are a list ───────────────────────────────────────────────────────────────────────────────
+
+_LIST = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+def _named(params: Sequence[Value], count: int, directions: int, *, has_biases: bool) -> Weights:
+    """The weights of a list under the names that a module has for them."""
+    names = _LIST if has_biases else _LIST[:2]
+    ends = [f"l{layer}{end}" for layer in range(count) for end in ("", "_reverse")[:directions]]
+    if len(params) != len(names) * len(ends):
+        message = f"{len(params)} weights, and {len(names) * len(ends)} are needed"
+        raise UnsupportedError(message)
+    return dict(zip([f"{name}_{end}" for end in ends for name in names], params, strict=True))
+
+
+def function(
+    kind: _Kind,
+    b: Builder,
+    input: Value,
+    hx: Any,
+    params: Any,
+    has_biases: Any = True,
+    num_layers: Any = 1,
+    dropout: Any = 0.0,
+    train: Any = False,
+    bidirectional: Any = False,
+    batch_first: Any = False,
+) -> Answer:
+    if number(train) and number(dropout):
+        message = "layers that drop at random"
+        raise UnsupportedError(message)
+    directions, count = 2 if number(bidirectional) else 1, int(number(num_layers))
+    weights = _named(params, count, directions, has_biases=bool(number(has_biases)))
+    options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
+    return _stacked(b, kind, input, hx if isinstance(hx, tuple) else (hx,), weights, options)
+
+
+emits("aten::lstm", "torch.lstm")(partial(function, LSTM_KIND))
+emits("aten::gru", "torch.gru")(partial(function, _GRU))
+for _name, _activation in (("tanh", "Tanh"), ("relu", "Relu")):
+    _rnn = _Kind(RNN, (0,), MappingProxyType({"activations": (_activation,)}))
+    emits(f"aten::rnn_{_name}", f"torch.rnn_{_name}")(partial(function, _rnn))
+
+
+# ── single steps ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _cell(b: Builder, kind: _Kind, input: Value, states: Sequence[Value | None], weights: Weights) -> Answer:
+    """A step is a sequence of length 1."""
+    renamed = {f"{name}_l0": weight for name, weight in weights.items()}
+    front = vector(b, [0])
+    given = [None if state is None else b(Unsqueeze, state, front) for state in states]
+    _, *last = _layer(b, kind, b(Unsqueeze, input, front), renamed, 0, given, 1)
+    return tuple(b(Squeeze, state, front) for state in last)
+
+
+@emits("nn.LSTMCell", ignores=_OPTIONS)
+def lstm_cell(b: Builder, input: Value, hx: Value | None = None, cx: Value | None = None, **weights: Value) -> Answer:
+    return _cell(b, LSTM_KIND, input, (hx, cx), weights)
+
+
+@emits("nn.GRUCell", ignores=_OPTIONS)
+def gru_cell(b: Builder, input: Value, hx: Value | None = None, **weights: Value) -> Answer:
+    return _cell(b, _GRU, input, (hx,), weights)
+
+
+@emits("nn.RNNCell", ignores=_OPTIONS)
+def rnn_cell(b: Builder, input: Value, hx: Value | None = None, nonlinearity: str = "tanh", **weights: Value) -> Answer:
+    kind = _Kind(RNN, (0,), MappingProxyType({"activations": ("Relu" if nonlinearity == "relu" else "Tanh",)}))
+    return _cell(b, kind, input, (hx,), weights)

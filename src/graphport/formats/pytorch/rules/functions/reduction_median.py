@@ -1,0 +1,64 @@
+"""The number in the middle, of PyTorch: the lower one of both of an even number of entries."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import axis_of, emits, number, vector
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Add, Div, Sub
+from graphport.ops.pages.comparison import Equal, IsNaN, Not, Where
+from graphport.ops.pages.indexing import GatherElements, Slice
+from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceSum, TopK
+from graphport.ops.pages.reshape import Reshape, Shape, Squeeze
+
+Answer = Value | tuple[Value, ...]
+
+
+@emits("torch.median", "aten::median")
+def median(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, *, passes_over: bool = False) -> Answer:
+    """Of entries that are not numbers, the first one, unless the middle of all others is asked for."""
+    x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
+    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
+    is_nan = b(IsNaN, x) if dtype_of(x).is_floating else None
+    if is_nan is None:
+        found = _middle(b, x, axis)
+    else:
+        behind = b(Where, is_nan, b.like(x, math.inf), x)
+        found = (_middle_of_numbers if passes_over else _middle_or_nan)(b, behind, is_nan, axis)
+    if dim is None or not number(keepdim):
+        found = [b(Squeeze, each, vector(b, [axis])) for each in found]
+    return tuple(found) if dim is not None and b.count > 1 else found[0]
+
+
+def _middle(b: Builder, x: Value, axis: int) -> list[Value]:
+    """A value and its place for each row along `axis`."""
+    count = b.dims(x)[axis]
+    if isinstance(count, Symbolic):
+        place = b(Div, b(Sub, b(Shape, x, start=axis, end=axis + 1), vector(b, [1])), vector(b, [2]))
+        end = b(Add, place, vector(b, [1]))
+    else:
+        middle = (int(count) - 1) // 2
+        place, end = vector(b, [middle]), vector(b, [middle + 1])
+    return [b(Slice, each, place, end, vector(b, [axis])) for each in b.results(TopK, 2, x, end, axis=axis, largest=0)]
+
+
+def _middle_or_nan(b: Builder, x: Value, is_nan: Value, axis: int) -> list[Value]:
+    values, indices = _middle(b, x, axis)
+    marks = cast(b, is_nan, DType.INT32)
+    has_nan = cast(b, b(ReduceMax, marks, vector(b, [axis])), DType.BOOL)
+    return [b(Where, has_nan, b.like(x, math.nan), values), b(Where, has_nan, b(ArgMax, marks, axis=axis), indices)]
+
+
+def _middle_of_numbers(b: Builder, x: Value, is_nan: Value, axis: int) -> list[Value]:
+    count = b(ReduceSum, cast(b, b(Not, is_nan), DType.INT64), vector(b, [axis]))
+    place = b(Div, b(Sub, count, b.like(count, 1)), b.like(count, 2))
+    ordered = b.results(TopK, 2, x, b(Shape, x, start=axis, end=axis + 1), axis=axis, largest=0)
+    value, index = (b(GatherElements, each, place, axis=axis) for each in ordered)
+    return [b(Where, b(Equal, count, b.like(count, 0)), b.like(x, math.nan), value), index]

@@ -1,0 +1,25 @@
+"""Reductions as PyTorch has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphport.formats.pytorch.rules.binding import axes_of, number, vector
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page
+
+
+def reduced(b: Builder, page: Page, x: Value, dim: Any, *, keepdim: Any) -> Value:
+    """`x` reduced over the axes `dim`, all of them for `None`."""
+    rank = len(b.dims(x))
+    keeps = 1 if number(keepdim) else 0
+    if not rank:
+        return x
+    return b(page, x, vector(b, axes_of(dim, rank)), keepdims=None if keeps else 0)
+
+
+def named(b: Builder, operator: str, x: Value, dim: Any, *, keepdim: Any) -> Value:
+    """As `reduced`, with the name of the operator: what rows call `reduced`."""
+    return reduced(b, registry.pages()[operator], x, dim, keepdim=keepdim)

@@ -1,0 +1,238 @@
+"""Statistics of PyTorch: extremes on the way, ranks, sums without what is no number, counts."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, bounded, emits, length, number, vector
+from graphport.formats.pytorch.rules.functions.reduction_norms import norm
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, IsNaN, Less, LessOrEqual, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import GatherElements, Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMean, ReduceMin, ReduceSum, TopK
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pattern import constant_numbers
+
+_MOST = 512
+"""Entries of an axis along which every one is held against all before it."""
+
+
+def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Value, ...]:
+    """The extreme of an entry and all before it, and the last place where it stands."""
+    rank = len(b.dims(input))
+    axis = axis_of(number(dim), rank)
+    count = length(b.dims(input), axis)
+    if count > _MOST:
+        message = f"extremes along {count} entries"
+        raise UnsupportedError(message)
+    perm = [*(a for a in range(rank) if a != axis), axis]
+    x = b(Transpose, input, perm=tuple(perm))
+    behind = b(Unsqueeze, x, vector(b, [rank - 1]))
+    worst = -np.inf if page is ReduceMax else np.inf
+    if not dtype_of(x).is_floating:
+        limits = np.iinfo(dtype_of(x).numpy)
+        worst = limits.min if page is ReduceMax else limits.max
+    seen = b.constant(np.tril(np.ones((count, count), bool)))
+    wide = b(Where, seen, behind, b.like(x, worst))
+    values = b(page, wide, vector(b, [rank]), keepdims=0)
+    hits = b(And, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))), seen)
+    indices = b(ArgMax, cast(b, hits, DType.INT32), axis=rank, keepdims=0, select_last_index=1)
+    back = tuple(int(place) for place in np.argsort(perm))
+    return b(Transpose, values, perm=back), b(Transpose, indices, perm=back)
+
+
+emits("torch.cummax", "aten::cummax")(partial(running_extreme, ReduceMax))
+emits("torch.cummin", "aten::cummin")(partial(running_extreme, ReduceMin))
+
+
+def _ranked(b: Builder, x: Value, axis: int, count: int | None = None) -> tuple[Value, ...]:
+    """The smallest entries along an axis in order, all of them unless there is a `count`; and their places."""
+    wanted = b(Shape, x, start=axis, end=axis + 1) if count is None else vector(b, [count])
+    return b.results(TopK, 2, x, wanted, axis=axis, largest=0)
+
+
+@emits("torch.kthvalue", "aten::kthvalue")
+def kthvalue(b: Builder, input: Value, k: Any, dim: Any = -1, keepdim: Any = False) -> tuple[Value, ...]:
+    axis, count = axis_of(number(dim), len(b.dims(input))), int(number(k))
+    found = _ranked(b, input, axis, count)
+    return tuple(_kept(b, each, axis, count - 1, keepdim) for each in found)
+
+
+def _kept(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
+    axes = vector(b, [axis])
+    one = b(Slice, x, vector(b, [place]), vector(b, [place + 1]), axes)
+    return one if number(keepdim) else b(Squeeze, one, axes)
+
+
+@emits("torch.quantile", "aten::quantile")
+def quantile(
+    b: Builder, input: Value, q: Any, dim: Any = None, keepdim: Any = False, interpolation: str = "linear"
+) -> Value:
+    """Between the two ranked entries that it falls between; what is no number is ranked as if it were one."""
+    if interpolation != "linear":
+        message = f"interpolation is {interpolation}"
+        raise UnsupportedError(message)
+    x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
+    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
+    ranked = _ranked(b, x, axis)[0]
+    if not isinstance(q, Value) or not b.dims(q):
+        return _at_share(b, ranked, axis, float(number(q)), keepdim)
+    shares = constant_numbers(q)
+    if shares is None:
+        message = f"{q.name} is computed, and shares are needed"
+        raise UnsupportedError(message)
+    found = [b(Unsqueeze, _at_share(b, ranked, axis, share, keepdim), vector(b, [0])) for share in shares]
+    return found[0] if len(found) == 1 else b(Concat, *found, axis=0)
+
+
+def _at_share(b: Builder, ranked: Value, axis: int, share: float, keepdim: Any) -> Value:
+    """What is as far from the first entry as a share of the way to the last one."""
+    place = share * (length(b.dims(ranked), axis) - 1)
+    low = floor(place)
+    first = _kept(b, ranked, axis, low, keepdim)
+    if place == low:
+        return first
+    second = _kept(b, ranked, axis, low + 1, keepdim)
+    return b(Add, first, b(Mul, b(Sub, second, first), b.like(first, place - low)))
+
+
+def _numbers_only(b: Builder, input: Value, dim: Any, keepdim: Any) -> tuple[Value, Value]:
+    """The sum of what is a number, and how many these are."""
+    axes = vector(b, axes_of(dim, len(b.dims(input))))
+    missing = b(IsNaN, input)
+    kept = b(Where, missing, b.like(input, 0), input)
+    counted = b(Where, missing, b.like(input, 0), b.like(input, 1))
+    keeps = None if number(keepdim) else 0
+    return b(ReduceSum, kept, axes, keepdims=keeps), b(ReduceSum, counted, axes, keepdims=keeps)
+
+
+PNNX.having(numbers_only=_numbers_only).lower("""
+torch.msort, aten::msort(input) -> values, _ = TopK(input, Shape(input, start=0, end=1), axis=0, largest=0); values
+torch.nansum, aten::nansum(input, dim=None, keepdim: any = False, dtype: ignored = None)
+    -> total, _ = numbers_only(input, dim, keepdim); total
+torch.nanmean, aten::nanmean(input, dim=None, keepdim: any = False, dtype: ignored = None)
+    -> Div(*numbers_only(input, dim, keepdim))
+# The sums of neighbours, halved.
+torch.trapz, aten::trapz, torch.trapezoid, aten::trapezoid(y, dx=1.0, dim=-1)
+    -> place = axis(dim, y);
+       total = ReduceSum(Add(Slice(y, [1], [9223372036854775807], [place]), Slice(y, [0], [-1], [place])), [place],
+                         keepdims=0);
+       Mul(total, dx / 2)
+""")
+
+
+@emits("torch.cov", "aten::cov")
+def cov(b: Builder, input: Value, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Value:
+    """Of variables in rows and observations in columns."""
+    if fweights is not None or aweights is not None or len(b.dims(input)) != 2:
+        message = "weighted observations, or a single variable"
+        raise UnsupportedError(message)
+    centered = b(Sub, input, b(ReduceMean, input, vector(b, [1])))
+    total = b(MatMul, centered, b(Transpose, centered, perm=(1, 0)))
+    return b(Div, total, b.like(input, max(length(b.dims(input), 1) - int(number(correction)), 0)))
+
+
+@emits("torch.renorm", "aten::renorm")
+def renorm(b: Builder, input: Value, p: Any, dim: Any, maxnorm: Any) -> Value:
+    """Each slice along an axis, made shorter where its norm is above the largest one.
+
+    Source: PyTorch's renorm, the factor is maxnorm / (norm + 1e-7).
+    """
+    rank = len(b.dims(input))
+    axis = axis_of(number(dim), rank)
+    size = norm(b, input, number(p), [a for a in range(rank) if a != axis], keepdim=True)
+    most = b.like(input, float(number(maxnorm)))
+    factor = b(Div, most, b(Add, size, b.like(input, 1e-7)))
+    return b(Mul, input, b(Where, b(Less, most, size), factor, b.like(input, 1)))
+
+
+@emits("torch.histc", "aten::histc")
+def histc(b: Builder, input: Value, bins: Any = 100, min: Any = 0, max: Any = 0) -> Value:
+    """How many entries fall into each of as many parts of a range; its end belongs to the last one."""
+    count, low, high = int(number(bins)), float(number(min)), float(number(max))
+    if low == high:
+        message = "a range that is that of the entries"
+        raise UnsupportedError(message)
+    flat = b(Reshape, input, vector(b, [-1]))
+    inside = b(And, b(GreaterOrEqual, flat, b.like(flat, low)), b(LessOrEqual, flat, b.like(flat, high)))
+    scaled = b(Div, b(Mul, b(Sub, flat, b.like(flat, low)), b.like(flat, count)), b.like(flat, high - low))
+    place = b(Min, cast(b, scaled, DType.INT64), b.constant(np.int64(count - 1)))
+    hits = b(Equal, b(Unsqueeze, place, vector(b, [1])), b.constant(np.arange(bounded(count), dtype=np.int64)))
+    kept = b(And, hits, b(Unsqueeze, inside, vector(b, [1])))
+    return b(ReduceSum, cast(b, kept, dtype_of(input)), vector(b, [0]), keepdims=0)
+
+
+def _sorted_place(b: Builder, boundaries: Value, x: Value, right: Any) -> Value:
+    """How many boundaries lie in front of each entry: those below it, and with `right` those equal to it."""
+    if len(b.dims(boundaries)) != 1:
+        message = "boundaries for each row"
+        raise UnsupportedError(message)
+    last = b(Unsqueeze, x, vector(b, [len(b.dims(x))]))
+    before = b(LessOrEqual if number(right) else Less, boundaries, last)
+    return b(ReduceSum, cast(b, before, DType.INT64), vector(b, [-1]), keepdims=0)
+
+
+PNNX.having(place=_sorted_place).lower("""
+torch.bucketize, aten::bucketize(input, boundaries, out_int32=False, right: any = False)
+    -> out_int32: cast(place(boundaries, input, right), int32)
+    -> place(boundaries, input, right)
+torch.searchsorted,
+    aten::searchsorted(sorted_sequence, input, out_int32=False, right: any = False, side=None, sorter=None)
+    -> sorter is not None: unsupported("a sequence that is sorted by places")
+    -> found = place(sorted_sequence, input, right if side is None else side == "right"); out_int32: cast(found, int32)
+    -> found
+""")
+
+
+@emits("torch.mode", "aten::mode")
+def mode(b: Builder, input: Value, dim: Any = -1, keepdim: Any = False) -> tuple[Value, ...]:
+    """The smallest of the entries that occur most often along an axis, and the last place where it stands."""
+    rank = len(b.dims(input))
+    axis = axis_of(number(dim), rank)
+    count = length(b.dims(input), axis)
+    if count > _MOST:
+        message = f"the most frequent one of {count} entries"
+        raise UnsupportedError(message)
+    values, indices = _ranked(b, input, axis)
+    # Places of equal entries come in order, so that the last of a run is the last place.
+    row, column = (b(Unsqueeze, values, vector(b, [place])) for place in (axis + 1, axis))
+    often = b(ReduceSum, cast(b, b(Equal, row, column), DType.INT64), vector(b, [axis + 1]), keepdims=0)
+    best = b(ArgMax, often, axis=axis)
+    end = b(Add, best, b(Sub, b(ReduceMax, often, vector(b, [axis])), b.constant(np.int64(1))))
+    found = (b(GatherElements, values, best, axis=axis), b(GatherElements, indices, end, axis=axis))
+    return found if number(keepdim) else tuple(b(Squeeze, each, vector(b, [axis])) for each in found)
+
+
+@emits("torch.trace", "aten::trace")
+def trace(b: Builder, input: Value) -> Value:
+    rows, columns = (length(b.dims(input), axis) for axis in (0, 1))
+    bounded(rows * columns)
+    eye = np.eye(rows, columns)
+    return b(ReduceSum, b(Mul, input, b.like(input, eye)), keepdims=0)
+
+
+@emits("torch.bincount", "aten::bincount")
+def bincount(b: Builder, input: Value, weights: Any = None, minlength: Any = 0) -> Value:
+    """How often each number from 0 to the largest one occurs."""
+    if weights is not None:
+        message = "entries that count more than once"
+        raise UnsupportedError(message)
+    one = b.constant(np.int64(1))
+    largest = b(Add, b(ReduceMax, cast(b, input, DType.INT64), keepdims=0), one)
+    count = b(Max, largest, b.constant(np.int64(int(number(minlength)))))
+    numbers = b(Range, b.constant(np.int64(0)), count, one)
+    hits = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), cast(b, input, DType.INT64))
+    return b(ReduceSum, cast(b, hits, DType.INT64), vector(b, [1]), keepdims=0)

@@ -1,0 +1,201 @@
+"""Tensors of PyTorch put together, taken apart and repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from graphport.core.sequences import is_sequence
+from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, number, vector
+from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, merged
+from graphport.formats.pytorch.rules.promotion import promoted
+from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.pages.arithmetic import Max
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
+from graphport.ops.shapes import broadcast
+
+# ── together and apart ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _items(tensors: Sequence[Any]) -> list[Value]:
+    flat = [item for each in tensors for item in (each if is_sequence(each) else [each])]
+    return [item for item in flat if isinstance(item, Value)]
+
+
+@emits("torch.cat", "torch.concat", "torch.concatenate", "aten::cat", "aten::concat")
+def cat(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
+    # An empty tensor of rank 1 counts for nothing.
+    found = [x for x in _items(tensors) if b.dims(x) != (0,)] or _items(tensors)
+    return b(Concat, *promoted(b, *found), axis=axis_of(number(dim), len(b.dims(found[0]))))
+
+
+@emits("torch.stack", "aten::stack")
+def stack(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
+    found = _items(tensors)
+    axis = axis_of(number(dim), len(b.dims(found[0])) + 1)
+    return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in promoted(b, *found)), axis=axis)
+
+
+@emits("torch.hstack", "aten::hstack")
+def hstack(b: Builder, *tensors: Value) -> Value:
+    found = [atleast(b, x, 1) for x in _items(tensors)]
+    return b(Concat, *promoted(b, *found), axis=0 if len(b.dims(found[0])) == 1 else 1)
+
+
+@emits("torch.vstack", "aten::vstack")
+def vstack(b: Builder, *tensors: Value) -> Value:
+    return b(Concat, *promoted(b, *(atleast(b, x, 2) for x in _items(tensors))), axis=0)
+
+
+@emits("torch.column_stack", "aten::column_stack")
+def column_stack(b: Builder, *tensors: Value) -> Value:
+    columns = [b(Unsqueeze, x, vector(b, [1])) if len(b.dims(x)) == 1 else x for x in _items(tensors)]
+    return b(Concat, *promoted(b, *columns), axis=1)
+
+
+def atleast(b: Builder, x: Value, rank: int) -> Value:
+    """With axes of 1 in front until there are `rank`."""
+    missing = rank - len(b.dims(x))
+    return b(Unsqueeze, x, vector(b, list(range(missing)))) if missing > 0 else x
+
+
+PNNX.having(atleast=atleast).lower("""
+torch.atleast_1d, aten::atleast_1d(input) -> atleast(input, 1)
+torch.atleast_2d, aten::atleast_2d(input) -> atleast(input, 2)
+Tensor.expand_as, aten::expand_as(input, other) -> Expand(input, Shape(other))
+""")
+
+
+def _split(b: Builder, x: Value, axis: int, parts: Sequence[int]) -> tuple[Value, ...]:
+    if len(parts) == 1:
+        return (x,)
+    return b.results(Split, len(parts), x, vector(b, parts), axis=axis)
+
+
+@emits("torch.chunk", "aten::chunk", "aten::unsafe_chunk")
+def chunk(b: Builder, input: Value, chunks: Any, dim: Any = 0) -> tuple[Value, ...]:
+    axis = axis_of(number(dim), len(b.dims(input)))
+    extent = length(b.dims(input), axis)
+    size = max(-(-extent // int(number(chunks))), 1)
+    return _split(b, input, axis, pieces(extent, size))
+
+
+def pieces(extent: int, size: int) -> list[int]:
+    full, rest = divmod(extent, size) if size else (0, extent)
+    return [size] * full + ([rest] if rest or not full else [])
+
+
+@emits("torch.split", "aten::split", "aten::split_with_sizes", "aten::unsafe_split", "Tensor.split")
+def split(b: Builder, tensor: Value, split_size_or_sections: Any, dim: Any = 0) -> tuple[Value, ...]:
+    axis = axis_of(number(dim), len(b.dims(tensor)))
+    sizes = integers(split_size_or_sections)
+    if is_sequence(split_size_or_sections) or len(sizes) != 1:
+        return _split(b, tensor, axis, sizes)
+    (size,) = sizes
+    return _split(b, tensor, axis, pieces(length(b.dims(tensor), axis), size))
+
+
+@emits("torch.tensor_split", "aten::tensor_split")
+def tensor_split(
+    b: Builder, input: Value, sections: Any = None, dim: Any = 0, indices: Any = None
+) -> tuple[Value, ...]:
+    axis = axis_of(number(dim), len(b.dims(input)))
+    extent = length(b.dims(input), axis)
+    indices_or_sections = indices if indices is not None else sections
+    if is_sequence(indices_or_sections):
+        bounds: list[int] = [
+            0,
+            *(min(max(i + extent if i < 0 else i, 0), extent) for i in integers(indices_or_sections)),
+            extent,
+        ]
+        if bounds == sorted(bounds):
+            return _split(b, input, axis, [q - p for p, q in pairwise(bounds)])
+        # Parts overlap where a place is in front of the one before.
+        return tuple(b(Slice, input, *(vector(b, [n]) for n in (*pair, axis))) for pair in pairwise(bounds))
+    count = bounded(int(number(indices_or_sections)))
+    return _split(b, input, axis, [extent // count + (i < extent % count) for i in range(count)])
+
+
+@emits("torch.unbind", "aten::unbind")
+def unbind(b: Builder, input: Value, dim: Any = 0) -> tuple[Value, ...]:
+    axis = axis_of(number(dim), len(b.dims(input)))
+    parts = _split(b, input, axis, [1] * bounded(length(b.dims(input), axis)))
+    return tuple(b(Squeeze, part, vector(b, [axis])) for part in parts)
+
+
+# ── more of the same ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@emits("Tensor.expand", "torch.broadcast_to", "aten::expand", "aten::broadcast_to", ignores=("implicit",))
+def expand(b: Builder, input: Value, sizes: Any = None, size: Any = None, shape: Any = None) -> Value:
+    """-1 keeps a length, which 1 does in the same way."""
+    target = next((each for each in (sizes, size, shape) if each is not None), ())
+    if isinstance(target, Value):
+        return b(Expand, input, b(Max, target, b.like(target, 1)))
+    if any(isinstance(item, Value) for item in target):
+        # Numbers among them may be -1, too.
+        shape = lengths(b, target)
+        return b(Expand, input, b(Max, shape, b.like(shape, 1)))
+    return b(Expand, input, lengths(b, [1 if item == -1 else item for item in target]))
+
+
+@emits("torch.broadcast_tensors", "aten::broadcast_tensors")
+def broadcast_tensors(b: Builder, *tensors: Value) -> tuple[Value, ...]:
+    found = _items(tensors)
+    dims = broadcast(*(b.dims(x) for x in found))
+    target = vector(b, [length(dims, axis) for axis in range(len(dims))])
+    return tuple(b(Expand, x, target) for x in found)
+
+
+@emits("Tensor.repeat", "torch.tile", "aten::repeat", "aten::tile", "Tensor.tile")
+def repeat(b: Builder, input: Value, sizes: Any = None, dims: Any = None, repeats: Any = None) -> Value:
+    stated = next(each for each in (sizes, dims, repeats) if each is not None)
+    times = stated if isinstance(stated, Value) else lengths(b, stated if is_sequence(stated) else (stated,))
+    rank, count = len(b.dims(input)), length(b.dims(times), 0)
+    more = vector(b, [1] * (rank - count))
+    return b(Tile, atleast(b, input, count), b(Concat, more, times, axis=0) if rank > count else times)
+
+
+@emits("torch.repeat_interleave", "aten::repeat_interleave")
+def repeat_interleave(b: Builder, input: Value, repeats: Any, dim: Any = None, output_size: Any = None) -> Value:
+    del output_size
+    x = b(Reshape, input, vector(b, [-1])) if dim is None else input
+    axis = axis_of(0 if dim is None else number(dim), len(b.dims(x)))
+    times = int(number(repeats))
+    rank = len(b.dims(x))
+    copies = b(
+        Tile, b(Unsqueeze, x, vector(b, [axis + 1])), vector(b, [1] * (axis + 1) + [times] + [1] * (rank - axis - 1))
+    )
+    return merged(b, copies, axis, axis + 1)
+
+
+@emits("torch.cartesian_prod", "aten::cartesian_prod")
+def cartesian_prod(b: Builder, *tensors: Value) -> Value:
+    """Every choice of one entry of each vector, in rows."""
+    found = list(_items(tensors))
+    if len(found) == 1:
+        return found[0]
+    columns = [b(Reshape, x, vector(b, [-1, 1])) for x in meshgrid(b, *found)]
+    return b(Concat, *promoted(b, *columns), axis=1)
+
+
+@emits("torch.meshgrid", "aten::meshgrid")
+def meshgrid(b: Builder, *tensors: Value, indexing: str = "ij") -> tuple[Value, ...]:
+    found = [b(Reshape, x, vector(b, [-1])) for x in _items(tensors)]
+    order = list(range(len(found)))
+    if indexing == "xy" and len(found) > 1:
+        order[:2] = [1, 0]
+    counts = [b.dims(found[i])[0] for i in order]
+    known = [n for n in counts if isinstance(n, int)]
+    whole = vector(b, known) if len(known) == len(counts) else b(Concat, *(b(Shape, found[i]) for i in order), axis=0)
+    results: list[Value] = []
+    for index, x in enumerate(found):
+        place = order.index(index)
+        shape = [1] * len(found)
+        shape[place] = -1
+        results.append(b(Expand, b(Reshape, x, vector(b, shape)), whole))
+    return tuple(results)

@@ -1,0 +1,176 @@
+"""Reshaping of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphport.core.dims import Dim, Symbolic, decide_equal
+from graphport.core.facts import TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, emits, integers, number, vector
+from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+
+Answer = Value | tuple[Value, ...]
+
+
+def lengths(b: Builder, shape: Any) -> Value:
+    """A shape as a tensor: numbers, tensors of rank 0 or 1, or a list of these; PNNX writes an empty one as `None`."""
+    if shape is None:
+        return vector(b, [])
+    if isinstance(shape, Value):
+        return shape if b.dims(shape) else b(Unsqueeze, shape, vector(b, [0]))
+    items = list(shape) if is_sequence(shape) else [shape]
+    if not any(isinstance(item, Value) for item in items):
+        return vector(b, [int(item) for item in items])
+    return b(Concat, *(lengths(b, item) for item in items), axis=0)
+
+
+def extents(b: Builder, x: Value) -> Value:
+    """The shape of `x` as a tensor: a constant where it is known."""
+    dims = b.dims(x)
+    known = [n for n in dims if isinstance(n, int)]
+    return vector(b, known) if len(known) == len(dims) else b(Shape, x)
+
+
+def _keeps_shape(b: Builder, x: Value, target: Sequence[Any]) -> bool:
+    """Whether a shape is known to be that of `x`; one of -1 is what the others leave."""
+    dims, entries = b.dims(x), [_entry(item) for item in target]
+    if len(dims) != len(entries) or sum(isinstance(entry, int) and entry == -1 for entry in entries) > 1:
+        return False
+    return all(
+        entry is not None and (decide_equal(n, entry) is True or (isinstance(entry, int) and entry == -1))
+        for n, entry in zip(dims, entries, strict=True)
+    )
+
+
+def _entry(item: Any) -> Dim | None:
+    if not isinstance(item, Value):
+        return int(item)
+    found = item.fact.elements if isinstance(item.fact, TensorFact) else None
+    return found[0] if found is not None and len(found) == 1 else None
+
+
+def _zeros(shape: Any) -> bool:
+    """Whether a length of 0 is meant, which would be taken for a copy."""
+    return is_sequence(shape) and any(item == 0 and not isinstance(item, Value) for item in shape)
+
+
+@emits(
+    "Tensor.reshape", "Tensor.view", "torch.reshape", "aten::reshape", "aten::view", "torch.view", "aten::_unsafe_view"
+)
+def reshape(b: Builder, input: Value, shape: Any = None, size: Any = None) -> Value:
+    target = shape if shape is not None else size if size is not None else ()
+    if is_sequence(target) and _keeps_shape(b, input, target):
+        return input
+    return b(Reshape, input, lengths(b, target), allowzero=1 if _zeros(target) else None)
+
+
+PNNX.lower(
+    "Tensor.reshape_as, Tensor.view_as, aten::reshape_as, aten::view_as(input, other) -> Reshape(input, Shape(other))"
+)
+
+
+@emits("nn.Flatten", "torch.flatten", "aten::flatten")
+def flatten(b: Builder, input: Value, start_dim: Any = None, end_dim: Any = -1) -> Value:
+    rank = len(b.dims(input))
+    # A module keeps the batch; its writer always says so.
+    start = axis_of(number(start_dim) if start_dim is not None else 0, rank)
+    stop = axis_of(number(end_dim), rank)
+    if rank == 0:
+        return b(Reshape, input, vector(b, [1]))
+    if start == stop:
+        return input
+    if (start, stop) == (1, rank - 1):
+        return b(Flatten, input)
+    return merged(b, input, start, stop)
+
+
+def merged(b: Builder, x: Value, start: int, stop: int) -> Value:
+    dims = b.dims(x)
+    behind = dims[stop + 1 :]
+    if not any(isinstance(dim, Symbolic) for dim in behind):
+        numbers = [0] * start + [-1] + [int(dim) for dim in behind if isinstance(dim, int)]
+        if 0 not in numbers[start:]:
+            return b(Reshape, x, vector(b, numbers))
+    parts = [b(Shape, x, start=0, end=start), vector(b, [-1]), b(Shape, x, start=stop + 1)]
+    return b(Reshape, x, b(Concat, *parts, axis=0))
+
+
+@emits("nn.Unflatten", "torch.unflatten", "Tensor.unflatten", "aten::unflatten")
+def unflatten(b: Builder, input: Value, dim: Any, sizes: Any = None, unflattened_size: Any = None) -> Value:
+    rank = len(b.dims(input))
+    axis = axis_of(number(dim), rank)
+    parts = sizes if sizes is not None else unflattened_size
+    if parts is None:
+        message = "the lengths of the parts are missing"
+        raise ShapeError(message)
+    shape = [b(Shape, input, start=0, end=axis), lengths(b, parts), b(Shape, input, start=axis + 1)]
+    return b(Reshape, input, b(Concat, *shape, axis=0))
+
+
+@emits("torch.squeeze", "aten::squeeze", "Tensor.squeeze")
+def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
+    """Axes that are not of length 1 stay."""
+    dims = b.dims(input)
+    axes = axes_of(dim, len(dims)) if dim is not None else tuple(range(len(dims)))
+    if any(isinstance(dims[axis], Symbolic) for axis in axes if dims):
+        message = "whether a length is 1 is not known"
+        raise UnsupportedError(message)
+    chosen = [axis for axis in axes if dims and dims[axis] == 1]
+    return b(Squeeze, input, vector(b, chosen)) if chosen else input
+
+
+def _new_axis(b: Builder, place: Any, x: Value) -> int:
+    """The place of an axis that there is one more of then."""
+    return axis_of(number(place), len(b.dims(x)) + 1)
+
+
+PNNX.having(new_axis=_new_axis).lower(
+    "torch.unsqueeze, aten::unsqueeze, Tensor.unsqueeze(input, dim) -> Unsqueeze(input, [new_axis(dim, input)])"
+)
+
+
+def moved(b: Builder, x: Value, perm: Sequence[int]) -> Value:
+    """The axes in another order."""
+    return x if list(perm) == list(range(len(perm))) else b(Transpose, x, perm=tuple(perm))
+
+
+@emits("torch.transpose", "aten::transpose", "torch.swapaxes", "torch.swapdims", "aten::swapaxes")
+def transpose(b: Builder, input: Value, dim0: Any, dim1: Any) -> Value:
+    rank = len(b.dims(input))
+    order = list(range(rank))
+    i, j = axis_of(number(dim0), rank), axis_of(number(dim1), rank)
+    order[i], order[j] = order[j], order[i]
+    return moved(b, input, order)
+
+
+@emits("torch.t", "aten::t", "Tensor.t", "aten::numpy_T")
+def t(b: Builder, input: Value) -> Value:
+    return moved(b, input, range(len(b.dims(input)))[::-1])
+
+
+PNNX.lower("aten::mT, Tensor.mT, aten::mH, aten::adjoint(input) -> torch.transpose(input, -2, -1)")
+
+
+@emits("Tensor.permute", "torch.permute", "aten::permute")
+def permute(b: Builder, input: Value, dims: Any) -> Value:
+    rank = len(b.dims(input))
+    order = [axis_of(axis, rank) for axis in integers(dims)]
+    if sorted(order) != list(range(rank)):
+        message = f"{order} is no order of {rank} axes"
+        raise ShapeError(message)
+    return moved(b, input, order)
+
+
+@emits("torch.movedim", "torch.moveaxis", "aten::movedim")
+def movedim(b: Builder, input: Value, source: Any, destination: Any) -> Value:
+    rank = len(b.dims(input))
+    destinations = [axis_of(axis, rank) for axis in integers(destination)]
+    taken = dict(zip(destinations, (axis_of(axis, rank) for axis in integers(source)), strict=True))
+    rest = iter([axis for axis in range(rank) if axis not in taken.values()])
+    return moved(b, input, [taken[place] if place in taken else next(rest) for place in range(rank)])

@@ -1,0 +1,233 @@
+"""Pieces and places of tensors in exported programs: which words look at their operand, and what is written where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import axis_of, number, vector
+from graphport.formats.pytorch.rules.functions.indexing_indices import scatter, scatter_reduce, slice_scatter
+from graphport.formats.pytorch.rules.functions.indexing_slices import END, sliced
+from graphport.formats.pytorch.rules.functions.reduction_norms import norm
+from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
+from graphport.formats.pytorch.rules.indexing_indices import strided_indices
+from graphport.formats.pytorch.rules.overloads import ROWS, aten, view
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
+from graphport.ops.pages.comparison import Equal, Greater, Less, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather, ScatterElements, ScatterND
+from graphport.ops.pages.reduction import ReduceMax
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+
+view("aten.slice", "aten.narrow", kind="slice", word="aten.slice_scatter.default")
+view("aten.select", kind="slice", word="aten.select_scatter.default")
+view("aten.diagonal", kind="slice", word="aten.diagonal_scatter.default")
+view("aten.as_strided", kind="slice", word="aten.as_strided_scatter.default")
+view("aten.split", "aten.split_with_sizes", "aten.chunk", "aten.tensor_split", kind="cat")
+view("aten.unbind", kind="stack")
+
+
+# ── writing into a part ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _extent(b: Builder, x: Value, axis: int) -> Value:
+    return b(Shape, x, start=axis, end=axis + 1)
+
+
+def _one(b: Builder, bound: Any) -> Value:
+    """A bound as a tensor of one element."""
+    return b(Reshape, bound, vector(b, [1])) if isinstance(bound, Value) else vector(b, [int(bound)])
+
+
+def _placed(b: Builder, bound: Any, extent: Value) -> Value:
+    """A bound counted from the front, and within the axis."""
+    found = _one(b, bound)
+    if not isinstance(bound, Value) and bound >= 0:
+        return b(Min, found, extent)
+    zero = vector(b, [0])
+    positive = b(Where, b(Less, found, zero), b(Add, found, extent), found)
+    return b(Max, b(Min, positive, extent), zero)
+
+
+def _is_known(bound: Any) -> bool:
+    return not isinstance(bound, Value) or bound.storage is not None
+
+
+@aten("aten.slice_scatter")
+def slice_scatter_(
+    b: Builder,
+    self: Value,
+    src: Value,
+    dim: Any = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    length: Any = None,
+) -> Value:
+    """The pieces before and behind, and `src` between them; with steps, `src` at every place that they reach.
+
+    `length` is that of the part where `narrow` took it, in place of an end.
+    """
+    axis = axis_of(number(dim), len(b.dims(self)))
+    own = cast(b, src, dtype_of(self))
+    if isinstance(count := b.dims(self)[axis], int) and all(map(_is_known, (start, end, length))):
+        if length is not None:
+            start = int(number(start)) % max(count, 1)
+            end = start + int(number(length))
+        return slice_scatter(b, self, own, axis, start, end, step)
+    extent = _extent(b, self, axis)
+    is_last = length is None and _is_whole(end)
+    first = _placed(b, 0 if start is None else start, extent)
+    if number(step) != 1:
+        return _stepped(b, self, own, axis, first, int(number(step)))
+    behind = b(Add, first, _extent(b, own, axis))
+    parts = [sliced(b, self, axis, 0, first), own, sliced(b, self, axis, behind, None)]
+    kept = parts[1:] if start in (None, 0) else parts
+    return b(Concat, *(kept[:-1] if is_last else kept), axis=axis)
+
+
+def _is_whole(end: Any) -> bool:
+    """Whether nothing stands behind the part."""
+    return end is None or (isinstance(end, int) and end >= END)
+
+
+def _stepped(b: Builder, x: Value, src: Value, axis: int, first: Value, step: int) -> Value:
+    rank = len(b.dims(x))
+    indices = _counted(b, first, _extent(b, src, axis), step)
+    order = [axis, *(a for a in range(rank) if a != axis)]
+    y = b(ScatterND, moved(b, x, order), b(Unsqueeze, indices, vector(b, [1])), moved(b, src, order))
+    return moved(b, y, [int(place) for place in np.argsort(order)])
+
+
+def _counted(b: Builder, first: Value, count: Value, step: int) -> Value:
+    """`count` places from the first one on, `step` apart."""
+    scalar = vector(b, [])
+    indices = b(Range, b.constant(0, DType.INT64), b(Reshape, count, scalar), b.constant(1, DType.INT64))
+    return b(Add, b(Mul, indices, b.constant(step, DType.INT64)), first)
+
+
+@aten("aten.select_scatter")
+def select_scatter(b: Builder, self: Value, src: Value, dim: Any, index: Any) -> Value:
+    """`src` at one place along an axis."""
+    axis = axis_of(number(dim), len(b.dims(self)))
+    wide = b(Unsqueeze, src, vector(b, [axis]))
+    if _is_known(index) and not isinstance(extent := b.dims(self)[axis], Symbolic):
+        place = int(number(index)) % extent
+        return slice_scatter_(b, self, wide, axis, place, place + 1)
+    place = index if isinstance(index, Value) else int(index)
+    end = b(Add, _placed(b, place, _extent(b, self, axis)), vector(b, [1]))
+    return slice_scatter_(b, self, wide, axis, place, end)
+
+
+@aten("aten.diagonal_scatter")
+def diagonal_scatter(b: Builder, self: Value, src: Value, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Value:
+    rank = len(b.dims(self))
+    i, j, k = axis_of(number(dim1), rank), axis_of(number(dim2), rank), int(number(offset))
+    order = [i, j, *(a for a in range(rank) if a not in (i, j))]
+    transposed = moved(b, cast(b, src, dtype_of(self)), [rank - 2, *range(rank - 2)])
+    count = b(Shape, transposed, start=0, end=1)
+    rows, columns = (_counted(b, vector(b, [max(n, 0)]), count, 1) for n in (-k, k))
+    last = vector(b, [1])
+    indices = b(Concat, b(Unsqueeze, rows, last), b(Unsqueeze, columns, last), axis=1)
+    y = b(ScatterND, moved(b, self, order), indices, transposed)
+    return moved(b, y, [int(place) for place in np.argsort(order)])
+
+
+@aten("aten.as_strided_scatter")
+def as_strided_scatter(b: Builder, self: Value, src: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
+    indices = strided_indices(size, stride, storage_offset)
+    if np.unique(indices).size != indices.size:
+        message = "elements that lie in one another's place"
+        raise UnsupportedError(message)
+    flat = b(Reshape, self, vector(b, [-1]))
+    y = b(ScatterND, flat, b.constant(indices[..., None]), src)
+    return b(Reshape, y, b(Shape, self))
+
+
+# ── scattering ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0}
+
+
+@aten("aten.scatter_reduce")
+def scatter_reduce_(
+    b: Builder, self: Value, dim: Any, index: Value, src: Value, reduce: str, include_self: Any = True
+) -> Value:
+    """Where what stands there does not count, the neutral number stands in for it first."""
+    axis = axis_of(number(dim), len(b.dims(self)))
+    if number(include_self) and reduce != "mean":
+        return scatter_reduce(b, self, axis, index, src, reduce)
+    if reduce == "mean" and not dtype_of(self).is_floating:
+        message = "a mean of integers"
+        raise UnsupportedError(message)
+    if reduce in _NEUTRAL:
+        neutral = _NEUTRAL[reduce]
+    else:
+        wide = dtype_of(self)
+        lowest = reduce == "amax"
+        ends = (-np.inf, np.inf) if wide.is_floating else (np.iinfo(wide.numpy).min, np.iinfo(wide.numpy).max)
+        neutral = ends[0] if lowest else ends[1]
+    base = self if number(include_self) else scatter(b, self, axis, index, None, None, neutral)
+    if reduce != "mean":
+        return scatter_reduce(b, base, axis, index, src, reduce)
+    total = scatter(b, base, axis, index, src, "add")
+    start = b(Expand, b.like(self, 1 if number(include_self) else 0), b(Shape, self))
+    count = scatter(b, start, axis, index, None, "add", 1.0)
+    return b(Div, total, b(Max, count, b.like(count, 1)))
+
+
+ROWS.lower("""
+aten.scatter.value_reduce, aten.scatter.reduce(self, dim, index, src=None, value=None, reduce=None)
+    -> torch.scatter(self, dim, index, src, reduce, value)
+""")
+
+
+@aten("aten.index_fill")
+def index_fill(b: Builder, self: Value, dim: Any, index: Value, value: Any) -> Value:
+    rank = len(b.dims(self))
+    axis = axis_of(number(dim), rank)
+    column = b(Reshape, index, vector(b, [-1 if a == axis else 1 for a in range(rank)]))
+    parts = [b(Shape, column if a == axis else self, start=a, end=a + 1) for a in range(rank)]
+    shape = b(Concat, *parts, axis=0) if rank > 1 else parts[0]
+    filler = cast(b, value, dtype_of(self)) if isinstance(value, Value) else b.like(self, number(value))
+    return b(ScatterElements, self, b(Expand, column, shape), b(Expand, filler, shape), axis=axis)
+
+
+@aten("aten.put")
+def put(b: Builder, self: Value, index: Value, source: Value, accumulate: Any = False) -> Value:
+    flat = b(Reshape, self, vector(b, [-1]))
+    indices = b(Reshape, index, vector(b, [-1, 1]))
+    how = "add" if number(accumulate) else None
+    y = b(ScatterND, flat, indices, b(Reshape, source, vector(b, [-1])), reduction=how)
+    return b(Reshape, y, b(Shape, self))
+
+
+@aten("aten.one_hot")
+def one_hot(b: Builder, self: Value, num_classes: Any = -1) -> Value:
+    """As many classes as are said, or one more than the largest."""
+    if not isinstance(num_classes, Value) and num_classes < 0:
+        count: Any = b(Add, b(ReduceMax, self, keepdims=0), b.constant(1, DType.INT64))
+    else:
+        count = num_classes if isinstance(num_classes, Value) else b.constant(int(num_classes), DType.INT64)
+    classes = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
+    return cast(b, b(Equal, b(Unsqueeze, self, vector(b, [-1])), classes), DType.INT64)
+
+
+@aten("aten.embedding_renorm")
+def embedding_renorm(b: Builder, self: Value, indices: Value, max_norm: Any, norm_type: Any) -> Value:
+    """A table whose rows that are looked up are no longer than `max_norm`."""
+    most = float(number(max_norm))
+    positions = b(Reshape, indices, vector(b, [-1]))
+    rows = b(Gather, self, positions)
+    size = norm(b, rows, number(norm_type), -1, True)
+    shorter = b(Mul, rows, b(Div, b.like(size, most), b(Add, size, b.like(size, 1e-7))))
+    kept = b(Where, b(Greater, size, b.like(size, most)), shorter, rows)
+    return b(ScatterND, self, b(Unsqueeze, positions, vector(b, [1])), kept)

@@ -1,0 +1,180 @@
+"""Entries at places that are tensors, read and written; masks among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.sequences import is_sequence
+from graphport.formats.pytorch.rules.binding import bounded, integers, number, vector
+from graphport.formats.pytorch.rules.functions.indexing_embedding_bag import embedding_bag
+from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
+from graphport.formats.pytorch.rules.overloads import aten
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.comparison import Where
+from graphport.ops.pages.indexing import Compress, Gather, GatherND, NonZero, ScatterND
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.shapes import broadcast
+
+_MASKS = (DType.BOOL, DType.UINT8)
+
+
+def _expanded(b: Builder, indices: Any) -> tuple[list[int], list[Value]]:
+    """Axes that are indexed, and a tensor of places for each: a mask is those that are true, along all its axes."""
+    axes: list[int] = []
+    chosen: list[Value] = []
+    axis = 0
+    for item in indices if is_sequence(indices) else (indices,):
+        if item is None:
+            axis += 1
+            continue
+        found = item if isinstance(item, Value) else b.constant(np.array(item, np.int64))
+        rows = _rows(b, found) if dtype_of(found) in _MASKS else [found]
+        axes += range(axis, axis + len(rows))
+        chosen += rows
+        axis += len(rows)
+    return axes, chosen
+
+
+def _rows(b: Builder, mask: Value) -> list[Value]:
+    rank = len(b.dims(mask))
+    indices = b(NonZero, mask)
+    if rank == 1:
+        return [b(Squeeze, indices, vector(b, [0]))]
+    rows = b.results(Split, rank, indices, vector(b, [1] * rank), axis=0)
+    return [b(Squeeze, row, vector(b, [0])) for row in rows]
+
+
+def _wide(b: Builder, chosen: Sequence[Value]) -> list[Value]:
+    """Places in one shape: adding zeros of the others broadcasts, whatever lengths are open."""
+    shapes = [b.dims(item) for item in chosen]
+    if all(shape == shapes[0] for shape in shapes):
+        return list(chosen)
+    found: list[Value] = []
+    for item in chosen:
+        wide = item
+        for other in chosen:
+            if other is not item:
+                wide = b(Add, wide, b(Mul, other, b.constant(0, DType.INT64)))
+        found.append(wide)
+    return found
+
+
+def _joined(b: Builder, chosen: Sequence[Value]) -> Value:
+    last = vector(b, [-1])
+    wide = _wide(b, [cast(b, item, DType.INT64) for item in chosen])
+    return (
+        b(Concat, *(b(Unsqueeze, item, last) for item in wide), axis=-1)
+        if len(wide) > 1
+        else b(Unsqueeze, wide[0], last)
+    )
+
+
+def _stand_together(axes: Sequence[int]) -> bool:
+    return list(axes) == list(range(axes[0], axes[0] + len(axes)))
+
+
+@aten("aten.index", "aten._unsafe_index")
+def index(b: Builder, self: Value, indices: Any) -> Value:
+    """Indices that stand together leave their axes where they stood, others in front."""
+    items = list(indices) if is_sequence(indices) else [indices]
+    given = [(axis, item) for axis, item in enumerate(items) if item is not None]
+    if len(given) == 1 and isinstance(given[0][1], Value):
+        axis, item = given[0]
+        if dtype_of(item) not in _MASKS:
+            return b(Gather, self, item, axis=axis)
+        if len(b.dims(item)) == 1:
+            return b(Compress, self, item, axis=axis)
+        if not axis:
+            return b(GatherND, self, b(Transpose, b(NonZero, item), perm=(1, 0)))
+    axes, chosen = _expanded(b, indices)
+    if not chosen:
+        return self
+    rest = [axis for axis in range(len(b.dims(self))) if axis not in axes]
+    positions = _joined(b, chosen)
+    y = b(GatherND, moved(b, self, [*axes, *rest]), positions)
+    # A mask counts as one index, which stands where it is said.
+    first = next(axis for axis, item in enumerate(items) if item is not None)
+    together = _stand_together([axis for axis, item in enumerate(items) if item is not None])
+    if not together or not first:
+        return y
+    count = len(b.dims(positions)) - 1
+    return moved(b, y, [*range(count, count + first), *range(count), *range(count + first, len(b.dims(y)))])
+
+
+@aten("aten.index_put", "aten._unsafe_index_put", "aten._index_put_impl", ignores=("unsafe",))
+def index_put(b: Builder, self: Value, indices: Any, values: Value, accumulate: Any = False) -> Value:
+    items = list(indices) if is_sequence(indices) else [indices]
+    axes, chosen = _expanded(b, items)
+    updates = cast(b, values, dtype_of(self))
+    if not chosen:
+        return b(Expand, updates, b(Shape, self))
+    if len(chosen) == 1 and isinstance(items[0], Value) and dtype_of(items[0]) in _MASKS and not b.dims(updates):
+        mask = items[0]
+        if not number(accumulate) and len(b.dims(mask)) == len(b.dims(self)):
+            return b(Where, cast(b, mask, DType.BOOL), updates, self)
+    rank = len(b.dims(self))
+    rest = [axis for axis in range(rank) if axis not in axes]
+    order = [*axes, *rest]
+    positions = _joined(b, chosen)
+    count = len(b.dims(positions)) - 1
+    front = b(Shape, positions, start=0, end=count)
+    transposed = moved(b, self, order)
+    behind = b(Shape, transposed, start=len(axes))
+    given = [axis for axis, item in enumerate(items) if item is not None]
+    first = given[0] if _stand_together(given) else 0
+    if first:
+        # What is assigned has the indexed axes where they stood.
+        parts = [b(Shape, transposed, start=len(axes), end=len(axes) + first), front]
+        parts.append(b(Shape, transposed, start=len(axes) + first))
+        wide = b(Expand, updates, b(Concat, *parts, axis=0))
+        wide = moved(b, wide, [*range(first, first + count), *range(first), *range(first + count, count + len(rest))])
+    else:
+        wide = b(Expand, updates, b(Concat, front, behind, axis=0) if rest else front)
+    y = b(ScatterND, transposed, positions, wide, reduction="add" if number(accumulate) else None)
+    return moved(b, y, [int(place) for place in np.argsort(order)])
+
+
+@aten("aten.masked_select")
+def masked_select(b: Builder, self: Value, mask: Value) -> Value:
+    x, chosen = self, mask
+    dims = b.dims(self), b.dims(mask)
+    if dims[0] != dims[1]:
+        rank = len(broadcast(*dims))
+        ones = vector(b, [1] * rank)
+        x = b(Expand, b(Expand, self, ones), b(Shape, b(Expand, mask, ones)))
+        chosen = b(Expand, b(Expand, mask, ones), b(Shape, x))
+    flat = vector(b, [-1])
+    return b(Compress, b(Reshape, x, flat), b(Reshape, chosen, flat), axis=0)
+
+
+def strided_indices(size: Any, stride: Any, storage_offset: Any) -> np.ndarray[Any, Any]:
+    """Where the elements of a strided tensor lie in its storage.
+
+    Raises:
+        UnsupportedError: sizes are computed, or too many.
+    """
+    sizes, strides = integers(size), integers(stride)
+    bounded(prod(sizes))
+    indices = np.full((), int(number(storage_offset or 0)), np.int64)
+    for n, step in zip(sizes, strides, strict=True):
+        indices = indices[..., None] + np.arange(n, dtype=np.int64) * step
+    return indices
+
+
+@aten("aten.as_strided", "aten.as_strided_copy")
+def as_strided(b: Builder, self: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
+    """Of a tensor whose elements lie one after another, which is what the storage is then."""
+    indices = strided_indices(size, stride, storage_offset)
+    return b(Gather, b(Reshape, self, vector(b, [-1])), b.constant(indices))
+
+
+aten("aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only")(embedding_bag)

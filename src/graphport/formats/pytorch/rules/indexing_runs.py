@@ -1,0 +1,122 @@
+"""Runs of entries in exported programs: pieces of computed length, entries that are repeated, and equal neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import axis_of, number, vector
+from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
+from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
+from graphport.formats.pytorch.rules.overloads import aten
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.operands import as_int64
+from graphport.ops.pages.arithmetic import Add, Mod, Sub
+from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Not, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Compress, Gather, NonZero
+from graphport.ops.pages.reduction import CumSum, ReduceMax, ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
+
+
+def _whole_number(bound: Any) -> Any:
+    """A bound as an integer of Python where it is known, else as a tensor of one element."""
+    if isinstance(bound, Value) and bound.storage is None:
+        return bound
+    return int(number(bound))
+
+
+@aten("aten.narrow")
+def narrow(b: Builder, self: Value, dim: Any, start: Any, length: Any) -> Value:
+    """`length` entries from `start` on, both of which may be computed; before 0 it counts from the end."""
+    axis = axis_of(number(dim), len(b.dims(self)))
+    first, count = _whole_number(start), _whole_number(length)
+    if isinstance(first, int) and isinstance(count, int):
+        # From the end, an end of 0 would be the beginning.
+        return sliced(b, self, axis, first, None if first < 0 and first + count == 0 else first + count)
+    one = vector(b, [1])
+    begin = b(Reshape, as_int64(b, first), one) if isinstance(first, Value) else vector(b, [first])
+    if isinstance(first, Value) or first < 0:
+        extent = b(Shape, self, start=axis, end=axis + 1)
+        begin = b(Where, b(Less, begin, vector(b, [0])), b(Add, begin, extent), begin)
+    by = b(Reshape, as_int64(b, count), one) if isinstance(count, Value) else vector(b, [count])
+    return sliced(b, self, axis, begin, b(Add, begin, by))
+
+
+@aten("aten.repeat_interleave.self_Tensor")
+def repeat_interleave(b: Builder, self: Value, repeats: Value, dim: Any = None, output_size: Any = None) -> Value:
+    """Each entry along an axis as often as `repeats` says, or all as often as its only number."""
+    x = b(Reshape, self, vector(b, [-1])) if dim is None else self
+    axis = axis_of(0 if dim is None else number(dim), len(b.dims(x)))
+    times = b(Expand, b(Reshape, repeats, vector(b, [-1])), b(Shape, x, start=axis, end=axis + 1))
+    return b(Gather, x, repeated(b, times, output_size), axis=axis)
+
+
+@aten("aten.repeat_interleave.Tensor")
+def repeated(b: Builder, repeats: Value, output_size: Any = None) -> Value:
+    """Each place as often as `repeats` says: as many entries end before a place as it has predecessors."""
+    del output_size
+    times = as_int64(b, repeats)
+    ends = b(CumSum, times, b.constant(0, DType.INT64))
+    total = b(ReduceSum, times, keepdims=0)
+    indices = b(Range, b.constant(0, DType.INT64), total, b.constant(1, DType.INT64))
+    before = b(GreaterOrEqual, b(Unsqueeze, indices, vector(b, [1])), b(Unsqueeze, ends, vector(b, [0])))
+    return b(ReduceSum, cast(b, before, DType.INT64), vector(b, [1]), keepdims=0)
+
+
+@aten("aten.unique_consecutive")
+def unique_consecutive(
+    b: Builder, self: Value, return_inverse: Any = False, return_counts: Any = False, dim: Any = None
+) -> Any:
+    """The first of each run of equal entries, of all numbers in a row or along an axis."""
+    del return_inverse, return_counts
+    rank = len(b.dims(self))
+    axis = None if dim is None else axis_of(number(dim), rank)
+    if axis is None:
+        x = b(Reshape, self, vector(b, [-1]))
+    else:
+        x = moved(b, self, [axis, *(a for a in range(rank) if a != axis)])
+    differ = b(Not, b(Equal, sliced(b, x, 0, 1, None), sliced(b, x, 0, 0, -1)))
+    width = len(b.dims(x))
+    if width > 1:
+        flags = b(ReduceMax, cast(b, differ, DType.INT32), vector(b, list(range(1, width))), keepdims=0)
+        differ = cast(b, flags, DType.BOOL)
+    count = b(Shape, x, start=0, end=1)
+    # No entry begins a run where there is none.
+    begins = sliced(b, b(Concat, b.constant(np.array([True])), differ, axis=0), 0, 0, count)
+    y = b(Compress, x, begins, axis=0)
+    if axis:
+        y = moved(b, y, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+    if b.count == 1:
+        return y
+    zero = b.constant(0, DType.INT64)
+    inverse = b(Sub, b(CumSum, cast(b, begins, DType.INT64), zero), b.constant(1, DType.INT64))
+    inverse = b(Reshape, inverse, b(Shape, self)) if axis is None else inverse
+    firsts = b(Reshape, b(Transpose, b(NonZero, begins), perm=(1, 0)), vector(b, [-1]))
+    ends = b(Concat, sliced(b, firsts, 0, 1, None), count, axis=0)
+    return (y, inverse, b(Sub, ends, firsts))[: b.count]
+
+
+@aten("aten.fill_diagonal")
+def fill_diagonal(b: Builder, self: Value, fill_value: Any, wrap: Any = False) -> Value:
+    """The diagonal, which begins anew below the square of a tall matrix if told so."""
+    rank = len(b.dims(self))
+    zero, one = b.constant(0, DType.INT64), b.constant(1, DType.INT64)
+
+    def counted(axis: int) -> Value:
+        extent = b(Reshape, b(Shape, self, start=axis, end=axis + 1), vector(b, []))
+        shape = [-1 if a == axis else 1 for a in range(rank)]
+        return b(Reshape, b(Range, zero, extent, one), vector(b, shape))
+
+    indices = [counted(axis) for axis in range(rank)]
+    if number(wrap) and rank == 2:
+        period = b(Add, b(Reshape, b(Shape, self, start=1, end=2), vector(b, [])), one)
+        indices[0] = b(Mod, indices[0], period)
+    on = b(Equal, indices[0], indices[1])
+    for place in indices[2:]:
+        on = b(And, on, b(Equal, indices[0], place))
+    return b(Where, on, b.like(self, number(fill_value)), self)

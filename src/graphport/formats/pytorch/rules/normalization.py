@@ -1,0 +1,266 @@
+"""Normalizations of exported programs, composite and taken apart."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import integers, number, vector
+from graphport.formats.pytorch.rules.functions.normalization import smallest
+from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.promotion import cast
+from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
+from graphport.ops.pages.reduction import ReduceMean, ReduceSum
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Size
+
+Answer = tuple[Value, ...]
+batch_norm, group_norm, layer_norm, rms_norm = (
+    partial(PNNX.read, f"F.{name}") for name in ("batch_norm", "group_norm", "layer_norm", "rms_norm")
+)
+"""What PNNX's functions make, whose arguments are the same."""
+
+
+def _wide(b: Builder, x: Value) -> Value:
+    return cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
+
+
+def _moments(b: Builder, x: Value, axes: list[int], eps: Any, *, keeps: bool) -> tuple[Value, Value]:
+    """The mean, and one over the standard deviation, as halves of a result that is mostly not read."""
+    keepdims = None if keeps else 0
+    wide = _wide(b, x)
+    center = b(ReduceMean, wide, vector(b, axes))
+    gap = b(Sub, wide, center)
+    spread = b(ReduceMean, b(Mul, gap, gap), vector(b, axes), keepdims=keepdims)
+    mean = center if keeps else b(ReduceMean, wide, vector(b, axes), keepdims=0)
+    return mean, b(Reciprocal, b(Sqrt, b(Add, spread, b.like(spread, float(number(eps))))))
+
+
+def _completed(b: Builder, y: Value, x: Value, axes: list[int], eps: Any, *, keeps: bool) -> Any:
+    if not any(b.wants(place) for place in range(1, b.count)):
+        return (y, *[None] * (b.count - 1)) if b.count > 1 else y
+    return (y, *_moments(b, x, axes, eps, keeps=keeps))
+
+
+def _layer_norm(b: Builder, x: Value, shape: Any, weight: Value | None, bias: Value | None, eps: Any) -> Value:
+    """With weights of another element type, in theirs."""
+    kind = dtype_of(x)
+    given = next((dtype_of(each) for each in (weight, bias) if each is not None), kind)
+    if given is kind:
+        return layer_norm(b, x, shape, weight, bias, eps)
+    return cast(b, layer_norm(b, cast(b, x, given), shape, weight, bias, eps), kind)
+
+
+@aten("aten.layer_norm")
+def aten_layer_norm(
+    b: Builder,
+    input: Value,
+    normalized_shape: Any,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: Any = 1e-5,
+    cudnn_enable: Any = None,
+) -> Value:
+    del cudnn_enable
+    return _layer_norm(b, input, normalized_shape, weight, bias, eps)
+
+
+@aten("aten.native_layer_norm")
+def native_layer_norm(
+    b: Builder, input: Value, normalized_shape: Any, weight: Value | None, bias: Value | None, eps: Any
+) -> Any:
+    rank, count = len(b.dims(input)), len(integers(normalized_shape))
+    y = _layer_norm(b, input, normalized_shape, weight, bias, eps)
+    return _completed(b, y, input, list(range(rank - count, rank)), eps, keeps=True)
+
+
+@aten("aten._fused_rms_norm")
+def fused_rms_norm(
+    b: Builder, input: Value, normalized_shape: Any, weight: Value | None = None, eps: Any = None
+) -> Any:
+    """With what the entries are multiplied by, which training reads."""
+    y = rms_norm(b, input, normalized_shape, weight, eps)
+    if b.count == 1 or not b.wants(1):
+        return (y, None)[: b.count]
+    axes = vector(b, range(-len(integers(normalized_shape)), 0))
+    mean = b(ReduceMean, b(Mul, input, input), axes)
+    least = float(number(eps)) if eps is not None else smallest(b, input)
+    return y, b(Reciprocal, b(Sqrt, b(Add, mean, b.like(mean, least))))
+
+
+@aten("aten.native_group_norm")
+def native_group_norm(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    N: Any,
+    C: Any,
+    HxW: Any,
+    group: Any,
+    eps: Any,
+) -> Any:
+    del N, C, HxW
+    groups = int(number(group))
+    y = group_norm(b, input, groups, weight, bias, eps)
+    if not any(b.wants(place) for place in range(1, b.count)):
+        return (y, *[None] * (b.count - 1)) if b.count > 1 else y
+    split = b(Reshape, input, b(Concat, b(Shape, input, start=0, end=1), vector(b, [groups, -1]), axis=0))
+    return (y, *_moments(b, split, [2], eps, keeps=False))
+
+
+@aten("aten._native_batch_norm_legit_no_training", "aten.cudnn_batch_norm_inference")
+def batch_norm_inference(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: Any,
+    eps: Any,
+) -> Any:
+    del momentum
+    y = batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
+    if b.count == 1:
+        return y
+    # What it saves for a backward pass has no elements.
+    empty = b.constant(np.zeros(0), DType.FLOAT32)
+    return (y, *[empty] * (b.count - 1))
+
+
+def trained(
+    b: Builder, x: Value, weight: Value | None, bias: Value | None, eps: Any
+) -> tuple[Value, Value, Value, Value]:
+    """Normalized by the statistics of the batch: the result, the mean, the variance, and one over the deviation."""
+    rank = len(b.dims(x))
+    axes = [axis for axis in range(rank) if axis != 1]
+    wide = _wide(b, x)
+    center = b(ReduceMean, wide, vector(b, axes))
+    gap = b(Sub, wide, center)
+    variance = b(ReduceMean, b(Mul, gap, gap), vector(b, axes))
+    inverse = b(Reciprocal, b(Sqrt, b(Add, variance, b.like(variance, float(number(eps))))))
+    y = b(Mul, gap, inverse)
+    shape = vector(b, [-1, *[1] * (rank - 2)])
+    y = y if weight is None else b(Mul, y, b(Reshape, _wide(b, weight), shape))
+    y = y if bias is None else b(Add, y, b(Reshape, _wide(b, bias), shape))
+    flat = vector(b, [-1])
+    flats = [b(Reshape, each, flat) for each in (center, variance, inverse)]
+    return cast(b, y, dtype_of(x)), flats[0], flats[1], flats[2]
+
+
+@aten("aten._native_batch_norm_legit.no_stats")
+def batch_norm_without_statistics(
+    b: Builder, input: Value, weight: Value | None, bias: Value | None, training: Any, momentum: Any, eps: Any
+) -> Any:
+    del training, momentum
+    y, mean, _, inverse = trained(b, input, weight, bias, eps)
+    return (y, mean, inverse)[: b.count] if b.count > 1 else y
+
+
+# What the running statistics become is written into them before a graph comes here.
+ROWS.lower("""
+aten._native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    -> training: aten._native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps)
+    -> aten._native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps)
+""")
+
+
+@aten("aten._native_batch_norm_legit_functional")
+def batch_norm_functional(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    training: Any,
+    momentum: Any,
+    eps: Any,
+) -> Any:
+    """With the running statistics after this batch behind the usual results."""
+    if not number(training):
+        y = batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
+        empty = b.constant(np.zeros(0), DType.FLOAT32)
+        return y, empty, empty, running_mean, running_var
+    y, mean, variance, inverse = trained(b, input, weight, bias, eps)
+    after = running(b, input, mean, variance, running_mean, running_var, momentum)
+    return y, mean, inverse, *after
+
+
+def running(
+    b: Builder, x: Value, mean: Value, variance: Value, running_mean: Value, running_var: Value, momentum: Any
+) -> tuple[Value, Value]:
+    """Running statistics after a batch: the variance of a sample, which is divided by one less than its count."""
+    channels = b(Shape, x, start=1, end=2)
+    count = cast(b, b(Div, b(Size, x), channels), dtype_of(variance))
+    sample = b(Div, b(Mul, variance, count), b(Sub, count, b.like(count, 1)))
+    return _moved(b, running_mean, mean, momentum), _moved(b, running_var, sample, momentum)
+
+
+def _moved(b: Builder, old: Value, new: Value, momentum: Any) -> Value:
+    """A running average after one more number, which has the share `momentum`."""
+    share = float(number(momentum))
+    return b(Add, b(Mul, old, b.like(old, 1 - share)), b(Mul, cast(b, new, dtype_of(old)), b.like(old, share)))
+
+
+@aten("aten.instance_norm.statistics", ignores=("eps", "use_input_stats"))
+def instance_norm_statistics(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: Any,
+) -> tuple[Value, Value]:
+    """Running statistics after a batch of which each entry is normalized by itself: by the means over the entries."""
+    del weight, bias
+    wide = _wide(b, input)
+    axes = vector(b, list(range(2, len(b.dims(input)))))
+    center = b(ReduceMean, wide, axes)
+    gap = b(Sub, wide, center)
+    count = cast(b, b(Div, b(Size, input), b(Size, center)), dtype_of(wide))
+    variance = b(Div, b(ReduceSum, b(Mul, gap, gap), axes), b(Sub, count, b.like(count, 1)))
+    mean, sample = (b(Reshape, b(ReduceMean, x, vector(b, [0])), vector(b, [-1])) for x in (center, variance))
+    return _moved(b, running_mean, mean, momentum), _moved(b, running_var, sample, momentum)
+
+
+@aten("aten.batch_norm")
+def aten_batch_norm(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: Any,
+    momentum: Any,
+    eps: Any,
+    cudnn_enabled: Any = None,
+) -> Value:
+    del momentum, cudnn_enabled
+    if number(training) or running_mean is None or running_var is None:
+        return trained(b, input, weight, bias, eps)[0]
+    return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
+
+
+@aten("aten._weight_norm")
+def weight_norm(b: Builder, v: Value, g: Value, dim: Any = 0) -> Value:
+    """`g v / |v|`, with the length over all axes but one."""
+    return weight_norm_interface(b, v, g, dim)[0]
+
+
+@aten("aten._weight_norm_interface")
+def weight_norm_interface(b: Builder, v: Value, g: Value, dim: Any = 0) -> tuple[Value, Value]:
+    """The lengths, too."""
+    rank = len(b.dims(v))
+    axes = [axis for axis in range(rank) if axis != int(number(dim)) % rank] if number(dim) != -1 else list(range(rank))
+    size = b(Sqrt, b(ReduceSum, b(Mul, v, v), vector(b, axes)))
+    return b(Mul, v, b(Div, g, size)), size

@@ -1,0 +1,65 @@
+"""Long short-term memory whose hidden state is projected at every step, which ONNX has no operator for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.recurrent import LSTM
+from graphport.ops.pages.reshape import Concat, Split, Transpose, Unsqueeze
+
+
+def projected_lstm(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None,
+    p: Value,
+    state: Value | None,
+    cell: Value | None,
+    direction: str | None,
+) -> tuple[Value, Value, Value]:
+    """`y`, the last `h` and the last `c` of an LSTM with `h = P (o * tanh(c))`.
+
+    The projected state is never needed between steps: `R h = (R P) (o * tanh(c))`. A state at the beginning, which has
+    been projected already, enters with the first step, as further features of its input.
+
+    Shapes: x [S, N, I]; w [D, 4H, I]; r [D, 4H, Q]; bias [D, 8H]; p [D, Q, H]; state [D, N, Q]; cell [D, N, H].
+    """
+    ways, size = length(b.dims(p), 0), length(b.dims(p), 2)
+    if state is not None:
+        x, w = _entered(b, x, w, r, state, ways, is_reverse=direction == "reverse")
+    # A cell without a hidden state beside it is one beside zeros.
+    given: list[Any] = [None, cell] if cell is not None else []
+    inner = b(MatMul, r, p)
+    y, last, end = b.results(LSTM, 3, x, w, inner, bias, None, *given, hidden_size=size, direction=direction)
+    transposed = b(Transpose, p, perm=(0, 2, 1))
+    return b(MatMul, y, transposed), b(MatMul, last, transposed), end
+
+
+def _entered(
+    b: Builder, x: Value, w: Value, r: Value, state: Value, ways: int, *, is_reverse: bool
+) -> tuple[Value, Value]:
+    """The input with a state for each direction as features of the step at which it begins; weights for them."""
+    steps, width = length(b.dims(x), 0), length(b.dims(r), 2)
+    states = b.results(Split, ways, state, vector(b, [1] * ways), axis=0) if ways > 1 else (state,)
+    blocks = b.results(Split, ways, r, vector(b, [1] * ways), axis=0) if ways > 1 else (r,)
+    inputs, rows = [x], list[Value]()
+    for way, (own, block) in enumerate(zip(states, blocks, strict=True)):
+        behind = is_reverse or way == 1
+        pads = [steps - 1 if behind else 0, 0, 0, 0 if behind else steps - 1, 0, 0]
+        inputs.append(b(Pad, own, vector(b, pads)))
+        rows.append(b(Pad, block, vector(b, [0, 0, way * width, 0, 0, (ways - 1 - way) * width])))
+    more = b(Concat, *rows, axis=0) if ways > 1 else rows[0]
+    return b(Concat, *inputs, axis=2), b(Concat, w, more, axis=2)
+
+
+def with_direction(b: Builder, weights: list[Value]) -> Value:
+    """Weights of each direction, one behind another along an axis in front."""
+    front = [b(Unsqueeze, each, vector(b, [0])) for each in weights]
+    return front[0] if len(front) == 1 else b(Concat, *front, axis=0)

@@ -1,0 +1,115 @@
+"""Operands of different element types as PyTorch brings them to a common one."""
+
+from __future__ import annotations
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.expression.faults import Fault
+from graphport.expression.functions import SIGNATURES
+from graphport.expression.promotion import Operand, Priority, resolve, result_dtype, scalar_dtype
+from graphport.formats.pytorch.rules.binding import Scalar
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Cast
+
+DEFAULT = DType.FLOAT32
+"""What a real number without a tensor beside it is."""
+_LARGEST = 2.0**127
+
+
+def cast(b: Builder, x: Value, dtype: DType) -> Value:
+    """`x` in another element type; itself where it has that."""
+    if isinstance(x.fact, TensorFact) and x.fact.dtype is dtype:
+        return x
+    if dtype.kind == "c":
+        message = "no tensor is cast to complex numbers"
+        raise UnsupportedError(message)
+    if dtype is DEFAULT and x.dtype is DType.FLOAT64:
+        known = scalar_of(x)
+        if known is not None and abs(known) < _LARGEST:
+            return b.constant(known, dtype)
+    # What is too large for eight bits is infinite there, or no number.
+    return b(Cast, x, to=dtype, saturate=0 if dtype.is_floating and dtype.bits == 8 else None)
+
+
+def scalar_of(x: Value | Scalar | None) -> Scalar | None:
+    """The number that a tensor without axes is, where it is known."""
+    if not isinstance(x, Value):
+        return x
+    fact = x.fact
+    if not isinstance(fact, TensorFact) or fact.shape != () or fact.dtype is None:
+        return None
+    if fact.elements:
+        return fact.elements[0] if isinstance(fact.elements[0], int) else None
+    storage = folded(x) if fact.dtype in (DType.FLOAT64, DType.INT64) else None
+    return None if storage is None else storage.numpy().item()
+
+
+def operand_of(b: Builder, x: Value | Scalar, default: DType = DEFAULT) -> Operand:
+    """What promotion sees of a tensor or number."""
+    if not isinstance(x, Value):
+        return Operand(scalar_dtype(x, default), Priority.SCALAR, x)
+    return Operand(dtype_of(x), Priority.TENSOR if b.dims(x) else Priority.ZERO_DIM)
+
+
+def common(b: Builder, *operands: Value | Scalar, default: DType = DEFAULT) -> DType:
+    """The element type that arithmetic on `operands` is done in; `default` is that of real numbers without a tensor.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    try:
+        return result_dtype([operand_of(b, x, default) for x in operands], default)
+    except Fault as fault:
+        raise UnsupportedError(fault.message) from fault
+
+
+def tensor(b: Builder, x: Value | Scalar, dtype: DType) -> Value:
+    """A tensor or number as a tensor of `dtype`."""
+    return cast(b, x, dtype) if isinstance(x, Value) else b.constant(x, dtype)
+
+
+def promoted(b: Builder, *operands: Value | Scalar, default: DType = DEFAULT) -> list[Value]:
+    """All of them in their common element type."""
+    dtype = common(b, *operands, default=default)
+    return [tensor(b, x, dtype) for x in operands]
+
+
+def floating(b: Builder, x: Value) -> Value:
+    """`x`, or what it is as a real number."""
+    dtype = dtype_of(x)
+    return x if dtype.kind in "fc" else cast(b, x, DEFAULT)
+
+
+def computed(b: Builder, name: str, *operands: Value | Scalar, default: DType = DEFAULT) -> Value:
+    """A function of the expression language on operands of any types, as PyTorch computes it.
+
+    Raises:
+        UnsupportedError: it takes no such types, or no canonical operator computes it.
+    """
+    try:
+        found = resolve(name, SIGNATURES[name], [operand_of(b, x, default) for x in operands], default)
+    except Fault as fault:
+        raise UnsupportedError(fault.message) from fault
+    given = [tensor(b, x, found.computed) for x in operands[: found.takes]]
+    return cast(b, kernel(b, found.kernel, *given), found.result)
+
+
+def kernel(b: Builder, name: str, *operands: Value) -> Value:
+    """A function of the expression language on tensors of one element type.
+
+    Raises:
+        UnsupportedError: no canonical operator computes it.
+    """
+    if name == "copy":
+        return operands[0]
+    rule = registry.lowering("expression", name)
+    result = None if rule is None else registry.results(rule(b, *operands))[0]
+    if result is None:
+        message = f"no canonical operator computes {name}"
+        raise UnsupportedError(message)
+    return result

@@ -1,0 +1,204 @@
+"""Reductions, ranks and distances of exported programs, along axes of open length too."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, number, vector
+from graphport.formats.pytorch.rules.functions.reduction_median import median
+from graphport.formats.pytorch.rules.functions.reduction_norms import norm
+from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced
+from graphport.formats.pytorch.rules.functions.reduction_statistics import running_extreme
+from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.promotion import cast, promoted
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page
+from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.arithmetic import Div, Max, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Not, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather, GatherElements, NonZero, Trilu
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
+
+Answer = Any
+
+
+def _count(b: Builder, x: Value, axes: Any) -> Value:
+    """How many elements lie along axes, in the type of `x`."""
+    dims = b.dims(x)
+    chosen = [dims[axis] for axis in axes]
+    if not any(isinstance(dim, Symbolic) for dim in chosen):
+        return b.like(x, math.prod(int(dim) for dim in chosen if isinstance(dim, int)))
+    lengths = b(Gather, b(Shape, x), vector(b, list(axes)))
+    return cast(b, b(ReduceProd, lengths, keepdims=0), dtype_of(x))
+
+
+def _variance(b: Builder, x: Value, dim: Any, unbiased: Any, keepdim: Any, correction: Any) -> Value:
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    axes = axes_of(dim, len(b.dims(x)))
+    wide = cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
+    gap = b(Sub, wide, b(ReduceMean, wide, vector(b, axes)))
+    squares = b(Mul, gap, gap)
+    fewer = number(correction) if correction is not None else 0 if unbiased is not None and not number(unbiased) else 1
+    if not fewer:
+        return cast(b, reduced(b, ReduceMean, squares, axes, keepdim=keepdim), dtype_of(x))
+    total = reduced(b, ReduceSum, squares, axes, keepdim=keepdim)
+    count = b(Sub, _count(b, wide, axes), b.like(wide, fewer))
+    return cast(b, b(Div, total, b(Max, count, b.like(count, 0))), dtype_of(x))
+
+
+def _mean(b: Builder, x: Value, dim: Any, keepdim: Any) -> Value:
+    return reduced(b, ReduceMean, x, None if isinstance(dim, bool) else dim, keepdim=keepdim)
+
+
+ROWS.having(variance=_variance, mean=_mean).lower("""
+aten.var(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
+    -> variance(self, dim, unbiased, keepdim, correction)
+aten.std(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
+    -> Sqrt(variance(self, dim, unbiased, keepdim, correction))
+aten.var_mean(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
+    -> (variance(self, dim, unbiased, keepdim, correction), mean(self, dim, keepdim))
+aten.std_mean(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
+    -> (Sqrt(variance(self, dim, unbiased, keepdim, correction)), mean(self, dim, keepdim))
+""")
+
+
+# ── ranks ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _running(page: Page, b: Builder, self: Value, dim: Any) -> Answer:
+    """Of an open length, every entry is held against all before it."""
+    rank = len(b.dims(self))
+    axis = axis_of(number(dim), rank)
+    if not isinstance(b.dims(self)[axis], Symbolic):
+        return running_extreme(page, b, self, dim)
+    perm = [*(a for a in range(rank) if a != axis), axis]
+    x = b(Transpose, self, perm=tuple(perm))
+    count = b(Reshape, b(Shape, x, start=rank - 1, end=rank), vector(b, []))
+    indices = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
+    seen = b(LessOrEqual, indices, b(Unsqueeze, indices, vector(b, [1])))
+    wide = b(Unsqueeze, x, vector(b, [rank - 1]))
+    kind = dtype_of(x)
+    info = (np.inf, -np.inf) if kind.is_floating else (np.iinfo(kind.numpy).max, np.iinfo(kind.numpy).min)
+    worst = info[1] if page is ReduceMax else info[0]
+    shown = b(Where, seen, wide, b.like(x, worst))
+    values = b(page, shown, vector(b, [rank]), keepdims=0)
+    is_best = b(And, seen, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))))
+    last = b(ReduceMax, b(Where, is_best, indices, b.constant(-1, DType.INT64)), vector(b, [rank]), keepdims=0)
+    back = tuple(int(place) for place in np.argsort(perm))
+    return b(Transpose, values, perm=back), b(Transpose, last, perm=back)
+
+
+aten("aten.cummax")(partial(_running, ReduceMax))
+aten("aten.cummin")(partial(_running, ReduceMin))
+
+
+@aten("aten.nanmedian")
+def nanmedian(b: Builder, self: Value, dim: Any = None, keepdim: Any = False) -> Answer:
+    return median(b, self, dim, keepdim, passes_over=True)
+
+
+@aten("aten.searchsorted")
+def searchsorted(
+    b: Builder,
+    sorted_sequence: Value,
+    self: Any,
+    out_int32: Any = False,
+    right: Any = False,
+    side: Any = None,
+    sorter: Value | None = None,
+) -> Value:
+    """How many entries of its row lie in front of each."""
+    ordered = sorted_sequence
+    if sorter is not None:
+        ordered = b(GatherElements, sorted_sequence, sorter, axis=-1)
+    x = self if isinstance(self, Value) else b.like(ordered, number(self))
+    behind = side == "right" if side is not None else bool(number(right))
+    last = b(Unsqueeze, x, vector(b, [len(b.dims(x))]))
+    wide = ordered if len(b.dims(ordered)) == 1 else b(Unsqueeze, ordered, vector(b, [len(b.dims(ordered)) - 1]))
+    # What is not a number comes behind all others.
+    before = b(Not, b(Greater if behind else GreaterOrEqual, *promoted(b, wide, last)))
+    found = b(ReduceSum, cast(b, before, DType.INT64), vector(b, [-1]), keepdims=0)
+    return cast(b, found, DType.INT32) if number(out_int32) else found
+
+
+@aten("aten.isin")
+def isin(b: Builder, elements: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Value:
+    """Whether each is one of those that are looked for."""
+    del assume_unique
+    given, wanted = (
+        each if isinstance(each, Value) else b.constant(number(each)) for each in (elements, test_elements)
+    )
+    x, y = promoted(b, b(Unsqueeze, given, vector(b, [-1])), b(Reshape, wanted, vector(b, [-1])))
+    # That none is looked for counts, too: a sum of nothing is 0.
+    found = b(ReduceSum, cast(b, b(Equal, x, y), DType.INT64), vector(b, [-1]), keepdims=0)
+    return b(Equal if number(invert) else Greater, found, b.like(found, 0))
+
+
+# ── distances ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+ROWS.having(norm=norm).lower("""
+aten._cdist_forward, aten._euclidean_dist, aten.cdist(x1, x2, p: any = 2.0, compute_mode: ignored = None)
+    -> norm(Sub(Unsqueeze(x1, [-2]), Unsqueeze(x2, [-3])), p, -1, False)
+aten.dist(self, other, p: any = 2) -> norm(Sub(self, other), p, None, False)
+aten.bucketize(self, boundaries, out_int32=False, right=False)
+    -> aten.searchsorted(boundaries, self, out_int32, right)
+""")
+
+
+@aten("aten._pdist_forward", "aten.pdist")
+def pdist(b: Builder, self: Value, p: Any = 2.0) -> Value:
+    """The distances of all pairs of rows, each once: those above the diagonal."""
+    count = b.dims(self)[0]
+    if isinstance(count, int):
+        reserve(count, count)
+        pairs = [vector(b, [int(n) for n in row]) for row in np.triu_indices(count, 1)]
+    else:
+        rows = b(Shape, self, end=1)
+        every = b(Expand, b.constant(1, DType.INT64), b(Concat, rows, rows, axis=0))
+        indices = b(NonZero, b(Trilu, every, b.constant(1, DType.INT64)))
+        pairs = [b(Squeeze, row, vector(b, [0])) for row in b.results(Split, 2, indices, vector(b, [1, 1]), axis=0)]
+    return norm(b, b(Sub, b(Gather, self, pairs[0]), b(Gather, self, pairs[1])), p, -1, False)
+
+
+@aten("aten.trace")
+def trace(b: Builder, self: Value) -> Value:
+    zero, one, scalar = b.constant(0, DType.INT64), b.constant(1, DType.INT64), vector(b, [])
+    counts = [b(Reshape, b(Shape, self, start=a, end=a + 1), scalar) for a in (0, 1)]
+    rows, columns = (b(Range, zero, count, one) for count in counts)
+    eye = b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns)
+    kind = dtype_of(self) if dtype_of(self).is_floating else DType.INT64
+    return b(ReduceSum, b(Mul, cast(b, self, kind), cast(b, eye, kind)), keepdims=0)
+
+
+@aten("aten._trilinear")
+def trilinear(
+    b: Builder,
+    i1: Value,
+    i2: Value,
+    i3: Value,
+    expand1: Any,
+    expand2: Any,
+    expand3: Any,
+    sumdim: Any,
+    unroll_dim: Any = 1,
+) -> Value:
+    del unroll_dim
+    wide = [_expanded(b, x, axes) for x, axes in ((i1, expand1), (i2, expand2), (i3, expand3))]
+    product = b(Mul, b(Mul, wide[0], wide[1]), wide[2])
+    return b(ReduceSum, product, vector(b, list(sumdim)), keepdims=0) if sumdim else product
+
+
+def _expanded(b: Builder, x: Value, axes: Any) -> Value:
+    return b(Unsqueeze, x, vector(b, list(axes))) if axes else x

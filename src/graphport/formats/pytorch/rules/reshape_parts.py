@@ -1,0 +1,151 @@
+"""Tensors of exported programs put together and taken apart, along axes of open length too."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from graphport.core.dims import Symbolic
+from graphport.core.sequences import is_sequence
+from graphport.formats.pytorch.rules.binding import axis_of, number, vector
+from graphport.formats.pytorch.rules.functions.reshape_parts import chunk as pnnx_chunk
+from graphport.formats.pytorch.rules.functions.reshape_parts import split as pnnx_split
+from graphport.formats.pytorch.rules.functions.reshape_parts import tensor_split as pnnx_tensor_split
+from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, merged
+from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.promotion import promoted
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.pages.arithmetic import Add, Div, Min, Mul, Sub
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Tile, Unsqueeze
+
+
+def _extent(b: Builder, x: Value, axis: int) -> Value:
+    return b(Shape, x, start=axis, end=axis + 1)
+
+
+@aten("aten.chunk", "aten.unsafe_chunk")
+def chunk(b: Builder, self: Value, chunks: Any, dim: Any = 0) -> tuple[Value, ...]:
+    """As many parts as the program has results; of an open length, all but the last are the rounded-up share."""
+    axis = axis_of(number(dim), len(b.dims(self)))
+    if not isinstance(b.dims(self)[axis], Symbolic):
+        return pnnx_chunk(b, self, chunks, dim)
+    return _shared(b, self, axis, int(number(chunks)))
+
+
+def _shared(b: Builder, x: Value, axis: int, count: int) -> tuple[Value, ...]:
+    extent = _extent(b, x, axis)
+    share = b(Div, b(Add, extent, vector(b, [count - 1])), vector(b, [count]))
+    bounds = [vector(b, [0]), *(b(Mul, share, vector(b, [k])) for k in range(1, b.count)), extent]
+    place = vector(b, [axis])
+    return tuple(b(Slice, x, *pair, place) for pair in pairwise(bounds))
+
+
+@aten("aten.tensor_split.sections")
+def tensor_split(b: Builder, self: Value, sections: Any, dim: Any = 0) -> tuple[Value, ...]:
+    axis = axis_of(number(dim), len(b.dims(self)))
+    if not isinstance(b.dims(self)[axis], Symbolic):
+        return pnnx_tensor_split(b, self, sections, dim)
+    count, extent = int(number(sections)), _extent(b, self, axis)
+    # The first parts are one longer where the length does not divide.
+    share = b(Div, extent, vector(b, [count]))
+    rest = b(Sub, extent, b(Mul, share, vector(b, [count])))
+    starts = [(vector(b, [k]), b(Mul, share, vector(b, [k]))) for k in range(1, count)]
+    bounds = [vector(b, [0]), *(b(Add, start, b(Min, rest, place)) for place, start in starts), extent]
+    return tuple(b(Slice, self, *pair, vector(b, [axis])) for pair in pairwise(bounds))
+
+
+@aten("aten.split", "aten.split.sizes", "aten.unsafe_split")
+def split(b: Builder, self: Value, split_size: Any = None, dim: Any = 0, split_sizes: Any = None) -> Any:
+    """By one size, or by a list of sizes, of which some may be computed."""
+    sizes = split_size if split_size is not None else split_sizes
+    axis = axis_of(number(dim), len(b.dims(self)))
+    if is_sequence(sizes):
+        if len(sizes) == 1:
+            return (self,)
+        if not any(isinstance(size, Value) for size in sizes):
+            return pnnx_split(b, self, tuple(sizes), axis)
+        return b.results(Split, len(sizes), self, lengths(b, sizes), axis=axis)
+    if not isinstance(b.dims(self)[axis], Symbolic) and not isinstance(sizes, Value):
+        return pnnx_split(b, self, sizes, axis)
+    step = b(Reshape, sizes, vector(b, [1])) if isinstance(sizes, Value) else vector(b, [int(sizes)])
+    bounds = [b(Mul, step, vector(b, [k])) for k in range(b.count)]
+    place = vector(b, [axis])
+    return tuple(b(Slice, self, start, b(Add, start, step), place) for start in bounds)
+
+
+ROWS.lower("""
+aten.split_with_sizes, aten.split_with_sizes_copy, aten.unsafe_split_with_sizes(self, split_sizes, dim=0)
+    -> aten.split(self, split_sizes, dim)
+aten.hsplit(self, sections=None, indices=None)
+    -> torch.tensor_split(self, indices if sections is None else sections, 0 if rank(self) == 1 else 1)
+aten.vsplit(self, sections=None, indices=None)
+    -> torch.tensor_split(self, indices if sections is None else sections, 0)
+aten.dsplit(self, sections=None, indices=None)
+    -> torch.tensor_split(self, indices if sections is None else sections, 2)
+""")
+
+
+@aten("aten.cat", "aten.concat", "aten.concatenate")
+def cat(b: Builder, tensors: Any, dim: Any = 0) -> Value:
+    """In the element type that arithmetic on all of them has."""
+    found = [x for x in tensors if b.dims(x) != (0,)] or list(tensors)
+    wide = promoted(b, *found)
+    return b(Concat, *wide, axis=axis_of(number(dim), len(b.dims(wide[0]))))
+
+
+@aten("aten.stack")
+def stack(b: Builder, tensors: Any, dim: Any = 0) -> Value:
+    wide = promoted(b, *tensors)
+    axis = axis_of(number(dim), len(b.dims(wide[0])) + 1)
+    return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in wide), axis=axis)
+
+
+@aten("aten.repeat", "aten.tile")
+def repeat(b: Builder, self: Value, repeats: Any = None, dims: Any = None) -> Value:
+    times = list(repeats if repeats is not None else dims)
+    rank = len(b.dims(self))
+    x = b(Unsqueeze, self, vector(b, list(range(len(times) - rank)))) if len(times) > rank else self
+    return b(Tile, x, lengths(b, [1] * (rank - len(times)) + times))
+
+
+@aten("aten.repeat_interleave.self_int")
+def repeat_interleave(b: Builder, self: Value, repeats: Any, dim: Any = None, output_size: Any = None) -> Value:
+    del output_size
+    x = b(Reshape, self, vector(b, [-1])) if dim is None else self
+    axis = axis_of(0 if dim is None else number(dim), len(b.dims(x)))
+    rank = len(b.dims(x))
+    times: list[Any] = [1] * (rank + 1)
+    times[axis + 1] = repeats
+    copies = b(Tile, b(Unsqueeze, x, vector(b, [axis + 1])), lengths(b, times))
+    return merged(b, copies, axis, axis + 1)
+
+
+@aten("aten.meshgrid")
+def meshgrid(b: Builder, tensors: Any, indexing: str = "ij") -> tuple[Value, ...]:
+    found = [b(Reshape, x, vector(b, [-1])) for x in tensors]
+    order = list(range(len(found)))
+    if indexing == "xy" and len(found) > 1:
+        order[:2] = [1, 0]
+    counts = [b(Shape, found[i]) for i in order]
+    target = b(Concat, *counts, axis=0) if len(counts) > 1 else counts[0]
+    results: list[Value] = []
+    for index, x in enumerate(found):
+        shape = [1] * len(found)
+        shape[order.index(index)] = -1
+        results.append(b(Expand, b(Reshape, x, vector(b, shape)), target))
+    return tuple(results)
+
+
+@aten("aten.broadcast_tensors")
+def broadcast_tensors(b: Builder, tensors: Any) -> tuple[Value, ...]:
+    if all(b.dims(x) == b.dims(tensors[0]) for x in tensors):
+        return tuple(tensors)
+    results: list[Value] = []
+    for x in tensors:
+        wide = x
+        for other in tensors:
+            wide = wide if other is x else b(Expand, wide, b(Shape, other))
+        results.append(wide)
+    return tuple(results)

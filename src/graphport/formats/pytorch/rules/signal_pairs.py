@@ -1,0 +1,45 @@
+"""Rules for targets of exported programs that take or give complex tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from graphport.formats.pytorch.rules.binding import COMPLEX, Function
+from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
+from graphport.formats.pytorch.rules.functions.signal_pairs import FUNCTIONS, of_each_part, of_pairs
+from graphport.formats.pytorch.rules.overloads import DIALECT, without_layout
+from graphport.ops.declare import lower
+from graphport.ops.lowering.table import Rows
+
+
+def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Register a function as the meaning of targets where complex tensors are among operands or results."""
+
+    def register(function: Function) -> Function:
+        for word in words:
+            lower(DIALECT, f"{COMPLEX}{word}")(without_layout(of_pairs(word, function, ignores)))
+        return function
+
+    return register
+
+
+ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=pairs)
+"""Rows of complex tensors."""
+
+
+def _of_each_part(*words: str) -> Callable[[Function], Function]:
+    """Register the rule of a word of real tensors for both parts of complex ones."""
+
+    def register(rule: Function) -> Function:
+        bound = partial(of_each_part, rule)
+        vars(bound)["__wrapped__"] = rule
+        for word in words:
+            lower(DIALECT, f"{COMPLEX}{word}")(without_layout(bound))
+        return rule
+
+    return register
+
+
+ALIKE = Rows(DIALECT, register_alias=_of_each_part)
+"""Rows of words that do the same to both parts of a complex tensor."""

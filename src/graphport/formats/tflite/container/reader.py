@@ -1,0 +1,496 @@
+"""TFLite's files as raw graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.core.budget import SETTING, OverBudgetError, reserve
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact, named
+from graphport.core.storage import ArrayStorage, MappedFile
+from graphport.formats.tflite.container import schema
+from graphport.formats.tflite.container.enumerations import enumeration_faults
+from graphport.formats.tflite.container.findings import Findings
+from graphport.formats.tflite.container.flatbuffer import CorruptFileError, Extent, FlatBuffer, Record
+from graphport.formats.tflite.container.notes import LEAST_RELEASE, METADATA, SIGNATURE, TENSOR, VERSION, WRITTEN_BY
+from graphport.formats.tflite.container.releases import newest_version
+from graphport.formats.tflite.container.tensors import Quantization, Tensor, Tensors
+from graphport.formats.tflite.container.unchanged import note_read
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.states import State, mark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DIALECT = "tflite"
+_LEAST_BYTES = 8
+_MOST_AGAIN = 1 << 18
+"""Operators and tensors of bodies that are read again: a subgraph that two others run is, and so are those it runs."""
+_MOST_NESTED = 32
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """The least runtime that a file says it needs."""
+    metadata = graph.notes.get(METADATA) if graph.has_notes else None
+    records = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
+    text = records.get(LEAST_RELEASE, b"").rstrip(b"\0").decode("ascii", "replace")
+    return {"min_runtime": text} if text else {}
+
+
+def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a file, and warnings; of the signature `program`, if one is named.
+
+    Raises:
+        DiagnosticError: IO0006 it cannot be read; TFL0001 and TFL0002 the file, TFL0101 to TFL0108 its tensors, TFL0201
+            to TFL0206 its operators and subgraphs, TFL0207 it has no such signature.
+    """
+    findings = Findings(Source(str(path)))
+    try:
+        file = MappedFile(path)
+        if file.size < _LEAST_BYTES or bytes(file.view(4, 4)) != schema.IDENTIFIER:
+            findings.error("TFL0001", f"the file has no identifier {schema.IDENTIFIER.decode()}", None, "restore it")
+            findings.settle()
+        buffer = FlatBuffer(file)
+        with paused_collection():
+            model = buffer.root("Model")
+            graph = _Reader(buffer, model, findings, Path(path)).graph(program)
+            if program is None and not model["external_buffers"]:
+                note_read(graph, file)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
+    except CorruptFileError as error:
+        findings.error("TFL0001", f"the file is damaged: {error}", None, "restore it")
+        findings.settle()
+        raise
+    return graph, findings.settle()
+
+
+class _Code:
+    """A kind of operators of a file."""
+
+    def __init__(self, record: Record) -> None:
+        self.number: int = max(record["builtin_code"], record["deprecated_builtin_code"])
+        self.version: int = record["version"]
+        self.custom: str | None = record["custom_code"]
+        known = 0 <= self.number < len(schema.OPERATORS)
+        self.builtin: schema.Operator | None = None
+        if known and self.number != schema.CUSTOM:
+            self.builtin = schema.OPERATORS[self.number]
+        self.word = self.builtin.name if self.builtin else f"custom.{self.custom or ''}"
+        self.is_known = self.builtin is not None or self.number == schema.CUSTOM
+
+
+class _Reader:
+    def __init__(self, buffer: FlatBuffer, model: Record, findings: Findings, path: Path) -> None:
+        self.buffer = buffer
+        self.model = model
+        self.findings = findings
+        self.tensors = Tensors(buffer, model, findings, path)
+        self.codes = [_Code(record) for record in model.records("operator_codes")]
+        self.subgraphs: list[Record] = model.records("subgraphs")
+        self.opened: list[int] = []
+        self.outermost = Graph()
+        """It gives names: bodies see what is around them, and tensors of two subgraphs often have one name."""
+        self._again = 0
+        self._counts: dict[int, int] = {}
+        self.main = 0
+        self.program: str | None = None
+        self._made: dict[tuple[int, int], Tensor | None] = {}
+
+    def graph(self, program: str | None = None) -> Graph:
+        """The graph of the first subgraph, or of a signature, with those that it runs as bodies."""
+        if self.model["version"] != schema.VERSION:
+            message = f"the schema has version {self.model['version']}"
+            self.findings.error("TFL0002", message, None, f"version {schema.VERSION} is read")
+        if not self.subgraphs:
+            self.findings.error("TFL0002", "the file has no subgraph")
+            self.findings.settle()
+        metadata = self._metadata()
+        self._check_signatures()
+        graph = self.subgraph(0) if program is None else self._signed(program)
+        self._check_others()
+        self.findings.settle()
+        if self.model["description"]:
+            graph.notes[WRITTEN_BY] = self.model["description"]
+        if metadata:
+            graph.notes[METADATA] = metadata
+        return graph
+
+    def _signed(self, program: str) -> Graph:
+        """The graph of a signature, whose inputs and outputs are called as it calls them."""
+        self.program = program
+        records = {record["signature_key"] or "": record for record in self.model.records("signature_defs")}
+        record = records.get(program)
+        if record is None:
+            known = f"signatures: {', '.join(map(repr, records))}" if records else "the file has none"
+            self.findings.error("TFL0207", f"there is no signature {program!r}", None, known)
+        self.findings.settle()
+        self.main = 0 if record is None else record["subgraph_index"]
+        graph = self.subgraph(self.main)
+        for value in dict.fromkeys((*graph.inputs, *graph.outputs)):
+            note = value.notes.get(SIGNATURE) if value.has_notes else None
+            name = cast("tuple[str, str]", note)[1] if isinstance(note, tuple) else ""
+            if name and name != value.name:
+                graph.rename(value, graph.fresh(name))
+        return graph
+
+    def subgraph(self, index: int) -> Graph:
+        """The graph of a subgraph."""
+        self._count(index)
+        self.opened.append(index)
+        found = _Subgraph(self, index).graph()
+        self.opened.pop()
+        return found
+
+    def _count(self, index: int) -> None:
+        record = self.subgraphs[index]
+        known = self._counts.get(index)
+        if known is None:
+            operators = record.records("operators")
+            listed = [record, *operators]
+            named = sum(len(_indices(each[ends])) for each in listed for ends in ("inputs", "outputs"))
+            self._counts[index] = 1 + len(operators) + named
+            return
+        self._again += known
+        if self._again > _MOST_AGAIN:
+            message = f"its bodies have more than {_MOST_AGAIN} operators and tensors where they are run again"
+            self.findings.error("TFL0206", message, f"subgraph[{index}]")
+            self.findings.settle()
+
+    def tensor(self, subgraph: int, index: int) -> Tensor | None:
+        """A tensor of a subgraph, checked once; `None` after findings."""
+        key = subgraph, index
+        if key not in self._made:
+            place = f"subgraph[{subgraph}].tensor[{index}]"
+            self._made[key] = self.tensors.tensor(self.subgraphs[subgraph].records("tensors")[index], place)
+        return self._made[key]
+
+    def _metadata(self) -> tuple[tuple[str, bytes], ...]:
+        found: list[tuple[str, bytes]] = []
+        for index, record in enumerate(self.model.records("metadata")):
+            content = self.tensors.bytes_of(record["buffer"], f"metadata[{index}]")
+            if content is not None:
+                found.append((record["name"] or "", content))
+        return tuple(found)
+
+    def _check_signatures(self) -> None:
+        for index, record in enumerate(self.model.records("signature_defs")):
+            place = f"signature_defs[{index}]"
+            subgraph: int = record["subgraph_index"]
+            if subgraph >= len(self.subgraphs):
+                self.findings.error("TFL0101", f"there is no subgraph {subgraph}", place)
+                continue
+            count = len(self.subgraphs[subgraph].records("tensors"))
+            for item in [*(record.records("inputs")), *(record.records("outputs"))]:
+                if item["tensor_index"] >= count:
+                    message = f"{item['name']} is tensor {item['tensor_index']}, the subgraph has {count}"
+                    self.findings.error("TFL0101", message, place)
+
+    def _check_others(self) -> None:
+        """Look into subgraphs that nobody runs, too: what is wrong there is wrong with the file."""
+        for index in range(1, len(self.subgraphs)):
+            for number in range(len(self.subgraphs[index].records("tensors"))):
+                self.tensor(index, number)
+
+
+class _Subgraph:
+    """Reads one subgraph."""
+
+    def __init__(self, reader: _Reader, index: int) -> None:
+        self.reader = reader
+        self.findings = reader.findings
+        self.index = index
+        self.record = reader.subgraphs[index]
+        self.name = self.record["name"] or ("main" if index == 0 else f"subgraph_{index}")
+        self.made = Graph(self.name)
+        if len(reader.opened) == 1:
+            reader.outermost = self.made
+        self.values: dict[int, Value] = {}
+        self.states: dict[int, Value] = {}
+
+    @property
+    def place(self) -> str:
+        return f"subgraph[{self.index}]"
+
+    def graph(self) -> Graph:
+        """Its graph."""
+        self.made.origin = self.findings.span(self.place)
+        for position, index in enumerate(_indices(self.record["inputs"])):
+            self._input(position, index)
+        records: list[Record] = self.record.records("operators")
+        for position, record in enumerate(records):
+            self._operator(position, record)
+        outputs: list[Value] = []
+        for position, index in enumerate(_indices(self.record["outputs"])):
+            value = self._read(index, f"{self.place}.outputs[{position}]")
+            if value is not None:
+                outputs.append(value)
+        if self.index == self.reader.main and len(self.reader.opened) == 1:
+            outputs += self._keep_states(outputs)
+        self.made.set_outputs(outputs)
+        self._sign()
+        return self.made
+
+    def _tensor(self, index: int, place: str) -> Tensor | None:
+        tensors = self.record.records("tensors")
+        if not 0 <= index < len(tensors):
+            message = f"there is no tensor {index}: the subgraph has {len(tensors)}"
+            self.findings.error("TFL0101", message, place)
+            return None
+        return self.reader.tensor(self.index, index)
+
+    def _value(self, index: int, tensor: Tensor) -> Value:
+        name = self.reader.outermost.fresh(tensor.name or f"tensor_{index}")
+        value = Value(name, named(tensor.fact, name))
+        value.origin = self.findings.span(f"{self.place}.tensor[{index}]")
+        value.notes[TENSOR] = tensor
+        self.values[index] = value
+        return value
+
+    def _input(self, position: int, index: int) -> None:
+        place = f"{self.place}.inputs[{position}]"
+        tensor = self._tensor(index, place)
+        if tensor is None:
+            return
+        if index in self.values:
+            self.findings.error("TFL0101", f"tensor {index} is an input twice", place)
+            return
+        value = self._value(index, tensor)
+        # One that has numbers is given nothing else unless somebody does.
+        value.storage = tensor.storage
+        self.made.adopt_input(value)
+
+    def _read(self, index: int, place: str) -> Value | None:
+        """The value of a tensor that is read; `None` after findings."""
+        if index in self.values:
+            return self.values[index]
+        tensor = self._tensor(index, place)
+        if tensor is None:
+            return None
+        if tensor.is_variable and tensor.storage is None:
+            return self._variable(index, tensor, place)
+        storage = tensor.storage
+        if storage is None and _is_empty(tensor):
+            storage = _zeros(tensor)
+        if storage is None:
+            message = f"tensor {index} ({tensor.name}) is read, and nothing has written it"
+            if not tensor.record["external_buffer"]:
+                self.findings.error("TFL0203", message, place, "operators stand in the order in which they run")
+            # Say it once.
+            self._value(index, tensor)
+            self.made.adopt_constant(self.values[index])
+            return self.values[index]
+        value = self._value(index, tensor)
+        value.storage = storage
+        value.fact = TensorFact.of(storage)
+        return self.made.adopt_constant(value)
+
+    def _variable(self, index: int, tensor: Tensor, place: str) -> Value | None:
+        """A state: an input behind the others that begins with zeros."""
+        fact = tensor.fact
+        if not isinstance(fact, TensorFact) or not fact.is_static or tensor.storage is not None:
+            self.findings.error("TFL0203", f"variable {index} has no shape", place)
+            return None
+        storage = _zeros(tensor)
+        if storage is None:
+            remedy = f"{SETTING} allows more"
+            self.findings.error("TFL0203", f"variable {index} is too large: {fact}", place, remedy)
+            return None
+        value = self._value(index, tensor)
+        value.storage = storage
+        self.states[index] = value
+        return self.made.adopt_input(value)
+
+    def _keep_states(self, outputs: Sequence[Value]) -> list[Value]:
+        """What the variables hold in the end, as outputs behind the others."""
+        found: list[Value] = []
+        taken = set(outputs)
+        for index, first in self.states.items():
+            last = self.values[index]
+            if last is first or last in taken:
+                continue
+            mark(first, State(last.name, first.name))
+            taken.add(last)
+            found.append(last)
+        return found
+
+    def _operator(self, position: int, record: Record) -> None:
+        reader = self.reader
+        place = f"{self.place}.operator[{position}]"
+        kind: int = record["opcode_index"]
+        if kind >= len(reader.codes):
+            message = f"there is no operator code {kind}: the file has {len(reader.codes)}"
+            self.findings.error("TFL0201", message, place)
+            return
+        code = reader.codes[kind]
+        place = f"{place} {code.word}"
+        if not code.is_known:
+            message = f"{code.number} is the number of no operator"
+            self.findings.error("TFL0201", message, place, "it is newer than what is known here")
+            return
+        if not 1 <= code.version <= newest_version(code.word):
+            message = f"version {code.version} of the operator is not known"
+            self.findings.error("TFL0201", message, place, f"versions are 1 to {newest_version(code.word)}")
+        for table in (record, record["builtin_options"], record["builtin_options2"]):
+            for message, remedy in () if table is None else enumeration_faults(table):
+                self.findings.error("TFL0208", message, place, remedy)
+        attributes = self._attributes(code, record, place)
+        given = _indices(record["inputs"])
+        operands = [None if i == -1 else self._read(i, place) for i in given]
+        quantized = [None if i == -1 else self._quantization(i) for i in given]
+        changed = [i for i in dict.fromkeys(given) if i in self.states]
+        results, result_quantized, types = self._results(record, place)
+        results += [self._next(index) for index in changed]
+        if any(quantized):
+            attributes["quantized"] = tuple(quantized)
+        if any(result_quantized):
+            attributes["quantized_results"] = tuple(result_quantized)
+        attributes["types"] = types
+        if changed:
+            first_at = {index: at for at, index in reversed(list(enumerate(given)))}
+            attributes["states"] = tuple(first_at[index] for index in changed)
+        node = Node(code.word, operands, results, attributes, dialect=DIALECT)
+        node.origin = self.findings.span(place)
+        node.notes[VERSION] = code.version
+        self.made.append(node)
+
+    def _quantization(self, index: int) -> Quantization | None:
+        tensor = self.reader.tensor(self.index, index) if 0 <= index < len(self.record.records("tensors")) else None
+        return None if tensor is None else tensor.quantization
+
+    def _results(self, record: Record, place: str) -> tuple[list[Value | None], list[Any], tuple[DType | None, ...]]:
+        results: list[Value | None] = []
+        quantized: list[Any] = []
+        types: list[DType | None] = []
+        for index in _indices(record["outputs"]):
+            tensor = None if index == -1 else self._tensor(index, place)
+            quantized.append(None if tensor is None else tensor.quantization)
+            types.append(None if tensor is None else tensor.dtype)
+            if tensor is None:
+                results.append(None)
+                continue
+            if index in self.values and index not in self.states:
+                message = f"tensor {index} ({tensor.name}) is written twice, or after it was read"
+                self.findings.error("TFL0203", message, place, "each tensor is written once, before it is read")
+                results.append(None)
+                continue
+            if tensor.storage is not None:
+                self.findings.error("TFL0203", f"tensor {index} ({tensor.name}) is constant, and written", place)
+                results.append(None)
+                continue
+            results.append(self._value(index, tensor))
+        return results, quantized, tuple(types)
+
+    def _next(self, index: int) -> Value:
+        """What a variable holds behind an operator that reads it."""
+        first = self.states[index]
+        value = Value(self.reader.outermost.fresh(f"{first.name}.next"), first.fact)
+        self.values[index] = value
+        return value
+
+    # Options
+
+    def _attributes(self, code: _Code, record: Record, place: str) -> dict[str, Any]:
+        attributes: dict[str, Any] = {}
+        options = record["builtin_options"] or record["builtin_options2"]
+        wanted = "" if code.builtin is None else code.builtin.options
+        if options is not None and wanted and options.table != wanted:
+            self.findings.error("TFL0202", f"its options are {options.table}, they should be {wanted}", place)
+            return attributes
+        if wanted:
+            for field in schema.TABLES[wanted]:
+                option = _default_of(field) if options is None else options[field.name]
+                self._attribute(attributes, field.name, option, place)
+        if code.builtin is None:
+            attributes["custom_options"] = self._custom(record, place)
+        intermediates = self._intermediates(record, place)
+        if any(intermediates):
+            attributes["quantized_intermediates"] = intermediates
+        return attributes
+
+    def _intermediates(self, record: Record, place: str) -> tuple[Quantization | None, ...]:
+        found: list[Quantization | None] = []
+        for index in _indices(record["intermediates"]):
+            tensor = None if index == -1 else self._tensor(index, place)
+            found.append(None if tensor is None else tensor.quantization)
+        return tuple(found)
+
+    def _attribute(self, attributes: dict[str, Any], name: str, value: Any, place: str) -> None:
+        if name == "subgraph" or name.endswith("subgraph_index"):
+            attributes[name.removesuffix("_index")] = self._body(value, place)
+        elif name.endswith("subgraph_indices"):
+            attributes[name.removesuffix("_indices")] = tuple(self._body(index, place) for index in _indices(value))
+        elif isinstance(value, Extent):
+            attributes[name] = bytes(self.reader.buffer.view(value.start, value.length))
+        elif isinstance(value, np.ndarray):
+            attributes[name] = tuple(value.tolist())
+        elif value is not None:
+            attributes[name] = value
+
+    def _custom(self, record: Record, place: str) -> bytes:
+        extent: Extent | None = record["custom_options"]
+        if record["large_custom_options_offset"] > 1:
+            start, length = record["large_custom_options_offset"], record["large_custom_options_size"]
+            extent = self.reader.tensors.extent_of(start, length, "custom_options", place)
+        return b"" if extent is None else bytes(self.reader.buffer.view(extent.start, extent.length))
+
+    def _body(self, index: int, place: str) -> Graph | None:
+        reader = self.reader
+        if not 0 <= index < len(reader.subgraphs):
+            message = f"there is no subgraph {index}: the file has {len(reader.subgraphs)}"
+            self.findings.error("TFL0204", message, place)
+            return None
+        if index in reader.opened:
+            self.findings.error("TFL0205", f"subgraph {index} runs itself", place, "bodies do not call themselves")
+            return None
+        if len(reader.opened) >= _MOST_NESTED:
+            self.findings.error("TFL0205", f"subgraphs are nested more than {_MOST_NESTED} deep", place)
+            return None
+        return reader.subgraph(index)
+
+    def _sign(self) -> None:
+        """Note under which names a signature has inputs and outputs."""
+        records: list[Record] = self.reader.model.records("signature_defs")
+        for record in sorted(records, key=lambda record: (record["signature_key"] or "") != self.reader.program):
+            if record["subgraph_index"] != self.index or self.index in self.reader.opened[:-1]:
+                continue
+            key = record["signature_key"] or ""
+            for item in [*(record.records("inputs")), *(record.records("outputs"))]:
+                value = self.values.get(item["tensor_index"])
+                if value is not None:
+                    value.notes.setdefault(SIGNATURE, (key, item["name"] or ""))
+
+
+def _indices(vector: Any) -> list[int]:
+    return [] if vector is None else [int(index) for index in vector]
+
+
+def _is_empty(tensor: Tensor) -> bool:
+    return isinstance(tensor.fact, TensorFact) and tensor.fact.shape is not None and 0 in tensor.fact.shape
+
+
+def _zeros(tensor: Tensor) -> ArrayStorage | None:
+    fact = tensor.fact
+    if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype is DType.STRING:
+        return None
+    shape = tuple(n for n in fact.dims if isinstance(n, int))
+    if len(shape) != len(fact.dims):
+        return None
+    try:
+        reserve(*shape)
+    except OverBudgetError:
+        return None
+    zero = tensor.quantization[3][0] if tensor.quantization is not None else 0
+    return ArrayStorage(np.broadcast_to(np.asarray(zero).astype(fact.dtype.numpy), shape), fact.dtype)
+
+
+def _default_of(field: schema.Field) -> Any:
+    if not field.is_scalar:
+        return None
+    return bool(field.default) if field.kind == "?" else field.default if field.kind == "f" else int(field.default)

@@ -1,0 +1,100 @@
+"""A file that nobody has changed since it was read is written byte for byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.replacing import replacing
+from graphport.formats.tflite.container.notes import READ
+from graphport.ir.graph import Graph, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from graphport.core.storage import Bytes, MappedFile, Storage
+
+_PIECE = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class _AsRead:
+    """A file, and what the graphs that were made of it consist of."""
+
+    file: MappedFile | Bytes
+    structures: tuple[Any, ...]
+    storages: tuple[Storage | None, ...]
+    """Held, so that their identities stay their own."""
+
+
+def note_read(graph: Graph, file: MappedFile | Bytes) -> None:
+    """Note from which file a graph was read."""
+    graph.notes[READ] = _AsRead(file, (_structure(graph, {}),), tuple(_storages(graph)))
+
+
+def mark_again(graph: Graph) -> None:
+    """Note that a graph in other words is what its file says, too."""
+    found = _note(graph)
+    if found is not None:
+        storages = (*found.storages, *_storages(graph))
+        graph.notes[READ] = _AsRead(found.file, (*found.structures, _structure(graph, {})), storages)
+
+
+def copy_unchanged(graph: Graph, path: str | Path) -> bool:
+    """Whether a graph is what was read of a file, which is at `path` now as well.
+
+    Raises:
+        DiagnosticError: TFL0304 it cannot be written.
+    """
+    found = _note(graph)
+    if found is None or _structure(graph, {}) not in found.structures:
+        return False
+    try:
+        with replacing(path) as target:
+            for start in range(0, found.file.size, _PIECE):
+                target.write(found.file.view(start, min(_PIECE, found.file.size - start)))
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("TFL0304", message, Span(Source(str(path))))) from error
+    return True
+
+
+def _note(graph: Graph) -> _AsRead | None:
+    found = graph.notes.get(READ) if graph.has_notes else None
+    return found if isinstance(found, _AsRead) else None
+
+
+def _storages(graph: Graph) -> list[Storage | None]:
+    bodies = [body for node in graph for body in node.bodies()]
+    return [*(value.storage for value in graph.values()), *(one for body in bodies for one in _storages(body))]
+
+
+def _structure(graph: Graph, outside: Mapping[Value, int]) -> tuple[Any, ...]:
+    """What differs after any change: operators, attributes, names, facts, numbers, and who reads whom."""
+    positions = dict(outside)
+    for value in graph.values():
+        positions.setdefault(value, len(positions))
+
+    def comparable(attribute: Any) -> Any:
+        if isinstance(attribute, Graph):
+            return _structure(attribute, positions)
+        if isinstance(attribute, tuple):
+            return tuple(comparable(each) for each in cast("tuple[Any, ...]", attribute))
+        return attribute
+
+    def numbers(values: Any) -> tuple[Any, ...]:
+        return tuple(None if value is None else positions[value] for value in values)
+
+    nodes = [
+        (
+            node.op,
+            [(name, comparable(each)) for name, each in node.attributes.items()],
+            numbers(node.inputs),
+            numbers(node.outputs),
+        )
+        for node in graph
+    ]
+    values = [(value.name, value.fact, id(value.storage)) for value in graph.values()]
+    return graph.name, values, nodes, numbers(graph.inputs), numbers(graph.outputs)

@@ -1,0 +1,191 @@
+"""TFLite's models keep state in resources, which operators read and write by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.formats.tflite.graph_passes.dilations import dilate
+from graphport.formats.tflite.graph_passes.hash import fill_tables
+from graphport.formats.tflite.graph_passes.hybrid import is_hybrid, products_of_rows
+from graphport.formats.tflite.graph_passes.integers import integers
+from graphport.formats.tflite.graph_passes.layout import turn
+from graphport.formats.tflite.graph_passes.resources import is_whole
+from graphport.formats.tflite.graph_passes.scales import even_out, fold_scales
+from graphport.formats.tflite.graph_passes.spectra import part_spectra
+from graphport.formats.tflite.graph_passes.states import keep_states
+from graphport.formats.tflite.graph_passes.views import (
+    drop_identities,
+    own_results,
+    reshape_what_stays,
+    shape_from_root,
+)
+from graphport.formats.tflite.graph_passes.weights import clamp_results, shape_constants, transpose_fill, turn_stored
+from graphport.formats.tflite.graph_passes.wholes import fuse_gelus
+from graphport.ir import own_rounding, rewrite
+from graphport.ir.graph import Graph, walk
+from graphport.ir.states import State, mark
+from graphport.ops.layout import settle
+from graphport.ops.layout_of_pages import Pages
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Node, Value
+
+_DIALECT = "tflite"
+_HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
+
+
+def before(graph: Graph) -> None:
+    """Make variables inputs that are given back as outputs, and begin as the subgraph that runs once sets them."""
+    fill_tables(graph)
+    hybrid = [node.word for inner in walk(graph) for node in inner if is_hybrid(node)]
+    if hybrid:
+        own_rounding.mark(graph, hybrid)
+    for inner in walk(graph):
+        part_spectra(inner)
+        dilate(inner)
+    nodes = [node for node in graph if node.dialect == _DIALECT and node.word in (_HANDLE, _READ, _ASSIGN, _ONCE)]
+    if not nodes or not _is_simple(graph, nodes):
+        return
+    begins: dict[str, Storage] = {}
+    for node in nodes:
+        if node.word == _ONCE:
+            begins |= _assigned(_body(node))
+    if not _are_set(nodes, begins):
+        return
+    held: dict[str, Value] = {}
+    inputs: dict[str, Value] = {}
+    for node in nodes:
+        if node.word == _ONCE:
+            graph.remove(node)
+            continue
+        if node.word == _HANDLE:
+            continue
+        name = _name(node.operands[0])
+        if node.word == _READ:
+            if name not in held:
+                held[name] = inputs[name] = _state(graph, name, begins[name], node.output)
+            # What is read is the same value; a name by which it is returned stays.
+            rewrite.replace(node.output, held[name])
+        else:
+            if name not in inputs:
+                inputs[name] = _state(graph, name, begins[name], node.operands[1])
+            held[name] = node.operands[1]
+        graph.remove(node)
+    for node in nodes:
+        if node.word == _HANDLE:
+            graph.remove(node)
+    _return(graph, inputs, held)
+
+
+def after(graph: Graph) -> None:
+    """Let the Transposes around windows and images meet and cancel: what is between has its channels first, too."""
+    for inner in walk(graph):
+        settle(inner, Pages())
+
+
+def before_lifting(graph: Graph) -> None:
+    """Leave no copies, for which there is no word; products that are rounded while they run are one."""
+    for inner in walk(graph):
+        products_of_rows(inner)
+        drop_identities(inner)
+        fuse_gelus(inner)
+
+
+def after_lifting(graph: Graph) -> None:
+    """Let changes of layout meet and cancel, integers be computed on, activations be fused, and states be variables.
+
+    Every window and image has its channels last, what is between has none.
+    """
+    for inner in walk(graph):
+        shape_constants(inner)
+        transpose_fill(inner)
+        turn_stored(inner)
+        even_out(inner)
+        turn(inner)
+        fold_scales(inner)
+        integers(inner)
+        clamp_results(inner)
+        reshape_what_stays(inner)
+        shape_from_root(inner)
+        own_results(inner)
+    keep_states(graph)
+
+
+def _body(node: Node) -> Graph | None:
+    return next(iter(node.bodies()), None)
+
+
+def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
+    """Whether only this graph itself uses resources, and what runs once does nothing but setting them."""
+    for inner in walk(graph):
+        if inner is graph:
+            continue
+        owner = inner.parent
+        runs_once = owner is not None and owner.dialect == _DIALECT and owner.word == _ONCE
+        for node in inner:
+            if node.dialect == _DIALECT and (
+                node.word in (_READ, _ONCE) or (node.word in (_HANDLE, _ASSIGN) and not runs_once)
+            ):
+                return False
+            if runs_once and (node.word not in (_HANDLE, _ASSIGN) or not is_whole(node)):
+                return False
+    if not all(map(is_whole, nodes)):
+        return False
+    handles = [node for node in nodes if node.word == _HANDLE]
+    uses = [use for node in handles for use in node.output.uses]
+    return all(use.user in nodes and use.index == 0 for use in uses) and not any(x.output.returns for x in handles)
+
+
+def _name(handle: Value) -> str:
+    node = handle.producer
+    return (
+        "" if node is None else f"{node.attributes.get('container') or ''}/{node.attributes.get('shared_name') or ''}"
+    )
+
+
+def _assigned(body: Graph | None) -> dict[str, Storage]:
+    found: dict[str, Storage] = {}
+    for node in body or ():
+        if node.word == _ASSIGN and node.operands[1].storage is not None:
+            found[_name(node.operands[0])] = node.operands[1].storage
+    return found
+
+
+def _are_set(nodes: list[Node], begins: dict[str, Storage]) -> bool:
+    return all(_name(node.operands[0]) in begins for node in nodes if node.word in (_READ, _ASSIGN))
+
+
+def _state(graph: Graph, name: str, begins: Storage, like: Value) -> Value:
+    value = graph.add_input(name.rpartition("/")[2] or like.name, TensorFact(begins.dtype, begins.shape))
+    value.storage = begins
+    return value
+
+
+def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> None:
+    settled: dict[Value, Value] = {}
+    for name, value in inputs.items():
+        if held[name] is value:
+            # Nobody sets it.
+            settled[value] = graph.add_constant(value.name, value.fact, value.storage, origin=value.origin)
+            value.replace_uses(settled[value])
+            graph.remove_input(value)
+    outputs = graph.outputs
+    variables = _distinct_names([name for name, value in inputs.items() if value not in settled])
+    for name, variable in variables.items():
+        last = settled.get(held[name], held[name])
+        mark(inputs[name], State(last.name, variable, is_returned=last in outputs))
+        if last not in outputs:
+            outputs.append(last)
+    graph.set_outputs(outputs)
+
+
+def _distinct_names(names: list[str]) -> dict[str, str]:
+    """What variables are called: the end of their names, or as much more as tells them apart."""
+    found = names
+    for candidates in ([name.rpartition("/")[2] for name in names], [name.removeprefix("/") for name in names], names):
+        found = [each or "state" for each in candidates]
+        if len(set(found)) == len(names):
+            break
+    return dict(zip(names, found, strict=True))

@@ -1,0 +1,81 @@
+"""Complex numbers of TFLite, of which somebody reads a part: the operator that makes them is asked for that part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.tflite.rules.signal_spectra import IMAG, MAGNITUDE, REAL
+from graphport.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
+_DIALECT, _SPECTRUM = "tflite", "RFFT2D"
+_MOVES = frozenset(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER"))
+"""What gives elements of its first operand, whatever they are."""
+_PARTS = {"REAL": REAL, "IMAG": IMAG, "COMPLEX_ABS": MAGNITUDE}
+
+
+def part_spectra(graph: Graph) -> None:
+    """Let what reads a part of a spectrum be the spectrum of which it is a part.
+
+    Before  z = RFFT2D(x, lengths);  y = REAL(z)
+    After   y = RFFT2D(x, lengths, part="real")
+
+    What only moves complex numbers before is done behind, with their parts. Leaves alone: spectra that are a result, or
+    that something else reads.
+    """
+    for node in reversed(list(graph)):
+        if node.dialect == _DIALECT and node.word in _MOVES and _is_parted(node):
+            _move_parts(graph, node)
+    for node in list(graph):
+        if node.dialect != _DIALECT or node.word != _SPECTRUM or node.output.is_output:
+            continue
+        readers = list(node.output.users)
+        if not readers or any(each.dialect != _DIALECT or each.word not in _PARTS for each in readers):
+            continue
+        for reader in readers:
+            attributes = {"part": _PARTS[reader.word], "types": (DType.FLOAT32,)}
+            twin = Node(
+                _SPECTRUM,
+                list(node.inputs),
+                [],
+                attributes,
+                dialect=_DIALECT,
+                name=reader.name,
+                origin=reader.unasked_origin,
+            )
+            graph.insert_before(reader, twin)
+            twin.take_outputs(reader)
+            graph.remove(reader)
+        graph.remove(node)
+
+
+def _is_parted(node: Node) -> bool:
+    """Whether parts alone are read of complex numbers that a node moves."""
+    source = node.operand(0)
+    if len(node.results) != 1 or node.output.is_output or not node.output.uses or source is None:
+        return False
+    fact = source.fact
+    is_complex = isinstance(fact, TensorFact) and fact.dtype in (DType.COMPLEX64, DType.COMPLEX128)
+    return is_complex and all(
+        user.dialect == _DIALECT and user.word in _PARTS and len(user.results) == 1 for user in node.output.users
+    )
+
+
+def _move_parts(graph: Graph, node: Node) -> None:
+    source = node.operands[0]
+    fact = source.fact
+    for reader in list(node.output.users):
+        shape = fact.shape if isinstance(fact, TensorFact) else None
+        part = Value(graph.fresh(f"{reader.output.name}_part"), TensorFact(DType.FLOAT32, shape))
+        taken = Node(reader.word, [source], [part], dict(reader.attributes), dialect=_DIALECT, origin=reader.origin)
+        attributes = {**node.attributes, **({"types": (DType.FLOAT32,)} if "types" in node.attributes else {})}
+        moved = Node(node.word, [part, *node.inputs[1:]], [], attributes, dialect=_DIALECT, origin=node.origin)
+        graph.insert_before(reader, taken)
+        graph.insert_before(reader, moved)
+        moved.take_outputs(reader)
+        graph.remove(reader)
+    graph.remove(node)

@@ -1,0 +1,405 @@
+"""Operators of TFLite: what a lowering is given, and what the wrapping around it does for all of them.
+
+A node has its options as attributes, and beside them `quantized` and `quantized_results`: for each operand and result
+`None`, or element type, axis (-1 for the whole tensor), scales and zero points. A rule computes with the real numbers
+that integers stand for; its results are clamped by the fused activation and turned into integers behind it. A rule that
+only moves elements is given the integers themselves where operands and results stand for the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.formats.tflite.rules.fixed_point import in_fifteen_bits
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.lowering.operands import cast, dtype_of, scalar, transposed
+from graphport.ops.pages.activation import Clip, Relu
+from graphport.ops.pages.arithmetic import Add, Max, Mul, Round, Sub
+from graphport.ops.pages.convolution.window import same_pads
+from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+DIALECT = "tflite"
+Quantization: TypeAlias = "tuple[DType, int, tuple[float, ...], tuple[int, ...]]"
+Rule: TypeAlias = "Callable[[Operator], Any]"
+T = TypeVar("T")
+
+RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
+LAYOUTS: dict[str, str] = {}
+"""Operators that compute the same in any order of axes, filled while the families are imported: see `word`."""
+_BOUNDS = {RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
+_CLIPPED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32, DType.INT64))
+NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
+"""Integers that runtimes of ONNX compute little with."""
+_QUANTIZED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4, DType.INT2))
+
+
+@dataclass(slots=True)
+class Stated(Generic[T]):
+    """What a node has: operands, options, and what operands stand for."""
+
+    operands: Sequence[T | None]
+    options: dict[str, Any]
+    quantized: Sequence[Quantization | None]
+
+    def has(self, index: int) -> bool:
+        """Whether operand `index` is given."""
+        return index < len(self.operands) and self.operands[index] is not None
+
+    def option(self, name: str, default: Any = 0) -> Any:
+        """An option; `default` where the file does not say it."""
+        value = self.options.get(name)
+        return default if value is None else value
+
+
+@dataclass(slots=True)
+class Operator(Stated["Value"]):
+    """An operator that is being lowered."""
+
+    b: Builder
+    results: Sequence[Quantization | None]
+    types: Sequence[DType | None]
+    is_raw: bool = False
+    has_long_factor: bool = False
+    """Whether its kernel multiplies sums by 31 bits also where they have 64; others do by 15."""
+
+    @property
+    def count(self) -> int:
+        """How many operands there are."""
+        return len(self.operands)
+
+    @property
+    def result(self) -> Quantization | None:
+        """How the first result is quantized."""
+        return self.results[0] if self.results else None
+
+    def raw(self, index: int) -> Value:
+        """Operand `index` as it is stored.
+
+        Raises:
+            ShapeError: it is absent.
+        """
+        value = self.operands[index] if index < len(self.operands) else None
+        if value is None:
+            message = f"operand {index} is missing"
+            raise ShapeError(message)
+        return value
+
+    def quantization(self, index: int) -> Quantization | None:
+        """How operand `index` is quantized."""
+        return self.quantized[index] if index < len(self.quantized) else None
+
+    def __getitem__(self, index: int) -> Value:
+        """Operand `index` as real numbers; as it is stored for rules that only move elements."""
+        if self.is_raw:
+            return self.raw(index)
+        value, quantization = self._wide(index)
+        return value if quantization is None else dequantized(self.b, value, quantization)
+
+    def bias(self, index: int, x: int = 0) -> Value | None:
+        """Operand `index`, which is added to products of operands `x` and 1, if it is there.
+
+        Kernels add the stored numbers to sums of stored numbers: what the file says of their scale is not looked at.
+        """
+        if not self.has(index):
+            return None
+        quantization, left, right = self.quantization(index), self.quantization(x), self.quantization(1)
+        if quantization is None or left is None or right is None or quantization[0] not in (DType.INT32, DType.INT64):
+            return self[index]
+        steps = tuple(left[2][0] * step for step in self._multiplied(right[2]))
+        zeros = (0,) * len(steps)
+        return dequantized(self.b, self.raw(index), (quantization[0], 0 if len(steps) > 1 else -1, steps, zeros))
+
+    def _wide(self, index: int) -> tuple[Value, Quantization | None]:
+        """Operand `index` as it is stored: weights in int8 that runtimes of ONNX do not take in fewer bits.
+
+        They take int4 beside real numbers only, and int2 not at all.
+        """
+        value, quantization = self.raw(index), self.quantization(index)
+        if quantization is None or value.storage is None or quantization[0] not in (DType.INT4, DType.INT2):
+            return value, quantization
+        if quantization[0] is DType.INT4 and self.quantization(0) is None:
+            return value, quantization
+        return self.wide(index), (DType.INT8, *quantization[1:])
+
+    def wide(self, index: int) -> Value:
+        """Operand `index` as it is stored, in int8 if it is a constant of fewer bits."""
+        value = self.raw(index)
+        if value.storage is None or dtype_of(value) not in (DType.INT4, DType.INT2):
+            return value
+        return self.b.constant(value.storage.numpy().astype(np.int8), DType.INT8)
+
+    def all(self, start: int = 0) -> list[Value]:
+        """All operands from `start` on.
+
+        Raises:
+            ShapeError: there is none.
+        """
+        self.raw(start)
+        return [self[index] for index in range(start, self.count)]
+
+    def weight(self, index: int, perm: Sequence[int], *, is_symmetric: bool = False) -> Value:
+        """Operand `index` with its axes in another order, which is that of the stored numbers, then real.
+
+        Zero points of `is_symmetric` ones are left out, as kernels do that multiply real numbers by bytes.
+        """
+        value, quantization = self._wide(index)
+        moved = transposed(self.b, value, perm)
+        if quantization is None:
+            dtype = dtype_of(moved)
+            return moved if dtype is not DType.FLOAT16 else cast(self.b, moved, DType.FLOAT32)
+        dtype, axis, scales, zeros = quantization
+        zeros = (0,) * len(zeros) if is_symmetric else zeros
+        scales = self._multiplied(scales)
+        return dequantized(self.b, moved, (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros))
+
+    def _multiplied(self, scales: tuple[float, ...]) -> tuple[float, ...]:
+        """Scales of weights as kernels of int16 multiply sums of 64 bits: by 15 bits of the quotient of all scales."""
+        x, y = self._short(), self.result
+        if x is None or y is None or y[0] is not DType.INT16 or self.has_long_factor or self._has_short_bias():
+            return scales
+        return tuple((in_fifteen_bits(x * np.array(scales) / y[2][0]) * y[2][0] / x).tolist())
+
+    def _short(self) -> float | None:
+        """The scale of what weights of int8 are multiplied with, if that is of int16."""
+        quantization = self.quantization(0) or self.quantization(2)
+        return quantization[2][0] if quantization is not None and quantization[0] is DType.INT16 else None
+
+    def _has_short_bias(self) -> bool:
+        return any(each is not None and each[0] is DType.INT32 for each in self.quantized[2:])
+
+    def dims(self, index: int) -> tuple[Dim, ...]:
+        """The shape of operand `index`."""
+        return self.b.dims(self.raw(index))
+
+    def stored(self, value: Value, activation: int, quantization: Quantization | None) -> Value:
+        """A result behind the fused activation, as it is stored."""
+        return quantized_as(self.b, activated(self.b, value, activation), quantization)
+
+    def positive(self, *names: str) -> tuple[int, ...]:
+        """Options that are counts from 1.
+
+        Raises:
+            ShapeError: one is not.
+        """
+        found = tuple(int(self.option(name)) for name in names)
+        for name, number in zip(names, found, strict=True):
+            if number < 1:
+                message = f"{name} is {number}"
+                raise ShapeError(message, "it is 1 or more")
+        return found
+
+
+def word(
+    *names: str,
+    moves: bool | Sequence[int] = False,
+    is_raw: bool | DType = False,
+    has_states: bool = False,
+    is_even: bool = False,
+    layout: str = "",
+) -> Callable[[Rule], Rule]:
+    """Register how a builtin operator is said canonically.
+
+    Args:
+        names: the operator, or several that are read alike.
+        moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
+            numbers, or are stored in one type, integers are moved as they are. Kernels look at no scales.
+        is_raw: the rule is given what is stored, and gives that; of an element type, where operand 0 has that.
+        layout: `any` where it treats every element alike; or how it tells axes apart: `axis` by that option alone,
+            `picks` by that of operand 0, `axes` by the numbers of operand 1, `rows` by an entry for each axis in all
+            others, `strides` so with bits beside them, `parts by 0` and `parts by 2` by that operand, along which 1 or
+            0 is parted.
+        is_even: its kernel computes on integers as they are: operands are taken for what the result stands for.
+        has_states: it activates itself what it gives, and behind the results gives the next states of operands.
+    """
+    if layout:
+        LAYOUTS.update(dict.fromkeys(names, layout))
+
+    def register(rule: Rule) -> Rule:
+        @wraps(rule)
+        def lowered(
+            b: Builder,
+            *operands: Value | None,
+            quantized: Sequence[Quantization | None] = (),
+            quantized_results: Sequence[Quantization | None] = (),
+            types: Sequence[DType | None] = (),
+            states: Sequence[int] = (),
+            **options: Any,
+        ) -> Any:
+            result_quantization = quantized_results[0] if is_even and quantized_results else None
+            if result_quantization is not None:
+                quantized = [
+                    result_quantization if each is not None and each[0] is result_quantization[0] else each
+                    for each in quantized
+                ]
+            op = Operator(operands, options, quantized, b, quantized_results, types)
+            _check_numbers(op)
+            is_stored = dtype_of(op.raw(0)) is is_raw if isinstance(is_raw, DType) else is_raw
+            op.is_raw = is_stored or (moves is not False and _is_moved_as_it_is(op, _moved(moves, op.count)))
+            answer = rule(op)
+            results = list(answer) if is_sequence(answer) else [answer]
+            if op.is_raw:
+                return results
+            activation = 0 if has_states else op.option("fused_activation_function")
+            stored = [*(_at(op.results, index) for index in range(len(types))), *map(op.quantization, states)]
+            return [
+                None if value is None else op.stored(value, activation, _at(stored, index))
+                for index, value in enumerate(results)
+            ]
+
+        for name in names:
+            lower(DIALECT, name)(lowered)
+        return rule
+
+    return register
+
+
+def _check_numbers(op: Operator) -> None:
+    """Refuse what computes on complex numbers, which no runtime of ONNX knows, and what says no types of numbers.
+
+    Raises:
+        UnsupportedError: an operand or a result is complex, or no element type is told.
+    """
+    dtypes: Sequence[Any] = op.types
+    if any(each is not None and not isinstance(each, DType) for each in dtypes):
+        message = "its types are numbers, as an ONNX file that holds the operator as it is says them"
+        raise UnsupportedError(message)
+    facts = [value.fact for value in op.operands if value is not None]
+    for dtype in (*op.types, *(fact.dtype for fact in facts if isinstance(fact, TensorFact))):
+        if dtype is not None and dtype.kind == "c":
+            message = f"there are no numbers of type {dtype}"
+            raise UnsupportedError(message)
+
+
+def _is_moved_as_it_is(op: Operator, indices: Sequence[int]) -> bool:
+    """Whether integers are moved, whatever they stand for."""
+    stored = {dtype_of(op.raw(place)) for place in indices if op.has(place)}
+    return stands_the_same(op, indices) or (bool(stored) and stored == set(op.types[:1]))
+
+
+def stands_the_same(op: Operator, indices: Sequence[int]) -> bool:
+    """Whether what is moved stands for the same numbers before and behind; integers of which nothing is said do."""
+    sides = [(op.quantization(place), dtype_of(op.raw(place))) for place in indices if op.has(place)]
+    sides += list(zip(op.results, op.types, strict=False))
+    known = {quantization for quantization, _ in sides if quantization is not None}
+    if len(known) > 1 or not sides:
+        return False
+    return all(
+        quantization in known or not known or any(dtype is each[0] for each in known) for quantization, dtype in sides
+    )
+
+
+def _moved(moves: bool | Sequence[int], count: int) -> Sequence[int]:
+    if moves is True:
+        return (0,)
+    return moves if not isinstance(moves, bool) and moves else range(count)
+
+
+def _at(items: Sequence[Quantization | None], index: int) -> Quantization | None:
+    return items[index] if index < len(items) else None
+
+
+def dequantized(b: Builder, value: Value, quantization: Quantization) -> Value:
+    """The real numbers that stored ones stand for."""
+    dtype, axis, scales, zeros = quantization
+    scale = np.array(scales if axis >= 0 else scales[0], np.float32)
+    if dtype not in _QUANTIZED and not (dtype is DType.INT32 and not any(zeros)):
+        return _multiplied(b, value, scale, axis, zeros)
+    operands = [value, b.constant(scale)]
+    if any(zeros):
+        operands.append(b.constant(np.array(zeros if axis >= 0 else zeros[0]).astype(dtype.numpy), dtype))
+    elif dtype is not DType.INT32:
+        operands.append(b.constant(np.zeros(scale.shape).astype(dtype.numpy), dtype))
+    return b(DequantizeLinear, *operands, axis=axis if axis >= 0 else None)
+
+
+def _multiplied(b: Builder, value: Value, scale: np.ndarray[Any, Any], axis: int, zeros: Sequence[int]) -> Value:
+    """Integers of types that ONNX does not dequantize."""
+    if any(zeros):
+        value = b(Sub, value, b.like(value, np.array(zeros[0])))
+    if axis >= 0:
+        scale = scale.reshape(-1, *[1] * (len(b.dims(value)) - axis - 1))
+    return b(Mul, cast(b, value, DType.FLOAT32), b.constant(scale))
+
+
+def quantized_as(b: Builder, value: Value, quantization: Quantization | None) -> Value:
+    """Real numbers as integers that stand for them."""
+    if quantization is None:
+        return value
+    dtype, axis, scales, zeros = quantization
+    scale = np.array(scales if axis >= 0 else scales[0], np.float32)
+    if dtype not in _QUANTIZED:
+        rounded = b(Round, b(Mul, value, b.constant(np.float32(1) / scale)))
+        return b(Add, cast(b, rounded, dtype), scalar(b, zeros[0], dtype)) if any(zeros) else cast(b, rounded, dtype)
+    zero = b.constant(np.array(zeros if axis >= 0 else zeros[0]).astype(dtype.numpy), dtype)
+    return b(QuantizeLinear, value, b.constant(scale), zero, axis=axis if axis >= 0 else None)
+
+
+def activated(b: Builder, value: Value, activation: int) -> Value:
+    """A result behind the activation that is fused into its operator.
+
+    LiteRT's kernels clamp; what is no clamp (the hyperbolic tangent, the sign) they leave out without a word.
+    """
+    if activation == RELU:
+        return b(Relu, value) if dtype_of(value).is_floating else b(Max, value, b.like(value, 0))
+    bounds = _BOUNDS.get(activation)
+    if bounds is None:
+        return value
+    return b(Clip, value, b.like(value, bounds[0]), b.like(value, bounds[1]))
+
+
+def first(b: Builder, x: Value) -> Value:
+    """Channels behind the batch."""
+    return transposed(b, x, (0, len(b.dims(x)) - 1, *range(1, len(b.dims(x)) - 1)))
+
+
+def last(b: Builder, x: Value) -> Value:
+    """Channels behind everything."""
+    return transposed(b, x, (0, *range(2, len(b.dims(x))), 1))
+
+
+def pads_of(
+    op: Operator, dims: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> dict[str, Any]:
+    """The padding of a window over `dims` in ONNX's words: as numbers, where they are known.
+
+    Raises:
+        ShapeError: the window is larger than what it slides over.
+    """
+    if op.option("padding") != 0:
+        for n, k, d in zip(dims, kernel, dilations, strict=True):
+            if isinstance(n, int) and n < (k - 1) * d + 1:
+                message = f"a window of {(k - 1) * d + 1} is larger than the {n} that it slides over"
+                raise ShapeError(message)
+        return {}
+    pads = [same_pads(*each, "SAME_UPPER") for each in zip(dims, kernel, strides, dilations, strict=True)]
+    flat_pads = [side for pair in zip(*pads, strict=True) for side in pair]
+    if not all(isinstance(side, int) for side in flat_pads):
+        return {"auto_pad": "SAME_UPPER"}
+    return {"pads": tuple(flat_pads)} if any(flat_pads) else {}
+
+
+def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
+    """Extents, steps and gaps of a window in ONNX's words; those that say nothing are left out."""
+    return {
+        "kernel_shape": tuple(kernel),
+        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
+        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
+    }
+
+
+def nearest(dtype: DType, types: Collection[DType]) -> DType:
+    """The type in which runtimes of ONNX compute what they do not compute in another one."""
+    return dtype if dtype in types else DType.FLOAT32 if dtype.is_floating else DType.INT32

@@ -1,0 +1,68 @@
+"""Comparisons, logic and choices of TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.formats.tflite.rules.binding import NARROW, Operator, word
+from graphport.formats.tflite.rules.rows import ROWS
+from graphport.ops import registry
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped
+from graphport.ops.pages.comparison import And, Not, Or, Where
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def _compared(b: Builder, operator: str, x: Value, y: Value) -> Value:
+    """A comparison, of short integers in int32."""
+    if dtype_of(x) in NARROW:
+        x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
+    return b(registry.pages()[operator], x, y)
+
+
+# Kernels of int16 compare what is stored, whatever it stands for.
+ROWS.having(compared=_compared).lower(
+    """
+EQUAL(x, y) -> compared("Equal", x, y)
+NOT_EQUAL(x, y) -> Not(compared("Equal", x, y))
+LESS(x, y) -> compared("Less", x, y)
+LESS_EQUAL(x, y) -> compared("LessOrEqual", x, y)
+GREATER(x, y) -> compared("Greater", x, y)
+GREATER_EQUAL(x, y) -> compared("GreaterOrEqual", x, y)
+""",
+    is_raw=DType.INT16,
+    layout="any",
+)
+ROWS.lower(
+    """
+LOGICAL_AND(x, y) -> And(x, y)
+LOGICAL_OR(x, y) -> Or(x, y)
+LOGICAL_NOT(x) -> Not(x)
+""",
+    layout="any",
+)
+
+
+@word("SELECT", moves=(1, 2))
+def select(op: Operator) -> Value:
+    """Elements of x where the condition holds, else of y; a condition of rank 1 chooses rows."""
+    condition, rank = op.raw(0), len(op.dims(1))
+    if len(op.dims(0)) == 1 and rank > 1:
+        condition = reshaped(op.b, condition, (-1, *[1] * (rank - 1)))
+    return chosen(op.b, condition, op[1], op[2])
+
+
+def chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """Elements of x where the condition holds, else of y, of all types that ONNX Runtime does not choose between."""
+    own = dtype_of(x)
+    if own is DType.BOOL:
+        return b(Or, b(And, condition, x), b(And, b(Not, condition), y))
+    if own in (DType.INT16, DType.UINT16):
+        return cast(b, b(Where, condition, cast(b, x, DType.INT32), cast(b, y, DType.INT32)), own)
+    return b(Where, condition, x, y)
+
+
+ROWS.having(chosen=chosen).lower("SELECT_V2(condition, x, y) -> chosen(condition, x, y)", moves=(1, 2), layout="any")

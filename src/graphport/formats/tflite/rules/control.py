@@ -1,0 +1,147 @@
+"""Control flow of TFLite: subgraphs that are given all that they read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.tflite.rules.binding import Operator, word
+from graphport.ir.graph import Graph, Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.captures import copied
+from graphport.ops.lowering.inlining import inlined
+from graphport.ops.lowering.op_builder import OpBuilder
+from graphport.ops.pages.comparison import Equal
+from graphport.ops.pages.control.branches import If
+from graphport.ops.pages.control.loops import Loop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _body(op: Operator, name: str, count: int, results: int) -> Graph:
+    """A subgraph of so many inputs and outputs.
+
+    Raises:
+        UnsupportedError: it is not there.
+        ShapeError: it has others.
+    """
+    return _checked(op.options.get(name), name, count, results)
+
+
+def _checked(body: object, name: str, count: int, results: int) -> Graph:
+    if not isinstance(body, Graph):
+        message = f"{name} is missing"
+        raise UnsupportedError(message)
+    if len(body.inputs) != count or len(body.outputs) != results:
+        message = (
+            f"{name} has {len(body.inputs)} inputs and {len(body.outputs)} outputs, {count} and {results} are wanted"
+        )
+        raise ShapeError(message)
+    return body
+
+
+def own_results(b: Builder, body: Graph, values: Sequence[Value]) -> list[Value]:
+    """Results that the body computes itself, each once, which is all that it may return."""
+    op = OpBuilder(Builder(b.inference, body, origin=b.origin, stem=b.stem))
+    found: list[Value] = []
+    for value in values:
+        is_own = value.producer is not None and value.graph is body and value not in found
+        found.append(value if is_own else op("Identity", value))
+    return found
+
+
+def _scalar(op: OpBuilder, x: Value) -> Value:
+    if isinstance(x.fact, TensorFact) and x.fact.shape == ():
+        return x
+    return op("Reshape", x, op.constant(np.array([], np.int64)))
+
+
+@word("IF", is_raw=True)
+def if_(op: Operator) -> tuple[Value, ...]:
+    """One subgraph or another, each given all operands behind the condition."""
+    b, operands = op.b, [op.raw(index) for index in range(1, op.count)]
+    bodies = [_body(op, name, len(operands), b.count) for name in ("then_subgraph", "else_subgraph")]
+    then, otherwise = (_branch(b, body, operands) for body in bodies)
+    return b.results(If, b.count, _scalar(OpBuilder(b), op.raw(0)), then_branch=then, else_branch=otherwise)
+
+
+@word("STABLEHLO_CASE", is_raw=True)
+def stablehlo_case(op: Operator) -> tuple[Value, ...]:
+    """The subgraph of a number, given all operands behind that; the last one if there is none of it."""
+    bodies = op.option("branch_subgraph", ())
+    operands = [op.raw(index) for index in range(1, op.count)]
+    if not bodies:
+        message = "branch_subgraph is missing"
+        raise UnsupportedError(message)
+    branches = [_checked(body, "branch_subgraph", len(operands), op.b.count) for body in bodies]
+    return _case(op.b, _scalar(OpBuilder(op.b), op.raw(0)), branches, operands, 0)
+
+
+def _case(
+    b: Builder, number: Value, bodies: Sequence[Graph], operands: Sequence[Value], first: int
+) -> tuple[Value, ...]:
+    if len(bodies) == 1:
+        return tuple(inlined(b, bodies[0], operands))
+    is_this = b(Equal, number, b.like(number, first))
+    otherwise = Graph(f"{b.stem}.otherwise")
+    if b.graph is not None:
+        b.graph.share_names(otherwise)
+    inside = Builder(b.inference, otherwise, count=b.count, origin=b.origin, stem=b.stem)
+    otherwise.set_outputs(own_results(inside, otherwise, _case(inside, number, bodies[1:], operands, first + 1)))
+    return b.results(If, b.count, is_this, then_branch=_branch(b, bodies[0], operands), else_branch=otherwise)
+
+
+def _branch(b: Builder, body: Graph, operands: Sequence[Value]) -> Graph:
+    """A body that reads the operands themselves."""
+    branch = copied(b, body)
+    returned = branch.outputs
+    for inner, outer in zip(branch.inputs, operands, strict=True):
+        returned = [outer if value is inner else value for value in returned]
+        inner.replace_uses(outer)
+        branch.remove_input(inner)
+    branch.set_outputs(own_results(b, branch, returned))
+    return branch
+
+
+@word("WHILE", "STABLEHLO_WHILE", is_raw=True)
+def while_(op: Operator) -> tuple[Value, ...]:
+    """A subgraph again and again while another, which is given the same, holds."""
+    b, operands = op.b, [op.raw(index) for index in range(op.count)]
+    condition = _body(op, "cond_subgraph", len(operands), 1)
+    twin = copied(b, _body(op, "body_subgraph", len(operands), len(operands)))
+    old, returned = twin.inputs, twin.outputs
+    twin.add_input("round", TensorFact(DType.INT64, ()))
+    twin.add_input("goes_on", TensorFact(DType.BOOL, ()))
+    for value in old:
+        new = twin.add_input(value.name, value.fact)
+        returned = [new if each is value else each for each in returned]
+        value.replace_uses(new)
+        twin.remove_input(value)
+    inside = Builder(b.inference, twin, origin=b.origin, stem=b.stem)
+    (again,) = inlined(inside, condition, returned)
+    again = _scalar(OpBuilder(inside), again)
+    twin.set_outputs(own_results(b, twin, [again, *returned]))
+    (begins,) = inlined(b, condition, operands)
+    return b.results(Loop, len(operands), None, _scalar(OpBuilder(b), begins), *operands, body=twin)
+
+
+@word("CALL", is_raw=True)
+def call(op: Operator) -> list[Value]:
+    """What a subgraph returns."""
+    return _called(op, "subgraph")
+
+
+@word("STABLEHLO_COMPOSITE", is_raw=True)
+def stablehlo_composite(op: Operator) -> list[Value]:
+    """What the subgraph returns that says in plain operators what the composite is."""
+    return _called(op, "decomposition_subgraph")
+
+
+def _called(op: Operator, name: str) -> list[Value]:
+    operands = [op.raw(index) for index in range(op.count)]
+    return inlined(op.b, _body(op, name, len(operands), op.b.count), operands)

@@ -1,0 +1,300 @@
+"""Convolutions and images in TFLite: their channels are last there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.tflite.rules.emitting import (
+    ints,
+    lengths_of,
+    lift_reals,
+    shaped,
+    transposed_constant,
+    zeros,
+)
+from graphport.formats.tflite.rules.rows import REALS
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.emitting import emit
+from graphport.ops.lowering.operands import dtype_of, reshaped, sizes, vector
+from graphport.ops.lowering.windows import transposed_window_of, window_options
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.convolution import Conv, ConvTranspose
+from graphport.ops.pages.convolution.window import same_pads, window
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.pages.reshape.pieces import Concat
+from graphport.ops.pages.resize import GridSample
+from graphport.ops.views.convolution import ConvTransposeView, ConvView, DeformConvView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_IMAGE, _VOLUME = 4, 5
+_MOST_GROUPS = 4096
+
+
+def last(b: Builder, x: Value) -> Value:
+    return transposed_constant(b, x, (0, *range(2, len(b.dims(x))), 1))
+
+
+def first(b: Builder, x: Value) -> Value:
+    rank = len(b.dims(x))
+    return transposed_constant(b, x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def as_image(b: Builder, x: Value) -> tuple[Value, int]:
+    """x [N, C, H, W] of a signal or an image, and how many spatial axes it has.
+
+    Raises:
+        UnsupportedError: it has others.
+    """
+    rank = len(b.dims(x))
+    if rank == _IMAGE - 1:
+        batch, channels, length = b.dims(x, 3)
+        return shaped(b, x, (batch, channels, 1, length)), 1
+    if rank != _IMAGE:
+        message = f"a window over {rank - 2} axes"
+        raise UnsupportedError(message)
+    return x, 2
+
+
+def as_before(b: Builder, y: Value, count: int) -> Value:
+    if count == 2:
+        return y
+    batch, channels, _, length = b.dims(y, 4)
+    return shaped(b, y, (batch, channels, length))
+
+
+def pair_of(numbers: Sequence[int], count: int, default: int = 1) -> tuple[int, int]:
+    return (default, int(numbers[0])) if count == 1 else (int(numbers[0]), int(numbers[1]))
+
+
+def slides(strides: Sequence[int], dilations: Sequence[int] = ()) -> dict[str, int]:
+    """The options that say steps and gaps of a window."""
+    axes = "dhw"[-len(strides) :]
+    gaps = {f"dilation_{axis}_factor": gap for axis, gap in zip(axes, dilations, strict=False)}
+    return {f"stride_{axis}": step for axis, step in zip(axes, strides, strict=True)} | gaps
+
+
+def as_image_window(b: Builder, x: Value, stated: dict[str, Any]) -> tuple[Value, int, dict[str, Any]]:
+    """A signal or an image as an image, with how a window slides over it, and how many spatial axes it has."""
+    x, count = as_image(b, x)
+    pads = stated["pads"]
+    pairs = {name: pair_of(stated[name] or (1, 1), count) for name in ("strides", "dilations")}
+    return x, count, stated | pairs | {"pads": (0, pads[0], 0, pads[1]) if pads and count == 1 else pads}
+
+
+def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float) -> tuple[Value, int]:
+    """x [N, H, W, C], padded where there is no word for that, and the word for the rest: 0 SAME, 1 VALID."""
+    if stated.get("auto_pad") == "SAME_UPPER" and not stated.get("ceil_mode"):
+        # These are the same words, whatever the extents are.
+        return x, 0
+    dims = b.dims(x)[1:-1]
+    slid = window(dims, kernel, **stated)
+    pads = [tuple(sizes(pair, "padding")) for pair in slid.pads]
+    if stated.get("ceil_mode"):
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, slid.dilations, strict=True)]
+        lengths, extents = sizes(slid.lengths, "the result"), sizes(dims, "the image")
+        pads = [
+            (begin, max(end, (out - 1) * s + r - n - begin))
+            for (begin, end), out, s, r, n in zip(pads, lengths, slid.strides, reach, extents, strict=True)
+        ]
+    if not any(map(any, pads)):
+        return x, 1
+    axes = zip(dims, kernel, slid.strides, slid.dilations, strict=True)
+    if pads == [same_pads(*each, "SAME_UPPER") for each in axes]:
+        return x, 0
+    if min(min(pair) for pair in pads) < 0:
+        message = "padding takes away"
+        raise UnsupportedError(message)
+    table = ints(b, [[0, 0], *map(list, pads), [0, 0]])
+    if filler:
+        return emit(b, "PADV2", x, table, b.like(x, filler)), 1
+    return emit(b, "PAD", x, table), 1
+
+
+@lift_reals(ConvView)
+def lift_conv(b: Builder, op: ConvView) -> Lifted:
+    w, bias, stated = op.w, op.b, window_options(op)
+    if dtype_of(op.x) is not DType.FLOAT32:
+        return None
+    if len(b.dims(op.x)) == _VOLUME and op.group == 1:
+        x, count, stated = op.x, 2, stated | {"strides": op.strides or (1,) * 3, "dilations": op.dilations or (1,) * 3}
+    else:
+        x, count, stated = as_image_window(b, op.x, stated)
+    if count == 1:
+        maps, own, length = b.dims(w, 3)
+        w = shaped(b, w, (maps, own, 1, length))
+    maps, own, *kernel = sizes(b.dims(w), "the filters")
+    if not maps:
+        message = "no kernel computes a layer without results"
+        raise UnsupportedError(message)
+    (channels,) = sizes(b.dims(x)[1:2], "the channels")
+    image, border = bordered(b, last(b, x), kernel, stated, 0)
+    bias = bias if bias is not None else zeros(b, maps)
+    options: dict[str, Any] = {"padding": border} | slides(stated["strides"], stated["dilations"])
+    if op.group == channels and own == 1 and op.group > 1:
+        word, perm, options = "DEPTHWISE_CONV_2D", (1, 2, 3, 0), {"depth_multiplier": maps // channels} | options
+    else:
+        word, perm = ("CONV_2D", (0, 2, 3, 1)) if len(kernel) == 2 else ("CONV_3D", (2, 3, 4, 1, 0))
+    y = emit(b, word, image, transposed_constant(b, w, perm), bias, **options)
+    return (as_before(b, first(b, y), count),)
+
+
+@lift_reals(ConvTransposeView)
+def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
+    """The whole result, of which the padding is cut off."""
+    x, w, bias = op.x, op.w, op.b
+    if op.group != 1:
+        return (_in_groups(b, (x, w, bias), op.group, window_options(op)),)
+    if any(d != 1 for d in op.dilations or ()):
+        w = _with_gaps(b, w, op.dilations or ())
+    if len(b.dims(x)) > _VOLUME or dtype_of(x) is not DType.FLOAT32:
+        return None
+    geometry = transposed_window_of(replace(op, w=w, dilations=None))
+    given = b.dims(x)
+    if len(given) == _IMAGE - 1:
+        x, w = (shaped(b, each, (*b.dims(each)[:2], 1, *b.dims(each)[2:])) for each in (x, w))
+    flat = len(b.dims(x)) - len(given)
+    steps = (*[1] * flat, *geometry.strides)
+    cut = [*[(0, 0)] * flat, *(tuple(sizes(pair, "padding")) for pair in geometry.pads)]
+    _, maps, *kernel = sizes(b.dims(w), "the filters")
+    batch, space = b.dims(x)[0], sizes(b.dims(x)[2:], "what a transposed convolution reads")
+    lengths = [*[1] * flat, *sizes(geometry.lengths, "the result")]
+    full = [(n - 1) * s + k for n, s, k in zip(space, steps, kernel, strict=True)]
+    whole = [max(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
+    bias = bias if bias is not None else zeros(b, maps)
+    image = last(b, x)
+    shape = ints(b, [batch, *whole, maps]) if isinstance(batch, int) else _behind_batch(b, image, [*whole, maps])
+    word, perm = ("TRANSPOSE_CONV", (1, 2, 3, 0)) if len(kernel) == 2 else ("CONV_3D_TRANSPOSE", (2, 3, 4, 1, 0))
+    options = {"padding": 1} | slides(steps, (1, 1, 1) if len(kernel) == 3 else ())
+    y = emit(b, word, shape, transposed_constant(b, w, perm), image, bias, **options)
+    if whole != lengths:
+        begins = [first for first, _ in cut]
+        every = batch if isinstance(batch, int) else -1
+        y = emit(b, "SLICE", y, ints(b, [0, *begins, 0]), ints(b, [every, *lengths, maps]))
+    y = first(b, y)
+    return (shaped(b, y, (*b.dims(y)[:2], *b.dims(y)[3:])) if flat else y,)
+
+
+def _behind_batch(b: Builder, x: Value, extents: Sequence[int]) -> Value:
+    """A shape of int32 that begins with the batch of `x`, which is open, and goes on with these extents.
+
+    An input of the graph with the same batch is asked for it, if there is one: nobody reads the order of its axes.
+    """
+    batch = b.dims(x)[0]
+    ports = [] if b.graph is None else [each for each in b.graph.inputs if _begins_with(each, batch)]
+    b.looks_around = True
+    batch_length = emit(b, "GATHER", lengths_of(b, (ports or [x])[0]), ints(b, [0]), axis=0)
+    return emit(b, "CONCATENATION", batch_length, ints(b, extents), axis=0)
+
+
+def _begins_with(value: Value, extent: Dim) -> bool:
+    dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    return bool(dims) and dims[0] == extent
+
+
+def _in_groups(b: Builder, operands: tuple[Value, Value, Value | None], group: int, stated: dict[str, Any]) -> Value:
+    """Each group of channels with its own filters."""
+    x, w, bias = operands
+    (channels, own) = (*sizes(b.dims(w)[:1], "the filters"), *sizes(b.dims(w)[1:2], "the filters"))
+    parts: list[Value] = []
+    if group > _MOST_GROUPS:
+        message = f"{group} groups, one by one"
+        raise UnsupportedError(message)
+    for place in range(group):
+        rows = place * channels // group, (place + 1) * channels // group
+        taken = [
+            b(Slice, each, vector(b, rows[:1]), vector(b, rows[1:]), vector(b, [axis]))
+            for each, axis in ((x, 1), (w, 0))
+        ]
+        if bias is not None:
+            maps = vector(b, [place * own]), vector(b, [(place + 1) * own])
+            taken.append(b(Slice, bias, *maps, vector(b, [0])))
+        parts.append(b(ConvTranspose, *taken, **stated))
+    return b(Concat, *parts, axis=1)
+
+
+def _with_gaps(b: Builder, w: Value, gaps: Sequence[int]) -> Value:
+    """Filters with zeros between their entries, one axis after the other: kernels pad few axes at once."""
+    dims = list(sizes(b.dims(w), "the filters"))
+    for axis, gap in enumerate(gaps, len(dims) - len(gaps)):
+        before, n, behind = prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
+        padded = emit(b, "PAD", shaped(b, w, (before, n, 1, behind)), ints(b, [[0, 0], [0, 0], [0, gap - 1], [0, 0]]))
+        dims[axis] = n * gap
+        w = shaped(b, padded, dims)
+    lengths = [*dims[: -len(gaps)], *(n - gap + 1 for n, gap in zip(dims[-len(gaps) :], gaps, strict=True))]
+    return emit(b, "SLICE", w, ints(b, [0] * len(dims)), ints(b, lengths))
+
+
+def _by_channels(b: Builder, x: Value, blocksize: int) -> Value:
+    """Channels as squares of the image, where those of one square lie apart."""
+    batch, channels, height, width = sizes(b.dims(x), "the image")
+    c = channels // blocksize**2
+    parts = shaped(b, x, (batch, c, blocksize, blocksize, height, width))
+    moved = transposed_constant(b, parts, (0, 1, 4, 2, 5, 3))
+    return shaped(b, moved, (batch, c, height * blocksize, width * blocksize))
+
+
+REALS.having(by_channels=_by_channels, first=first, last=last).lift("""
+DepthToSpace
+    -> mode == "DCR": first(DEPTH_TO_SPACE(last(input), block_size=blocksize))
+    -> by_channels(input, blocksize)
+SpaceToDepth -> first(SPACE_TO_DEPTH(last(input), block_size=blocksize))
+LRN
+    -> size % 2 == 1 and rank(x) == 4:
+       first(LOCAL_RESPONSE_NORMALIZATION(last(x), radius=size // 2, alpha=alpha / size, beta=beta, bias=bias))
+""")
+
+
+@DeformConvView.lift("tflite")
+def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
+    """A convolution of single pixels over what is sampled for each entry of the window, which are channels then.
+
+    Each group of offsets samples its channels as an image of its own.
+    """
+    if len(b.dims(op.x)) != _IMAGE:
+        message = f"a window over {len(b.dims(op.x)) - 2} axes"
+        raise UnsupportedError(message)
+    if dtype_of(op.x) is not DType.FLOAT32:
+        return None
+    batch, channels, height, width = sizes(b.dims(op.x), "the image")
+    maps, own, *kernel = sizes(b.dims(op.w), "the filters")
+    slid = window((height, width), kernel, dilations=op.dilations, pads=op.pads, strides=op.strides)
+    out, taps, parts = sizes(slid.lengths, "the result"), prod(kernel), batch * op.offset_group
+    moved = reshaped(b, op.offset, (parts, taps, 2, *out))
+    spots: list[Value] = []
+    # The grid has columns first, offsets have rows first.
+    for axis in (1, 0):
+        begin = sizes(slid.pads[axis], "padding")[0]
+        along = np.arange(out[axis]) * slid.strides[axis] - begin
+        first = along[None] + (np.indices(kernel)[axis].reshape(-1) * slid.dilations[axis])[:, None]
+        positions = b.constant(first.astype(np.float32)[:, :, None] if axis == 0 else first.astype(np.float32)[:, None])
+        at = b(Add, b(Gather, moved, b.constant(np.int64(axis)), axis=2), positions)
+        # Pixels in the units of the grid, in which the image reaches from -1 to 1.
+        n = (height, width)[axis]
+        unit = b(Add, b(Mul, at, b.like(at, 2 / n)), b.like(at, 1 / n - 1))
+        spots.append(reshaped(b, unit, (parts, taps * out[0], out[1], 1)))
+    grid = b(Concat, *spots, axis=-1)
+    image = reshaped(b, op.x, (parts, channels // op.offset_group, height, width))
+    seen = b(GridSample, image, grid, align_corners=0, mode="linear", padding_mode="zeros")
+    if op.mask is not None:
+        seen = b(Mul, seen, b(Unsqueeze, reshaped(b, op.mask, (parts, taps * out[0], out[1])), _second(b)))
+    columns = reshaped(b, seen, (batch, channels * taps, *out))
+    return (b(Conv, columns, reshaped(b, op.w, (maps, own * taps, 1, 1)), op.b, group=op.group, kernel_shape=(1, 1)),)
+
+
+def _second(b: Builder) -> Value:
+    return b.constant(np.array([1], np.int64))

@@ -1,0 +1,112 @@
+"""Custom operators of MediaPipe's models, whose options are C structures of 32-bit numbers."""
+
+from __future__ import annotations
+
+import struct
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.tflite.rules.binding import Operator, activated, first, last, window, word
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.operands import cast, reshaped, sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.comparison import Equal
+from graphport.ops.pages.convolution import ConvTranspose
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.pooling import MaxPool
+from graphport.ops.pages.reduction.indices import ArgMax
+from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.pages.reshape.pieces import Concat
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+
+_SAME = 1
+_SHIFT = 0.1
+"""What is added to places in a window, so that they stay the same when they are cut to integers."""
+
+
+def _fields(op: Operator, count: int) -> tuple[int, ...]:
+    """The first numbers of the options.
+
+    Raises:
+        ShapeError: there are fewer, or one is below zero.
+    """
+    data = bytes(op.option("custom_options", b""))
+    if len(data) < 4 * count:
+        message = f"custom_options has {len(data)} bytes, at least {4 * count} are needed"
+        raise ShapeError(message)
+    found = struct.unpack_from(f"<{count}i", data)
+    if min(found) < 0 or 0 in found[1:5]:
+        message = f"options {list(found)}"
+        raise ShapeError(message)
+    return found
+
+
+@word("custom.Convolution2DTransposeBias")
+def convolution_2d_transpose_bias(op: Operator) -> Value:
+    """Operands x, filters [maps, height, width, channels], bias; where it is SAME, as much is cut as overlaps."""
+    b, (padding, across, down) = op.b, _fields(op, 3)
+    strides = (down, across)
+    kernel = sizes(op.dims(1)[1:3], "the filters")
+    extents = sizes(op.dims(0)[1:3], "what a transposed convolution reads")
+    is_same = padding == _SAME
+    cut = [max(0, k - (n - 1) % s - 1) if is_same else 0 for n, k, s in zip(extents, kernel, strides, strict=True)]
+    pads = (*(n // 2 for n in cut), *(n - n // 2 for n in cut))
+    stated = window(kernel, strides, (1, 1)) | ({"pads": pads} if any(pads) else {})
+    return last(b, b(ConvTranspose, first(b, op[0]), op.weight(1, (3, 0, 1, 2)), op[2], **stated))
+
+
+def _pool(op: Operator) -> tuple[tuple[int, int], tuple[int, int], list[int], int]:
+    """Window, steps, what is added in front, activation."""
+    padding, across, down, width, height, activation = _fields(op, 6)
+    return (height, width), (down, across), [padding], activation
+
+
+@word("custom.MaxPoolingWithArgmax2D", has_states=True)
+def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
+    """The largest elements, and which of the window they are, row by row."""
+    b, (kernel, strides, (padding,), activation) = op.b, _pool(op)
+    x, extents = op[0], sizes(op.dims(0)[1:3], "what is pooled")
+    pads = [0, 0]
+    counts = [(n - k + s) // s for n, k, s in zip(extents, kernel, strides, strict=True)]
+    if padding == _SAME:
+        counts = [-(-n // s) for n, s in zip(extents, strides, strict=True)]
+        reach = zip(extents, kernel, strides, counts, strict=True)
+        pads = [max(0, (count - 1) * s + k - n) for n, k, s, count in reach]
+    if any(pads):
+        begins = [n // 2 for n in pads]
+        around = [0, *begins, 0, 0, *(n - n // 2 for n in pads), 0]
+        x = b(Pad, x, vector(b, around), b.like(x, float(np.finfo(np.float32).min)))
+    best = last(b, b(MaxPool, first(b, x), **window(kernel, strides, (1, 1))))
+    parts: list[Value] = []
+    for spot in product(*map(range, kernel)):
+        ends = [at + s * count for at, s, count in zip(spot, strides, counts, strict=True)]
+        seen = b(Slice, x, vector(b, spot), vector(b, ends), vector(b, [1, 2]), vector(b, strides))
+        parts.append(b(Unsqueeze, seen, vector(b, [4])))
+    place = cast(b, b(ArgMax, b(Concat, *parts, axis=4), axis=4, keepdims=0), DType.FLOAT32)
+    return activated(b, best, activation), b(Add, place, b.like(place, _SHIFT))
+
+
+@word("custom.MaxUnpooling2D")
+def max_unpooling_2d(op: Operator) -> Value:
+    """Elements at their places in windows that lie side by side, zeros elsewhere.
+
+    Raises:
+        UnsupportedError: the windows overlap, or lie apart.
+    """
+    b, (kernel, strides, _, _) = op.b, _pool(op)
+    if kernel != strides:
+        message = f"windows {list(kernel)} with steps {list(strides)}"
+        raise UnsupportedError(message)
+    n, height, width, channels = sizes(op.dims(0), "what is spread")
+    place = b(Unsqueeze, cast(b, op[1], DType.INT32), vector(b, [4]))
+    count = kernel[0] * kernel[1]
+    is_there = b(Equal, place, b.constant(np.arange(count, dtype=np.int32)))
+    spread = b(Mul, b(Unsqueeze, op[0], vector(b, [4])), cast(b, is_there, DType.FLOAT32))
+    spread = transposed(b, reshaped(b, spread, (n, height, width, channels, *kernel)), (0, 1, 4, 2, 5, 3))
+    return reshaped(b, spread, (n, height * kernel[0], width * kernel[1], channels))

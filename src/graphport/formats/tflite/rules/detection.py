@@ -1,0 +1,141 @@
+"""Boxes in TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.tflite.rules.binding import Operator, word
+from graphport.ir.graph import Graph
+from graphport.ops.builder import Builder
+from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, real, reshaped, scalar, vector
+from graphport.ops.pages.arithmetic import Add, Div, Exp, Max, Min, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, Less, Where
+from graphport.ops.pages.control.loops import Loop
+from graphport.ops.pages.detection.suppression import NonMaxSuppression
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing.gathering import Gather
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.reduction.indices import ArgMax
+from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from graphport.ops.pages.reshape import Shape, Unsqueeze
+from graphport.ops.pages.reshape.pieces import Concat, Expand
+
+if TYPE_CHECKING:
+    from graphport.formats.tflite.rules.binding import Operator
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def _chosen(op: Operator) -> tuple[Value, Value, Value]:
+    """The numbers of the boxes that are kept, how many are wanted and how many there are."""
+    b = op.b
+    boxes, scores = b(Unsqueeze, op[0], vector(b, [0])), b(Unsqueeze, op[1], vector(b, [0, 1]))
+    most = as_vector(b, op.raw(2))
+    # What overlaps just so much is kept in ONNX, and suppressed here: the next number below.
+    overlap = b(Mul, as_scalar(b, op.raw(3)), b.like(op.raw(3), 1 - 2.0**-24))
+    selected = b(NonMaxSuppression, boxes, scores, most, overlap, as_scalar(b, op.raw(4)))
+    numbers = reshaped(b, b(Slice, selected, vector(b, [2]), vector(b, [3]), vector(b, [1])), (-1,))
+    return numbers, most, b(Shape, numbers)
+
+
+def _zero_padded(b: Builder, x: Value, most: Value) -> Value:
+    """x with zeros behind it, as many as there are to be."""
+    zeros = b(Expand, b.like(x, 0), most)
+    return b(Slice, b(Concat, x, zeros, axis=0), vector(b, [0]), most, vector(b, [0]))
+
+
+@word("NON_MAX_SUPPRESSION_V4")
+def non_max_suppression_v4(op: Operator) -> tuple[Value, Value]:
+    """The numbers of the boxes that are kept, zeros behind them, and how many they are."""
+    b = op.b
+    numbers, most, count = _chosen(op)
+    return cast(b, _zero_padded(b, numbers, most), DType.INT32), as_scalar(b, cast(b, count, DType.INT32))
+
+
+@word("NON_MAX_SUPPRESSION_V5")
+def non_max_suppression_v5(op: Operator) -> tuple[Value, Value, Value]:
+    """The same with the scores of the boxes."""
+    b = op.b
+    if real(op.raw(5)) != 0:
+        return soft_nms(op)
+    numbers, most, count = _chosen(op)
+    scores = _zero_padded(b, b(Gather, op[1], numbers, axis=0), most)
+    kept = cast(b, _zero_padded(b, as_int64(b, numbers), most), DType.INT32)
+    return kept, scores, as_scalar(b, cast(b, count, DType.INT32))
+
+
+_NEVER = -np.inf
+
+
+def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
+    """The numbers of the boxes that are kept and their lowered scores, zeros behind both, and how many they are.
+
+    Operands: boxes [n, 4], scores [n], how many at most, the overlap that suppresses, the score that is too little, and
+    sigma: a box that overlaps by u multiplies a score by `exp(-u u / (2 sigma))`.
+    """
+    b = op.b
+    most, none = as_vector(b, as_int64(b, op.raw(2))), scalar(b, 0, DType.INT64)
+    limits = [as_scalar(b, op.raw(index)) for index in (3, 4)]
+    sigma = as_scalar(b, op.raw(5))
+    factor = b(Div, b.like(sigma, -0.5), sigma)
+    factor = b(Where, b(Greater, sigma, b.like(sigma, 0)), factor, b.like(sigma, 0))
+    is_candidate = b(Greater, op[1], limits[1])
+    scores = b(Where, is_candidate, op[1], b.like(op[1], _NEVER))
+    # So many boxes there are to keep, however often one of them is.
+    there = b(ReduceSum, cast(b, is_candidate, DType.INT64), vector(b, [0]), keepdims=1)
+    rounds = as_scalar(b, b(Min, there, most))
+    corners = reshaped(b, op[0], (-1, 2, 2))  # in any order
+    first, far = (b(page, corners, vector(b, [1]), keepdims=0) for page in (ReduceMin, ReduceMax))
+    kept, kept_scores = b(Expand, none, most), b(Expand, scalar(b, 0, DType.FLOAT32), most)
+    indices = b(Range, none, as_scalar(b, most), scalar(b, 1, DType.INT64))
+    body = Graph(f"{b.stem}.round")
+    if b.graph is not None:
+        b.graph.share_names(body)
+    number, _, *states = (
+        body.add_input(body.fresh(f"{b.stem}.{name}"), fact)
+        for name, fact in (
+            ("number", TensorFact(DType.INT64, ())),
+            ("goes_on", TensorFact(DType.BOOL, ())),
+            ("scores", scores.fact),
+            ("kept", kept.fact),
+            ("told", kept_scores.fact),
+            ("count", none.fact),
+        )
+    )
+    inside = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.round")
+    lowers = (first, far, factor, *limits)
+    body.set_outputs(_round(inside, inside(Equal, indices, number), lowers, *states))
+    results = b.results(Loop, 4, rounds, b(Greater, rounds, none), scores, kept, kept_scores, none, body=body)
+    return cast(b, results[1], DType.INT32), results[2], cast(b, results[3], DType.INT32)
+
+
+def _round(
+    b: Builder, is_here: Value, lowers: tuple[Value, ...], scores: Value, kept: Value, kept_scores: Value, count: Value
+) -> list[Value]:
+    """Whether there is another round, and the states after this one: the best box is kept, and lowers the others."""
+    first, far, factor, overlap, least = lowers
+    best = b(ArgMax, scores, axis=0, keepdims=1)
+    kept, kept_scores = b(Where, is_here, best, kept), b(Where, is_here, b(Gather, scores, best, axis=0), kept_scores)
+    shared = _shared(b, first, far, best)
+    lowered = b(Mul, scores, b(Exp, b(Mul, factor, b(Mul, shared, shared))))
+    stays = b(And, b(Less, shared, overlap), b(Greater, lowered, least))
+    left = b(Where, stays, lowered, b.like(lowered, _NEVER))
+    goes_on = b(Greater, b(ReduceMax, left, vector(b, [0]), keepdims=0), least)
+    return [goes_on, left, kept, kept_scores, b(Add, count, scalar(b, 1, DType.INT64))]
+
+
+def _shared(b: Builder, first: Value, far: Value, best: Value) -> Value:
+    """The part of all that a box and the best one cover which both of them cover; 0 where one of them has no area."""
+    axis = vector(b, [1])
+    zero = b.like(first, 0)
+    begin, end = (b(Gather, corner, best, axis=0) for corner in (first, far))
+    sides = b(Max, b(Sub, b(Min, far, end), b(Max, first, begin)), zero)
+    both = b(ReduceProd, sides, axis, keepdims=0)
+    areas = [b(ReduceProd, b(Sub, high, low), axis, keepdims=0) for low, high in ((first, far), (begin, end))]
+    has_area = b(And, *(b(Greater, area, zero) for area in areas))
+    every = b(Sub, b(Add, *areas), both)
+    return b(Where, has_area, b(Div, both, b(Where, has_area, every, b.like(every, 1))), zero)

@@ -1,0 +1,316 @@
+"""Picking elements in TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.budget import bounded
+from graphport.core.dtypes import DType
+from graphport.formats.tflite.rules.binding import Operator, dequantized, nearest, word
+from graphport.formats.tflite.rules.comparison import chosen
+from graphport.formats.tflite.rules.rows import ROWS
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.operands import (
+    as_index,
+    as_int64,
+    as_scalar,
+    as_vector,
+    cast,
+    dtype_of,
+    reshaped,
+    scalar,
+    sizes,
+    transposed,
+    vector,
+)
+from graphport.ops.pages.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
+from graphport.ops.pages.comparison import Equal, GreaterOrEqual, Less, Where
+from graphport.ops.pages.indexing.gathering import Gather, GatherND
+from graphport.ops.pages.indexing.indices import OneHot, Unique
+from graphport.ops.pages.indexing.regions import ReverseSequence
+from graphport.ops.pages.indexing.scattering import ScatterElements, ScatterND
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.reduction.indices import ArgMax
+from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceSum
+from graphport.ops.pages.reshape import Reshape, Shape, Unsqueeze
+from graphport.ops.pages.reshape.pieces import Concat, Expand
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_SEARCHED = frozenset((DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64))
+_SUMMED = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64))
+
+
+@word("GATHER", moves=True, layout="picks")
+def gather(op: Operator) -> Value:
+    """Slices at places along an axis, for each element of the leading `batch_dims` axes its own."""
+    b, x = op.b, op[0]
+    indices = as_index(b, op.raw(1))
+    rank, depth = len(b.dims(x)), len(op.dims(1))
+    axis, batch = int(op.option("axis")), int(op.option("batch_dims"))
+    axis, batch = axis + rank * (axis < 0), batch + depth * (batch < 0)
+    if not 0 <= batch <= min(depth, axis) or not axis < rank:
+        message = f"axis {axis} and {batch} batch dims of operands of rank {rank} and {depth}"
+        raise ShapeError(message)
+    if not batch:
+        return b(Gather, x, indices, axis=axis)
+    permuted = transposed(b, x, (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)))
+    found = b(GatherND, permuted, b(Unsqueeze, as_int64(b, indices), vector(b, [-1])), batch_dims=batch)
+    moved, middle = depth - batch, axis - batch
+    order = [
+        *range(batch),
+        *range(depth, depth + middle),
+        *range(batch, batch + moved),
+        *range(depth + middle, rank + depth - batch - 1),
+    ]
+    return transposed(b, found, order)
+
+
+ROWS.lower("GATHER_ND(x, places) -> GatherND(x, int64(places))", moves=True)
+
+
+@word("SCATTER_ND", moves=(1,))
+def scatter_nd(op: Operator) -> Value:
+    """Zeros, to which updates are added at places; operands are places, updates, shape."""
+    b, updates = op.b, op[1]
+    own = dtype_of(updates)
+    wide = own if own in _SUMMED else DType.INT32
+    zeros = b(Expand, scalar(b, 0, wide), as_vector(b, op.raw(2)))
+    indices = as_int64(b, op.raw(0))
+    return cast(b, b(ScatterND, zeros, indices, cast(b, updates, wide), reduction="add"), own)
+
+
+@word("ONE_HOT", is_raw=True)
+def one_hot(op: Operator) -> Value:
+    """`on` where the index along a new axis is that of the element, `off` elsewhere; negative ones are nowhere."""
+    b = op.b
+    indices, depth = as_int64(b, op.raw(0)), as_scalar(b, as_int64(b, op.raw(1)))
+    indices = b(Where, b(Less, indices, scalar(b, 0, DType.INT64)), depth, indices)
+    on, off = (reshaped(b, op.raw(index), (1,)) for index in (2, 3))
+    own = dtype_of(on)
+    # What ONNX Runtime has this operator for.
+    wide = DType.FLOAT32 if own is DType.FLOAT32 else DType.INT64
+    values = b(Concat, cast(b, off, wide), cast(b, on, wide), axis=0)
+    return cast(b, b(OneHot, indices, depth, values, axis=int(op.option("axis", -1))), own)
+
+
+# Where elements are not zero, a place a row.
+ROWS.having(searched=lambda b, x: cast(b, x, nearest(dtype_of(x), _SEARCHED))).lower(
+    "WHERE(x) -> Transpose(NonZero(searched(x)), perm=(1, 0))", is_raw=True
+)
+
+
+@word("UNIQUE", moves=True)
+def unique(op: Operator) -> tuple[Value, Value]:
+    """Every number once, in the order in which they come, and which of them each element is."""
+    b, x = op.b, op[0]
+    own = dtype_of(x)
+    wide = cast(b, x, DType.INT64) if own.is_integer and own is not DType.INT64 else x
+    values, _, indices, _ = b.results(Unique, 4, wide, sorted=0)
+    return cast(b, values, own), cast(b, indices, op.types[1] or DType.INT32)
+
+
+@word("REVERSE_SEQUENCE", moves=True)
+def reverse_sequence(op: Operator) -> Value:
+    """The first so many elements of each sequence the other way round."""
+    b, x, rank = op.b, op[0], len(op.dims(0))
+    time, batch = (int(op.option(name)) % max(rank, 1) for name in ("seq_dim", "batch_dim"))
+    if time == batch:
+        message = f"seq_dim and batch_dim are both {time}"
+        raise ShapeError(message)
+    order = [batch, time, *[axis for axis in range(rank) if axis not in (batch, time)]]
+    found = b(ReverseSequence, transposed(b, x, order), as_int64(b, op.raw(1)), batch_axis=0, time_axis=1)
+    return transposed(b, found, [order.index(axis) for axis in range(rank)])
+
+
+@word("DYNAMIC_UPDATE_SLICE", moves=(0, 1))
+def dynamic_update_slice(op: Operator) -> Value:
+    """x with another tensor in it, which begins where it still fits."""
+    b, x, update = op.b, op[0], op[1]
+    dims, own = sizes(b.dims(x), "what is updated"), sizes(b.dims(update), "the update")
+    starts = as_vector(b, op.raw(2))
+    if len(dims) != len(own) or any(n < k for n, k in zip(dims, own, strict=True)):
+        message = f"an update {list(own)} of {list(dims)}"
+        raise ShapeError(message)
+    room = [n - k for n, k in zip(dims, own, strict=True)]
+    starts = b(Max, b(Min, starts, vector(b, room)), vector(b, [0] * len(room)))
+    strides = [int(np.prod(dims[axis + 1 :], dtype=np.int64)) for axis in range(len(dims))]
+    grid = np.ravel_multi_index(np.indices(bounded(own)), dims) if dims else np.zeros(1, np.int64)
+    at = b(ReduceSum, b(Mul, starts, vector(b, strides)), keepdims=1)
+    indices = b(Add, vector(b, grid.reshape(-1).tolist()), at)
+    flat = b(ScatterElements, b(Reshape, x, vector(b, [-1])), indices, b(Reshape, update, vector(b, [-1])))
+    return b(Reshape, flat, vector(b, dims))
+
+
+# Matrices
+
+
+@word("MATRIX_DIAG", moves=True)
+def matrix_diag(op: Operator) -> Value:
+    """Vectors as diagonals of matrices that are zero elsewhere."""
+    b, x = op.b, op[0]
+    (n,) = sizes(b.dims(x)[-1:], "the diagonal")
+    return _diagonal(b, b(Unsqueeze, x, vector(b, [-2])), b.like(x, 0), n, n)
+
+
+@word("MATRIX_SET_DIAG", moves=(0, 1))
+def matrix_set_diag(op: Operator) -> Value:
+    """Matrices with other diagonals."""
+    b, x, diagonal = op.b, op[0], op[1]
+    rows, columns = sizes(b.dims(x)[-2:], "the matrices")
+    # Along the shorter side, for that is as long as the diagonal.
+    axis = -2 if columns <= rows else -1
+    return _diagonal(b, b(Unsqueeze, diagonal, vector(b, [axis])), x, rows, columns)
+
+
+def _diagonal(b: Builder, inside: Value, outside: Value, rows: int, columns: int) -> Value:
+    return chosen(b, b.constant(np.eye(*bounded((rows, columns)), dtype=bool)), inside, outside)
+
+
+# Tables
+
+
+@word("SPARSE_TO_DENSE", moves=(2, 3))
+def sparse_to_dense(op: Operator) -> Value:
+    """One number everywhere but at places; operands are places, shape, numbers, the one number."""
+    b, shape = op.b, as_vector(op.b, op.raw(1))
+    values, default = op[2], as_scalar(op.b, op[3])
+    indices, rank = as_int64(b, op.raw(0)), len(op.dims(0))
+    if rank < 2:
+        indices = reshaped(b, indices, (1, 1) if not rank else (-1, 1))
+    count = b.dims(indices)[0]
+    if not b.dims(values):
+        values = b(Expand, values, vector(b, [count]) if isinstance(count, int) else b(Shape, indices, end=1))
+    return b(ScatterND, b(Expand, default, shape), indices, values)
+
+
+def _start(dtype: DType, reduction: str) -> object:
+    if reduction in ("add", "mul"):
+        return 0 if reduction == "add" else 1
+    limits = np.finfo(dtype.numpy) if dtype.is_floating else np.iinfo(dtype.numpy)
+    return limits.min if reduction == "max" else limits.max
+
+
+def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: str) -> Value:
+    """Rows of x put together by their numbers; a row behind takes those whose number is negative, and is cut off."""
+    rank = len(b.dims(numbers))
+    rest = b.dims(x)[rank:]
+    if rank != 1:
+        known = sizes(rest, "a row")
+        x, numbers = reshaped(b, x, (-1, *known)), reshaped(b, numbers, (-1,))
+    numbers = b(Where, b(Less, numbers, scalar(b, 0, DType.INT64)), count, numbers)
+    rows = reshaped(b, b(Add, count, scalar(b, 1, DType.INT64)), (1,))
+    shape = rows if not rest else b(Concat, rows, b(Shape, x, start=1), axis=0)
+    own = dtype_of(x)
+    start = b(Expand, b.constant(np.asarray(_start(own, reduction)).astype(own.numpy), own), shape)
+    found = b(ScatterND, start, b(Unsqueeze, numbers, vector(b, [-1])), x, reduction=reduction)
+    return b(Slice, found, vector(b, [0]), reshaped(b, count, (1,)), vector(b, [0]))
+
+
+ROWS.having(gathered_up=_gathered_up).lower("""
+UNSORTED_SEGMENT_SUM(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "add")
+UNSORTED_SEGMENT_PROD(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "mul")
+UNSORTED_SEGMENT_MAX(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "max")
+UNSORTED_SEGMENT_MIN(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "min")
+# There are as many as the largest number says.
+SEGMENT_SUM(x, numbers) -> gathered_up(x, int64(numbers), Add(ReduceMax(int64(numbers), keepdims=0), 1), "add")
+""")
+
+
+@word("EMBEDDING_LOOKUP")
+def embedding_lookup(op: Operator) -> Value:
+    """Rows of a table; operands are their numbers and the table."""
+    b, quantization = op.b, op.quantization(1)
+    indices = as_index(b, op.raw(0))
+    if dtype_of(op.raw(1)) is DType.UINT8 and op.types[0] is DType.FLOAT32 and quantization is not None:
+        # This kernel reads bytes as signed ones.
+        rows = b(Gather, b(BitCast, op.raw(1), to=DType.INT8), indices, axis=0)
+        return b(Mul, cast(b, rows, DType.FLOAT32), b.constant(np.float32(quantization[2][0])))
+    if quantization is None or quantization[1] > 0:
+        return b(Gather, op[1], indices, axis=0)
+    if quantization[1] < 0:
+        return dequantized(b, b(Gather, op.wide(1), indices, axis=0), (dtype_of(op.wide(1)), *quantization[1:]))
+    rows = b(Gather, op.wide(1), indices, axis=0)
+    rank = len(op.dims(1))
+    scale = b.constant(np.array(quantization[2], np.float32).reshape(-1, *[1] * (rank - 1)))
+    return b(Mul, cast(b, rows, DType.FLOAT32), b(Gather, scale, indices, axis=0))
+
+
+_MEAN, _ROOT = 1, 2
+
+
+@word("EMBEDDING_LOOKUP_SPARSE", is_raw=True)
+def embedding_lookup_sparse(op: Operator) -> Value:
+    """Rows of a table times weights, added up by their places.
+
+    Operands are the numbers of the rows, the places, the extents of the result, the weights and the table.
+    """
+    b, combiner = op.b, int(op.option("combiner"))
+    rows, indices, extents, weights, table = (op.raw(index) for index in range(5))
+    depth = sizes(b.dims(indices)[1:], "a place")[0]
+    width = sizes(b.dims(table)[1:], "a row")
+    lengths = b(Slice, as_int64(b, extents), vector(b, [0]), vector(b, [depth - 1]))
+    shape = b(Concat, lengths, vector(b, width), axis=0) if width else lengths
+    spread = b(Unsqueeze, weights, vector(b, list(range(1, 1 + len(width)))))
+    products = b(Mul, b(Gather, table, as_index(b, rows), axis=0), spread)
+    own = b(Slice, as_int64(b, indices), vector(b, [0]), vector(b, [depth - 1]), vector(b, [1]))
+    zero = scalar(b, 0, DType.FLOAT32)
+    total = b(ScatterND, b(Expand, zero, shape), own, products, reduction="add")
+    if combiner in (_MEAN, _ROOT):
+        counted = weights if combiner == _MEAN else b(Mul, weights, weights)
+        sums = b(ScatterND, b(Expand, zero, lengths), own, counted, reduction="add")
+        sums = sums if combiner == _MEAN else b(Sqrt, sums)
+        is_none = b(Equal, sums, b.like(sums, 0))
+        sums = b(Where, is_none, b.like(sums, 1), sums)
+        total = b(Div, total, b(Unsqueeze, sums, vector(b, list(range(depth - 1, depth - 1 + len(width))))))
+    return total
+
+
+@word("HASHTABLE_LOOKUP", moves=(2,))
+def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
+    """Rows of a table by their keys, and which were found; zeros for the others."""
+    b, values = op.b, op[2]
+    is_found = b(Equal, b(Unsqueeze, op.raw(0), vector(b, [1])), b(Unsqueeze, op.raw(1), vector(b, [0])))
+    hits = cast(b, is_found, DType.INT32)
+    found = b(ReduceMax, hits, vector(b, [1]), keepdims=0)
+    rows = b(Gather, values, b(ArgMax, hits, axis=1, keepdims=0), axis=0)
+    rank = len(b.dims(values))
+    there = b(Equal, reshaped(b, found, (-1, *[1] * (rank - 1))), scalar(b, 1, DType.INT32))
+    is_text = dtype_of(values) is DType.STRING
+    nothing = b.constant(np.array("", object), DType.STRING) if is_text else b.like(values, 0)
+    rows = b(Where, there, rows, nothing)
+    return rows, cast(b, found, DType.UINT8)
+
+
+@word("HASHTABLE_FIND", is_raw=True)
+def hashtable_find(op: Operator) -> Value:
+    """What a table has for keys, and a number or text for those that it does not have.
+
+    Operands are the keys and values of the table, which the reader has put in the place of its handle.
+    """
+    b = op.b
+    if op.count != _SEARCH:
+        message = "nothing is known of what its table holds"
+        raise UnsupportedError(message)
+    keys, values, asked, default = (op.raw(index) for index in range(_SEARCH))
+    rank = len(b.dims(asked))
+    hits = cast(b, b(Equal, b(Unsqueeze, asked, vector(b, [rank])), keys), DType.INT32)
+    found = b(Equal, b(ReduceMax, hits, vector(b, [rank]), keepdims=0), scalar(b, 1, DType.INT32))
+    return b(Where, found, b(Gather, values, b(ArgMax, hits, axis=rank, keepdims=0), axis=0), default)
+
+
+_SEARCH = 4
+
+
+@word("BUCKETIZE", is_raw=True)
+def bucketize(op: Operator) -> Value:
+    """How many boundaries are not above each number."""
+    b, x = op.b, op.raw(0)
+    boundaries = np.array(op.option("boundaries", ()), np.float32)
+    wide = x if dtype_of(x) is DType.FLOAT32 else cast(b, x, DType.FLOAT32)
+    is_above = b(GreaterOrEqual, b(Unsqueeze, wide, vector(b, [-1])), b.constant(boundaries))
+    return b(ReduceSum, cast(b, is_above, DType.INT32), vector(b, [-1]), keepdims=0)

@@ -1,0 +1,175 @@
+"""Padding in TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dtypes import DType
+from graphport.formats.tflite.rules.binding import Operator, nearest, word
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.operands import as_int64, cast, dtype_of, integers, needed, scalar, sizes, vector
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
+from graphport.ops.pages.indexing.gathering import Gather
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.padding import CenterCropPad, Pad
+from graphport.ops.pages.reshape import Concat, Reshape, Transpose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_SYMMETRIC = 1
+_PADDED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.INT8, DType.UINT8, DType.BOOL, DType.FLOAT64))
+"""Types that runtimes pad."""
+
+
+def _pads(op: Operator) -> Value:
+    """Begins of all axes, then ends."""
+    b, numbers = op.b, integers(op.raw(1))
+    if numbers is None:
+        return b(Reshape, b(Transpose, as_int64(b, op.raw(1)), perm=(1, 0)), vector(b, [-1]))
+    if len(numbers) != 2 * len(op.dims(0)) or min(numbers, default=0) < 0:
+        message = f"padding {list(numbers)} of {len(op.dims(0))} axes"
+        raise ShapeError(message, "it has a begin and an end from 0 for each axis")
+    return vector(b, [*numbers[::2], *numbers[1::2]])
+
+
+def _padded(op: Operator, number: Value | None) -> Value:
+    b, x, own = op.b, op[0], dtype_of(op[0])
+    if own in _PADDED:
+        return b(Pad, x, _pads(op), number)
+    wide = DType.FLOAT32 if own.is_floating else DType.INT32 if own.bits < DType.INT32.bits else DType.INT64
+    number = number if number is None else cast(b, number, wide)
+    return cast(b, b(Pad, cast(b, x, wide), _pads(op), number), own)
+
+
+@word("PAD", moves=True, layout="rows")
+def pad(op: Operator) -> Value:
+    """Zeros around; where integers are moved, those that stand for zero in the result."""
+    quantization = op.result or op.quantization(0)
+    if op.is_raw and quantization is not None and any(quantization[3]):
+        return _padded(op, scalar(op.b, quantization[3][0], quantization[0]))
+    return _padded(op, None)
+
+
+@word("PADV2", moves=(0, 2), layout="rows")
+def padv2(op: Operator) -> Value:
+    """A number around."""
+    return _padded(op, op.b(Reshape, op[2], vector(op.b, [])) if op.dims(2) else op[2])
+
+
+@word("MIRROR_PAD", moves=True, layout="rows")
+def mirror_pad(op: Operator) -> Value:
+    """What is inside around, turned around at the border, which is repeated where it is symmetric."""
+    b, x = op.b, op[0]
+    numbers = integers(op.raw(1))
+    if numbers is None:
+        message = "the padding of a mirror must be constant"
+        raise UnsupportedError(message)
+    is_symmetric = int(op.option("mode")) == _SYMMETRIC
+    if not is_symmetric and dtype_of(x) is DType.FLOAT32:
+        return b(Pad, x, _pads(op), mode="reflect")
+    for axis, (begin, end) in enumerate(zip(numbers[::2], numbers[1::2], strict=True)):
+        if not begin and not end:
+            continue
+        n = b.dims(x)[axis]
+        if not isinstance(n, int):
+            message = "what is mirrored must be known"
+            raise UnsupportedError(message)
+        most = n if is_symmetric else n - 1
+        if min(begin, end) < 0 or max(begin, end) > most:
+            message = f"padding {begin}, {end} of an axis of {n}"
+            raise ShapeError(message)
+        indices = np.pad(np.arange(reserve(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
+        x = b(Gather, x, vector(b, indices.tolist()), axis=axis)
+    return x
+
+
+@word("STABLEHLO_PAD", is_raw=True)
+def stablehlo_pad(op: Operator) -> Value:
+    """A number around and between elements; edges below zero cut elements off."""
+    low, high, interior = (
+        tuple(op.option(name, ())) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+    rank = len(op.dims(0))
+    if {len(low), len(high), len(interior)} != {rank} or min(interior, default=0) < 0:
+        message = f"padding {low}, {high}, {interior} of {rank} axes"
+        raise ShapeError(message)
+    x = spread(op.b, op.raw(0), interior, op.raw(1))
+    return around(op.b, x, low, high, op.raw(1))
+
+
+@word("DILATE", is_raw=True)
+def dilate(op: Operator) -> Value:
+    """Elements so many places apart, and a number between."""
+    steps = needed(op.raw(1), "the steps")
+    if len(steps) != len(op.dims(0)) or min(steps, default=1) < 1:
+        message = f"steps {list(steps)} of {len(op.dims(0))} axes"
+        raise ShapeError(message, "they are 1 or more, one for each axis")
+    return spread(op.b, op.raw(0), [n - 1 for n in steps], op.raw(2))
+
+
+def spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
+    """So many times a number between elements of each axis."""
+    dims = list(sizes(b.dims(x), "what is spread"))
+    for axis, gap in enumerate(gaps):
+        if not gap or dims[axis] < 2:
+            continue
+        split = [*dims[:axis], dims[axis], 1, *dims[axis + 1 :]]
+        x = b(Reshape, x, vector(b, split))
+        behind = [gap if place == axis + 1 else 0 for place in range(len(split))]
+        x = around(b, x, [0] * len(split), behind, number)
+        reserve(dims[axis], 1 + gap)
+        dims[axis] *= 1 + gap
+        x = b(Reshape, x, vector(b, dims))
+        dims[axis] -= gap
+        x = b(Slice, x, vector(b, [0]), vector(b, [dims[axis]]), vector(b, [axis]))
+    return x
+
+
+def around(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], number: Value) -> Value:
+    """So many times a number in front of and behind the elements of each axis; less than none cuts some off."""
+    if not any(low) and not any(high):
+        return x
+    own = dtype_of(x)
+    wide = nearest(own, _PADDED)
+    scalar_ = b(Reshape, number, vector(b, [])) if b.dims(number) else number
+    return cast(b, b(Pad, cast(b, x, wide), vector(b, [*low, *high]), cast(b, scalar_, wide)), own)
+
+
+@CenterCropPad.lift("tflite")
+def lift_center_crop_pad(
+    b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None
+) -> tuple[Value, ...]:
+    """Cut, then filled up; the odd entry is at the end."""
+    rank = len(b.dims(input_data))
+    chosen = range(rank) if axes is None else [axis % rank for axis in axes]
+    own = sizes([b.dims(input_data)[axis] for axis in chosen], "an extent that is cut or filled up")
+    if integers(shape) is None:
+        return (_fitted_later(b, input_data, vector(b, own), as_int64(b, shape), vector(b, list(chosen))),)
+    starts, ends, before, behind = [], [], [0] * rank, [0] * rank
+    for axis, n, wanted in zip(chosen, own, needed(shape, "the shape that is cut or filled up to"), strict=True):
+        m = int(wanted)
+        start = max(n - m, 0) // 2
+        starts.append(start)
+        ends.append(start + min(n, m))
+        before[axis] = max(m - n, 0) // 2
+        behind[axis] = max(m - n, 0) - before[axis]
+    cut = b(Slice, input_data, vector(b, starts), vector(b, ends), vector(b, list(chosen)))
+    return (b(Pad, cut, vector(b, [*before, *behind])),)
+
+
+def _fitted_later(b: Builder, x: Value, own: Value, wanted: Value, axes: Value) -> Value:
+    """Cut and filled up to extents that only a run tells."""
+    n, m = (cast(b, each, DType.INT32) for each in (own, wanted))
+    zero, two = b.like(n, 0), b.like(n, 2)
+    start = b(Div, b(Max, b(Sub, n, m), zero), two)
+    cut = b(Slice, x, *(as_int64(b, each) for each in (start, b(Add, start, b(Min, n, m)))), axes)
+    more = b(Max, b(Sub, m, n), zero)
+    before = b(Div, more, two)
+    return b(Pad, cut, as_int64(b, b(Concat, before, b(Sub, more, before), axis=0)), None, axes)

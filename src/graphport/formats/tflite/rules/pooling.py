@@ -1,0 +1,55 @@
+"""Pooling in TFLite: channels last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.formats.tflite.rules.binding import Operator, first, last, pads_of, window, word
+from graphport.formats.tflite.rules.convolution_kernels import patches
+from graphport.formats.tflite.rules.fixed_point import quotient
+from graphport.formats.tflite.rules.integer_kernels import Given, integer_kernel
+from graphport.ops.pages.arithmetic import Mul, Sqrt
+from graphport.ops.pages.pooling import AveragePool, MaxPool
+
+if TYPE_CHECKING:
+    from graphport.formats.tflite.rules.fixed_point import Numbers
+    from graphport.ir.graph import Value
+    from graphport.ops.declare import Page
+
+
+def _pooled(op: Operator, page: Page, x: Value) -> Value:
+    b, kernel = op.b, op.positive("filter_height", "filter_width")
+    strides = op.positive("stride_h", "stride_w")
+    stated = window(kernel, strides, (1, 1)) | pads_of(op, op.dims(0)[1:-1], kernel, strides, (1, 1))
+    return b(page, first(b, x), **stated)
+
+
+@word("AVERAGE_POOL_2D", is_even=True)
+def average_pool_2d(op: Operator) -> Value:
+    """The mean of the elements inside."""
+    return last(op.b, _pooled(op, AveragePool, op[0]))
+
+
+@word("MAX_POOL_2D", is_even=True)
+def max_pool_2d(op: Operator) -> Value:
+    """The largest element."""
+    return last(op.b, _pooled(op, MaxPool, op[0]))
+
+
+@word("L2_POOL_2D")
+def l2_pool_2d(op: Operator) -> Value:
+    """The root of the mean of the squares."""
+    b, x = op.b, op[0]
+    return last(b, b(Sqrt, _pooled(op, AveragePool, b(Mul, x, x))))
+
+
+@integer_kernel("AVERAGE_POOL_2D")
+def average_pool_2d_of_integers(given: Given) -> Numbers:
+    """The mean of the stored numbers inside, halves away from zero: of these, not of what they stand for."""
+    kernel = int(given.option("filter_height", 1)), int(given.option("filter_width", 1))
+    x = given.stored(0)
+    total = patches(given, x, kernel).sum(axis=(4, 5))
+    count = patches(given, np.ones_like(x), kernel).sum(axis=(4, 5))
+    return given.clamped(quotient(total, count) - given.zero)

@@ -1,0 +1,128 @@
+"""Reductions in TFLite."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.dtypes import DType
+from graphport.formats.tflite.rules.binding import NARROW, Operator, word
+from graphport.formats.tflite.rules.reduction_integers import product
+from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.tables import halvings, integers_of, quotient_of, rounded_twice
+from graphport.ops import registry
+from graphport.ops.declare import ShapeError
+from graphport.ops.lowering.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
+from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
+from graphport.ops.pages.reduction.running import CumSum
+from graphport.ops.pages.reshape import Identity
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+_NARROW = NARROW | {DType.BOOL}
+
+
+def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
+    """The axes, each once; `None` where there are none."""
+    numbers = integers(axes)
+    if numbers is None:
+        return as_vector(b, axes)
+    rank = len(b.dims(x))
+    if any(not -rank <= axis < rank for axis in numbers):
+        message = f"axes {list(numbers)} of {rank}"
+        raise ShapeError(message)
+    return vector(b, list(dict.fromkeys(axis % rank for axis in numbers))) if numbers else None
+
+
+def _reduced(b: Builder, operator: str, x: Value, axes: Value, keep_dims: Any) -> Value:
+    chosen, own = _axes(b, x, axes), dtype_of(x)
+    if chosen is None:
+        return b(Identity, x)
+    page, wide = registry.pages()[operator], DType.INT32 if own in _NARROW else own
+    return cast(b, b(page, cast(b, x, wide), chosen, keepdims=int(keep_dims), noop_with_empty_axes=1), own)
+
+
+_ROWS = ROWS.having(reduced=_reduced)
+_ROWS.lower(
+    """
+SUM(x, axes, *, keep_dims=False) -> reduced("ReduceSum", x, axes, keep_dims)
+REDUCE_ANY(x, axes, *, keep_dims=False) -> reduced("ReduceMax", x, axes, keep_dims)
+REDUCE_ALL(x, axes, *, keep_dims=False) -> reduced("ReduceMin", x, axes, keep_dims)
+""",
+    layout="axes",
+)
+_ROWS.lower(
+    """
+REDUCE_MAX(x, axes, *, keep_dims=False) -> reduced("ReduceMax", x, axes, keep_dims)
+REDUCE_MIN(x, axes, *, keep_dims=False) -> reduced("ReduceMin", x, axes, keep_dims)
+""",
+    moves=True,
+    layout="axes",
+)
+# Of integers as kernels round it, after each factor.
+_ROWS.lower(
+    'REDUCE_PROD(x, axes, *, keep_dims=False) -> reduced("ReduceProd", x, axes, keep_dims)',
+    first=product,
+    layout="axes",
+)
+
+
+def _short_mean(op: Operator) -> Value | None:
+    """The mean over axes of int16 as kernels round it, twice; `None` of other types.
+
+    LiteRT computes those of bytes by XNNPACK, which rounds once, unless it is kept from it.
+    """
+    axes, entry, dims = integers(op.raw(1)), op.quantization(0), op.dims(0)
+    if not axes or entry is None or entry[0] is not DType.INT16:
+        return None
+    lengths = [dims[axis] for axis in dict.fromkeys(axis % len(dims) for axis in axes) if axis < len(dims)]
+    known = [n for n in lengths if isinstance(n, int)]
+    count = prod(known) if len(known) == len(lengths) else 0
+    shift = halvings(quotient_of(op), count) if count else 0
+    whole = integers_of(op) if shift >= 1 else None
+    if whole is None:
+        return None
+    mean = _reduced(op.b, "ReduceMean", whole, op.raw(1), op.option("keep_dims", default=False))
+    return rounded_twice(op, mean, quotient_of(op), shift)
+
+
+_ROWS.lower(
+    'MEAN(x, axes, *, keep_dims=False) -> reduced("ReduceMean", x, axes, keep_dims)', first=_short_mean, layout="axes"
+)
+
+
+def _place(name: str, page: Page) -> None:
+    @word(name, is_raw=True)
+    def rule(op: Operator) -> Value:
+        (axis,) = needed(op.raw(1), "the axis")
+        x = op.raw(0)
+        if dtype_of(x) in _NARROW:
+            x = cast(op.b, x, DType.INT32)
+        return cast(op.b, op.b(page, x, axis=axis, keepdims=0), op.types[0] or DType.INT64)
+
+    del rule
+
+
+_place("ARG_MAX", ArgMax)
+_place("ARG_MIN", ArgMin)
+
+
+@word("TOPK_V2", moves=True)
+def topk_v2(op: Operator) -> tuple[Value, Value]:
+    """The k largest along the last axis, the largest first, and where they stand."""
+    b, x = op.b, op[0]
+    own = dtype_of(x)
+    wide = cast(b, x, DType.INT32) if own in _NARROW else x
+    values, indices = b.results(TopK, 2, wide, as_vector(b, op.raw(1)))
+    return cast(b, values, own), cast(b, indices, op.types[1] or DType.INT32)
+
+
+@word("CUMSUM")
+def cumsum(op: Operator) -> Value:
+    """Sums of all elements up to each, with or without it, from the front or from behind."""
+    axis = as_index(op.b, as_scalar(op.b, op.raw(1)))
+    flags = {name: int(op.option(name, default=False)) or None for name in ("exclusive", "reverse")}
+    return op.b(CumSum, op[0], axis, **flags)

@@ -1,0 +1,128 @@
+"""Subgraphs that combine two numbers, and windows over tensors of which all numbers are combined, in TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.formats.tflite.rules.binding import Operator, nearest, word
+from graphport.formats.tflite.rules.padding import around, spread
+from graphport.ir.graph import Graph
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.operands import cast, dtype_of, needed, reshaped, sizes, vector
+from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
+from graphport.ops.pages.comparison import And, Or
+from graphport.ops.pages.indexing.slicing import Slice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+_STABLEHLO = {"ADD": "Add", "MULTIPLY": "Mul", "MAXIMUM": "Max", "MINIMUM": "Min", "AND": "And", "OR": "Or"}
+_PAGES: dict[str, Page] = {page.name: page for page in (Add, Mul, Max, Min, And, Or)}
+_FUNCTIONS = (None, Add, Mul, Min, Max, And, Or)
+_WIDE = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL))
+
+
+def reduction_of(body: object) -> str:
+    """The page of what a subgraph makes of its two inputs, `assign` if that is the second; empty if it is another.
+
+    The subgraph may be in the words of the file or in canonical ones.
+    """
+    if not isinstance(body, Graph) or (len(body.inputs), len(body.outputs)) != (2, 1):
+        return ""
+    if body.outputs[0] is body.inputs[1]:
+        return "assign"
+    node = body.outputs[0].producer
+    if node is None or len(body) != 1 or list(node.inputs) not in (body.inputs, body.inputs[::-1]):
+        return ""
+    return _STABLEHLO.get(node.word.removeprefix("STABLEHLO_"), "") if node.dialect else node.op
+
+
+@word("STABLEHLO_REDUCE_WINDOW", is_raw=True)
+def stablehlo_reduce_window(op: Operator) -> Value:
+    """What a window covers, combined; operands are x, which may be spread and padded, and what is begun with."""
+    rank = len(op.dims(0))
+    page = _PAGES.get(reduction_of(op.options.get("body_subgraph")))
+    names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+    extents, strides, spreads, gaps = (tuple(op.option(name) or (1,) * rank) for name in names)
+    pads = tuple(op.option("padding") or (0,) * (2 * rank))
+    if page is None:
+        message = "what combines numbers is no sum, product, largest, least, and, or"
+        raise UnsupportedError(message)
+    if {len(extents), len(strides), len(spreads), len(gaps), len(pads) // 2} != {rank}:
+        message = f"a window {list(extents)} of {rank} axes"
+        raise ShapeError(message)
+    x = spread(op.b, op.raw(0), [n - 1 for n in spreads], op.raw(1))
+    x = around(op.b, x, pads[::2], pads[1::2], op.raw(1))
+    return _reduced(op.b, x, op.raw(1), page, extents, strides, gaps)
+
+
+@word("REDUCE_WINDOW", is_raw=True)
+def reduce_window(op: Operator) -> Value:
+    """What a window covers, combined; operands are x, what is begun with, the window, its strides and its gaps."""
+    function = int(op.option("reduce_function"))
+    page = _FUNCTIONS[function] if 0 <= function < len(_FUNCTIONS) else None
+    if page is None:
+        message = f"reduce_function is {function}"
+        raise UnsupportedError(message)
+    window = [needed(op.raw(place), "a window") for place in (2, 3, 4)]
+    if {len(each) for each in window} != {len(op.dims(0))}:
+        message = f"a window {list(window[0])} of {len(op.dims(0))} axes"
+        raise ShapeError(message)
+    return _reduced(op.b, op.raw(0), op.raw(1), page, *window)
+
+
+def _reduced(
+    b: Builder,
+    x: Value,
+    begins: Value,
+    page: Page,
+    extents: Sequence[int],
+    strides: Sequence[int],
+    gaps: Sequence[int],
+) -> Value:
+    """Axis by axis, for what combines numbers does so in any order."""
+    if min((*extents, *strides, *gaps), default=1) < 1:
+        message = f"a window {list(extents)}, steps {list(strides)}, gaps {list(gaps)}"
+        raise ShapeError(message, "they are 1 or more")
+    own = dtype_of(x)
+    wide = nearest(own, _WIDE)
+    dims = sizes(b.dims(x), "what a window slides over")
+    x = cast(b, x, wide)
+    for axis, (n, k, s, d) in enumerate(zip(dims, extents, strides, gaps, strict=True)):
+        if n < (k - 1) * d + 1:
+            message = f"a window of {(k - 1) * d + 1} is larger than the {n} that it slides over"
+            raise ShapeError(message)
+        x = _along(b, x, page, axis, n, k, d)
+        if s != 1:
+            x = b(Slice, x, vector(b, [0]), vector(b, [n]), vector(b, [axis]), vector(b, [s]))
+    return cast(b, b(page, x, cast(b, reshaped(b, begins, ()), wide)), own)
+
+
+def _along(b: Builder, x: Value, page: Page, axis: int, n: int, k: int, d: int) -> Value:
+    """k neighbours, d apart, combined along an axis: of doubled windows those that add up to k."""
+    doubled, size = x, 1
+    total: Value | None = None
+    covered = 0
+    while True:
+        if k & size:
+            total = doubled if total is None else _joined(b, total, doubled, page, axis, covered * d)
+            covered += size
+        if covered == k:
+            break
+        doubled, size = _joined(b, doubled, doubled, page, axis, size * d), size * 2
+    length = n - (k - 1) * d
+    return x if total is None else b(Slice, total, vector(b, [0]), vector(b, [length]), vector(b, [axis]))
+
+
+def _joined(b: Builder, left: Value, right: Value, page: Page, axis: int, by: int) -> Value:
+    """The first, combined with what the second has so many places on, as long as that has."""
+    behind = sizes(b.dims(right), "what a window slides over")[axis]
+    length = min(sizes(b.dims(left), "what a window slides over")[axis], behind - by)
+    first = b(Slice, left, vector(b, [0]), vector(b, [length]), vector(b, [axis]))
+    second = b(Slice, right, vector(b, [by]), vector(b, [by + length]), vector(b, [axis]))
+    return b(page, first, second)

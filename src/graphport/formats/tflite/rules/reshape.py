@@ -1,0 +1,425 @@
+"""Shapes and pieces in TFLite."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.tflite.rules.binding import Operator, first, last, nearest, stands_the_same, word
+from graphport.formats.tflite.rules.rows import ROWS
+from graphport.ops.declare import ShapeError
+from graphport.ops.lowering.operands import (
+    as_int64,
+    as_vector,
+    cast,
+    dtype_of,
+    integers,
+    needed,
+    reshaped,
+    scalar,
+    sizes,
+    transposed,
+    vector,
+)
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.comparison import Equal, Less, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing.gathering import Gather
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
+from graphport.ops.pages.reshape.pieces import Concat, Split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+_REST = (1 << 63) - 1
+_FIRST = -_REST
+_TILED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.UINT8, DType.INT8, DType.STRING))
+
+
+@word("RESHAPE", moves=True)
+def reshape(op: Operator) -> Value:
+    """The same elements in another shape: that of operand 1, else that of the options."""
+    b, x = op.b, op[0]
+    if op.has(1):
+        new_shape = integers(op.raw(1))
+        if new_shape is None:
+            shape = as_vector(b, op.raw(1))
+            fact = shape.fact
+            elements = fact.elements if isinstance(fact, TensorFact) else None
+            is_plain = elements is not None and not any(isinstance(n, int) and n == 0 for n in elements)
+            return b(Reshape, x, shape, allowzero=None if is_plain else 1)
+    else:
+        new_shape = tuple(op.option("new_shape", ()))
+    if 0 in new_shape and -1 not in new_shape:
+        return b(Reshape, x, vector(b, new_shape), allowzero=1)
+    return b(Reshape, x, vector(b, new_shape))
+
+
+ROWS.having(places=lambda b, axes: vector(b, needed(axes, "the axis"))).lower(
+    """
+EXPAND_DIMS(x, axis) -> Unsqueeze(x, places(axis))
+BROADCAST_TO(x, shape) -> Expand(x, vector(shape))
+# Without these axes of extent 1, or without all of them.
+SQUEEZE(x, *, squeeze_dims=())
+    -> squeeze_dims: Squeeze(x, squeeze_dims)
+    -> Squeeze(x)
+""",
+    moves=True,
+)
+
+
+@word("TRANSPOSE", moves=True)
+def transpose(op: Operator) -> Value:
+    """With its axes in another order."""
+    order = integers(op.raw(1))
+    return _transposed_at_run_time(op) if order is None else op.b(Transpose, op[0], perm=order)
+
+
+def _transposed_at_run_time(op: Operator) -> Value:
+    """With its axes in an order that only a run tells: elements are picked where the order says that they stand."""
+    b, x = op.b, op[0]
+    dims, order = sizes(b.dims(x), "what is turned by an order that only a run tells"), as_int64(b, op.raw(1))
+    reserve(*dims)
+    lengths = b(Gather, vector(b, dims), order, axis=0)
+    strides = b(Gather, vector(b, [prod(dims[axis + 1 :]) for axis in range(len(dims))]), order, axis=0)
+    zero, one = scalar(b, 0, DType.INT64), scalar(b, 1, DType.INT64)
+    indices: Value = zero
+    for axis in range(len(dims)):
+        length, stride = (b(Gather, each, scalar(b, axis, DType.INT64), axis=0) for each in (lengths, strides))
+        along = b(Mul, b(Range, zero, length, one), stride)
+        indices = b(Add, indices, reshaped(b, along, (-1, *[1] * (len(dims) - axis - 1))))
+    return b(Gather, reshaped(b, x, (-1,)), indices, axis=0)
+
+
+@word("CONCATENATION", moves=(), layout="axis")
+def concatenation(op: Operator) -> Value:
+    """Pieces one after another along an axis; kernels of int16 look at no scales."""
+    op.is_raw = dtype_of(op.raw(0)) is DType.INT16 or stands_the_same(op, range(op.count))
+    return op.b(Concat, *op.all(), axis=int(op.option("axis")))
+
+
+@word("PACK", moves=())
+def pack(op: Operator) -> Value:
+    """Operands stacked along a new axis."""
+    axis = int(op.option("axis"))
+    return op.b(Concat, *[op.b(Unsqueeze, x, vector(op.b, [axis])) for x in op.all()], axis=axis)
+
+
+@word("UNPACK", moves=True)
+def unpack(op: Operator) -> list[Value]:
+    """What stands along an axis, each without it."""
+    b, axis, x = op.b, int(op.option("axis")), op[0]
+    count = int(op.option("num")) or b.count
+    n = b.dims(x)[axis] if -len(b.dims(x)) <= axis < len(b.dims(x)) else None
+    if n is None or (isinstance(n, int) and n != count):
+        message = f"{count} pieces along axis {axis} of {list(map(str, b.dims(x)))}"
+        raise ShapeError(message)
+    if not count:
+        return []
+    parts = b.results(Split, count, x, axis=axis, num_outputs=count) if count > 1 else (x,)
+    return [b(Squeeze, part, vector(b, [axis])) for part in parts]
+
+
+@word("SPLIT", moves=(1,), layout="parts by 0")
+def split(op: Operator) -> tuple[Value, ...]:
+    """Pieces of one size along an axis; operands are the axis and x."""
+    (axis,) = needed(op.raw(0), "the axis")
+    count = int(op.option("num_splits")) or op.b.count
+    x = op[1]
+    if -len(op.b.dims(x)) <= axis < len(op.b.dims(x)):
+        n = op.b.dims(x)[axis]
+        if isinstance(n, int) and n % count:
+            message = f"{n} along axis {axis} are not {count} pieces of one size"
+            raise ShapeError(message)
+    return op.b.results(Split, count, x, axis=axis, num_outputs=count)
+
+
+@word("SPLIT_V", moves=True, layout="parts by 2")
+def split_v(op: Operator) -> tuple[Value, ...]:
+    """Pieces of given sizes along an axis, one of which may be what is left."""
+    (axis,) = needed(op.raw(2), "the axis")
+    lengths, x = list(needed(op.raw(1), "the sizes")), op[0]
+    if lengths.count(-1) == 1:
+        (n,) = sizes([op.b.dims(x)[axis]], "what is split")
+        lengths[lengths.index(-1)] = n - sum(lengths) - 1
+    return op.b.results(Split, len(lengths), x, vector(op.b, lengths), axis=axis)
+
+
+ROWS.having(tiled=lambda b, x: cast(b, x, nearest(dtype_of(x), _TILED))).lower(
+    "TILE(x, repeats) -> cast(Tile(tiled(x), int64(repeats)), dtype(x))", moves=True, layout="rows"
+)
+
+
+@word("REVERSE_V2", moves=True)
+def reverse_v2(op: Operator) -> Value:
+    """The other way round along axes."""
+    b, axes = op.b, needed(op.raw(1), "the axes")
+    columns = [[-1] * len(axes), [_FIRST] * len(axes), axes, [-1] * len(axes)]
+    return b(Slice, op[0], *[vector(b, column) for column in columns])
+
+
+@word("SLICE", moves=True, layout="rows")
+def slice_(op: Operator) -> Value:
+    """A piece that begins somewhere and has a size; -1 is all the rest."""
+    b, rank = op.b, len(op.dims(0))
+    begins, lengths = integers(op.raw(1)), integers(op.raw(2))
+    if begins is not None and lengths is not None:
+        if len(begins) != rank or len(lengths) != rank:
+            message = f"begins {list(begins)} and lengths {list(lengths)} of {rank} axes"
+            raise ShapeError(message)
+        for begin, size, n in zip(begins, lengths, op.dims(0), strict=True):
+            if isinstance(n, int) and (begin < 0 or begin > n or (size >= 0 and begin + size > n) or size < -1):
+                message = f"{size} elements from {begin} on, of {n}"
+                raise ShapeError(message)
+        ends = [_REST if size < 0 else begin + size for begin, size in zip(begins, lengths, strict=True)]
+        return _sliced(b, op[0], begins, ends, [1] * rank)
+    begin, size = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
+    end = b(Add, begin, size)
+    if lengths is None or min(lengths, default=0) < 0:
+        end = b(Where, b(Less, size, vector(b, [0])), vector(b, [_REST]), end)
+    return b(Slice, op[0], begin, end, vector(b, range(rank)))
+
+
+def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> Value:
+    rows = [
+        (axis, begin, end, step)
+        for axis, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True))
+        if (begin, end, step) != (0, _REST, 1)
+    ]
+    if not rows:
+        rows = [(0, 0, _REST, 1)]
+    if not b.dims(x):
+        return reshaped(b, x, ())
+    axes, starts, stops, strides = zip(*rows, strict=True)
+    return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, axes), vector(b, strides))
+
+
+@word("STRIDED_SLICE", moves=True, layout="strides")
+def strided_slice(op: Operator) -> Value:
+    """Every so many elements along each axis; masks say which entries are ends of the axis, new or dropped axes."""
+    b, x, rank = op.b, op[0], len(op.dims(0))
+    steps = needed(op.raw(3), "the steps")
+    begin, end = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
+    if op.option("offset", default=False):
+        end = b(Add, begin, end)
+    masks = {name: int(op.option(f"{name}_mask")) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    rows, added = _placed(len(steps), rank, masks)
+    if any(steps[entry] == 0 for _, entry in rows):
+        message = "a step is 0"
+        raise ShapeError(message)
+    if rows:
+        bounds = integers(begin), integers(end)
+        if bounds[0] is not None and bounds[1] is not None:
+            x = _cut(b, x, rows, (bounds[0], bounds[1], steps), masks)
+        else:
+            x = _cut_by(b, x, rows, (begin, end), steps, masks)
+    shrunk = [axis for axis, entry in rows if masks["shrink_axis"] >> entry & 1]
+    if shrunk:
+        x = b(Squeeze, x, vector(b, shrunk))
+    return b(Unsqueeze, x, vector(b, added)) if added else x if rows else b(Identity, x)
+
+
+def _placed(count: int, rank: int, masks: dict[str, int]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Which axis each entry is for, as far as it cuts one; and where the result has new axes.
+
+    Raises:
+        ShapeError: there are more entries than axes.
+    """
+    own = sum(not (masks["new_axis"] | masks["ellipsis"]) >> entry & 1 for entry in range(count))
+    if own > rank:
+        message = f"{own} entries for {rank} axes"
+        raise ShapeError(message)
+    rows: list[tuple[int, int]] = []
+    added: list[int] = []
+    axis = place = 0
+    left = rank - own
+    for entry in range(count):
+        if masks["ellipsis"] >> entry & 1:
+            # A second one stands for nothing.
+            axis, place, left = axis + left, place + left, 0
+        elif masks["new_axis"] >> entry & 1:
+            added.append(place)
+            place += 1
+        else:
+            rows.append((axis, entry))
+            axis += 1
+            place += not masks["shrink_axis"] >> entry & 1
+    return rows, added
+
+
+def _cut(
+    b: Builder,
+    x: Value,
+    rows: Sequence[tuple[int, int]],
+    bounds: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    masks: dict[str, int],
+) -> Value:
+    begins, ends, steps = ([0] * len(b.dims(x)), [_REST] * len(b.dims(x)), [1] * len(b.dims(x)))
+    for axis, entry in rows:
+        begin, end, step = (numbers[entry] for numbers in bounds)
+        if masks["shrink_axis"] >> entry & 1:
+            begin = 0 if masks["begin"] >> entry & 1 else begin
+            _check_inside(begin, b.dims(x)[axis])
+            begins[axis], ends[axis] = begin, _REST if begin == -1 else begin + 1
+            continue
+        begins[axis] = (0 if step > 0 else _REST) if masks["begin"] >> entry & 1 else begin
+        ends[axis] = (_REST if step > 0 else _FIRST) if masks["end"] >> entry & 1 else end
+        steps[axis] = step
+    return _sliced(b, x, begins, ends, steps)
+
+
+def _check_inside(begin: int, n: object) -> None:
+    if isinstance(n, int) and not -n <= begin < n:
+        message = f"there is no element {begin} among {n}"
+        raise ShapeError(message)
+
+
+def _cut_by(
+    b: Builder,
+    x: Value,
+    rows: Sequence[tuple[int, int]],
+    ends_of: tuple[Value, Value],
+    steps: Sequence[int],
+    masks: dict[str, int],
+) -> Value:
+    """A cut whose ends are computed."""
+    begin, end = ends_of
+    starts: list[Value] = []
+    stops: list[Value] = []
+    for _, entry in rows:
+        start, stop = (b(Slice, each, vector(b, [entry]), vector(b, [entry + 1])) for each in (begin, end))
+        step = steps[entry]
+        if masks["shrink_axis"] >> entry & 1:
+            stop = b(Add, start, vector(b, [1]))
+            stop = b(Where, b(Equal, start, vector(b, [-1])), vector(b, [_REST]), stop)
+        else:
+            if masks["begin"] >> entry & 1:
+                start = vector(b, [0 if step > 0 else _REST])
+            if masks["end"] >> entry & 1:
+                stop = vector(b, [_REST if step > 0 else _FIRST])
+        starts.append(start)
+        stops.append(stop)
+    by = [1 if masks["shrink_axis"] >> entry & 1 else steps[entry] for _, entry in rows]
+    together = [each[0] if len(each) == 1 else b(Concat, *each, axis=0) for each in (starts, stops)]
+    return b(Slice, x, *together, vector(b, [axis for axis, _ in rows]), vector(b, by))
+
+
+@word("SHAPE", is_raw=True)
+def shape(op: Operator) -> Value:
+    """The extents of x."""
+    return cast(op.b, op.b(Shape, op.raw(0)), op.types[0] or DType.INT32)
+
+
+@word("RANK", is_raw=True)
+def rank(op: Operator) -> Value:
+    """The number of axes of x."""
+    return op.b.constant(np.int32(len(op.dims(0))))
+
+
+@word("BROADCAST_ARGS", is_raw=True)
+def broadcast_args(op: Operator) -> Value:
+    """The shape that two shapes broadcast to."""
+    b = op.b
+    shapes = [as_vector(b, op.raw(index)) for index in (0, 1)]
+    lengths = [sizes(b.dims(each), "the rank")[0] for each in shapes]
+    most = max(lengths)
+    one, two = (
+        b(Concat, vector(b, [1] * (most - n)), each, axis=0) if n < most else each
+        for each, n in zip(shapes, lengths, strict=True)
+    )
+    return cast(b, b(Where, b(Equal, one, vector(b, [1])), two, one), dtype_of(op.raw(0)))
+
+
+# Blocks
+
+
+@word("SPACE_TO_DEPTH", moves=True)
+def space_to_depth(op: Operator) -> Value:
+    """Squares of the image as channels."""
+    (size,) = op.positive("block_size")
+    return _in_float32(op, SpaceToDepth, size, None)
+
+
+@word("DEPTH_TO_SPACE", moves=True)
+def depth_to_space(op: Operator) -> Value:
+    """Channels as squares of the image, the channel last among what becomes of one."""
+    (size,) = op.positive("block_size")
+    return _in_float32(op, DepthToSpace, size, "DCR")
+
+
+def _in_float32(op: Operator, page: Page, size: int, mode: str | None) -> Value:
+    b, x = op.b, first(op.b, op[0])
+    wide = cast(b, x, DType.FLOAT32)
+    return last(b, cast(b, b(page, wide, blocksize=size, mode=mode), dtype_of(x)))
+
+
+@word("SPACE_TO_BATCH_ND", moves=True)
+def space_to_batch_nd(op: Operator) -> Value:
+    """Every so many elements of the image as images of their own."""
+    b, x = op.b, op[0]
+    blocks, pads = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the padding")
+    count, rank_ = len(blocks), len(op.dims(0))
+    if any(pads):
+        quantization = op.quantization(0)
+        wide = DType.INT32 if dtype_of(x) is DType.INT16 else dtype_of(x)
+        zero = (
+            scalar(b, quantization[3][0], wide)
+            if op.is_raw and quantization is not None and quantization[3][0]
+            else None
+        )
+        behind = [0] * (rank_ - count - 1)
+        around = vector(b, [0, *pads[::2], *behind, 0, *pads[1::2], *behind])
+        x = cast(b, b(Pad, cast(b, x, wide), around, zero), dtype_of(x))
+    batch, *extents = b.dims(x, at_least=1)
+    space = sizes(extents[:count], "the image")
+    rest = sizes(extents[count:], "the channels")
+    if any(n % block for n, block in zip(space, blocks, strict=True)):
+        message = f"{list(space)} are no blocks of {list(blocks)}"
+        raise ShapeError(message)
+    smaller = [n // k for n, k in zip(space, blocks, strict=True)]
+    parts = [n for pair in zip(smaller, blocks, strict=True) for n in pair]
+    own, many = (batch, batch * prod(blocks)) if isinstance(batch, int) else (-1, -1)
+    y = reshaped(b, x, (own, *parts, *rest))
+    end = 2 * count + 1
+    y = transposed(b, y, (*range(2, end, 2), 0, *range(1, end, 2), *range(end, end + len(rest))))
+    return reshaped(b, y, (many, *smaller, *rest))
+
+
+@word("BATCH_TO_SPACE_ND", moves=True)
+def batch_to_space_nd(op: Operator) -> Value:
+    """Images as elements of one that is larger, of which the borders are cut off."""
+    b, x = op.b, op[0]
+    blocks, crops = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the crops")
+    count = len(blocks)
+    batch, *extents = b.dims(x, at_least=1)
+    space = sizes(extents[:count], "the image")
+    rest = sizes(extents[count:], "the channels")
+    whole = prod(blocks)
+    if isinstance(batch, int) and batch % whole:
+        message = f"a batch of {batch} is none of blocks {list(blocks)}"
+        raise ShapeError(message)
+    own = batch // whole if isinstance(batch, int) else -1
+    y = reshaped(b, x, (*blocks, own, *space, *rest))
+    pairs = [place for axis in range(count) for place in (count + 1 + axis, axis)]
+    y = transposed(b, y, (count, *pairs, *range(2 * count + 1, 2 * count + 1 + len(rest))))
+    larger = [n * k for n, k in zip(space, blocks, strict=True)]
+    y = reshaped(b, y, (own, *larger, *rest))
+    if not any(crops):
+        return y
+    ends = [n - end for n, end in zip(larger, crops[1::2], strict=True)]
+    if any(begin > end for begin, end in zip(crops[::2], ends, strict=True)):
+        message = f"the crops {list(crops)} are larger than {larger}"
+        raise ShapeError(message)
+    return b(Slice, y, vector(b, crops[::2]), vector(b, ends), vector(b, range(1, count + 1)))

@@ -1,0 +1,52 @@
+"""Rows of TFLite: operands stand for real numbers, keywords are options of the operator."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from graphport.formats.tflite.rules.binding import first, last, word
+from graphport.formats.tflite.rules.emitting import lift_reals
+from graphport.ops import registry
+from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector
+from graphport.ops.lowering.table import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.formats.tflite.rules.binding import Operator, Rule
+    from graphport.ops.rows.rule import Lowering
+
+
+def _register(*names: str, first: Rule | None = None, **options: Any) -> Callable[[Lowering], None]:
+    """Register a row of words, with what `word` takes.
+
+    `first` is asked before, and gives `None` where the row holds: kernels compute some types in their own way.
+    """
+
+    def register(row: Lowering) -> None:
+        def rule(op: Operator) -> Any:
+            found = None if first is None else first(op)
+            if found is not None:
+                return found
+            parameters = inspect.signature(row).parameters.values()
+            stated = {each.name: op.option(each.name, each.default) for each in parameters if each.kind is _OPTION}
+            return row(op.b, *(op[index] for index in range(op.count)), **stated)
+
+        vars(rule)["__wrapped__"] = row
+        word(*names, **options)(rule)
+
+    return register
+
+
+_OPTION = inspect.Parameter.KEYWORD_ONLY
+
+
+ROWS = Rows(
+    "tflite",
+    {"first": first, "int64": as_int64, "last": last, "scalar": as_scalar, "vector": as_vector},
+    register=_register,
+)
+REALS = replace(ROWS, register_lift=lambda operator: lift_reals(registry.pages()[operator]))
+"""Rows of operators that are computed in float32 for other reals."""

@@ -1,0 +1,191 @@
+"""Scaled dot-product attention in canonical operators: softmax(scale * Q Kᵀ + bias) V."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import dtype_of, sizes, transposed, vector
+from graphport.ops.pages.activation import Softmax, Tanh
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
+from graphport.ops.pages.comparison import Greater, Less, Or, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceMin
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Tile, Unsqueeze
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.views.attention import AttentionView
+
+    Array: TypeAlias = np.ndarray[Any, Any]
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+_FLOAT32 = 1
+"""ONNX's number of float32."""
+_LOWEST = float(np.finfo(np.float32).min)
+_LOWEST_HALF = float(np.finfo(np.float16).min)
+
+
+def attention(b: Builder, op: AttentionView) -> Lifted:
+    """`softmax(scale * Q Kᵀ + bias) V`, with 0 for queries that see no key."""
+    if op.nonpad_kv_seqlen is not None or op.softmax_precision not in (None, _FLOAT32):
+        message = "lengths of sequences and precisions of its softmax have no words there"
+        raise UnsupportedError(message)
+    heads, keys, values = (
+        _with_heads(b, operand, count)
+        for operand, count in ((op.q, op.q_num_heads), (op.k, op.kv_num_heads), (op.v, op.kv_num_heads))
+    )
+    keys = keys if op.past_key is None else b(Concat, op.past_key, keys, axis=2)
+    values = values if op.past_value is None else b(Concat, op.past_value, values, axis=2)
+    count, size = sizes(b.dims(heads)[1::2], "the heads")
+    factor = 1 / sqrt(size) if op.scale is None else op.scale
+    swapped = transposed(b, _repeated(b, keys, count), (0, 1, 3, 2))
+    raw = b(MatMul, b(Mul, heads, b.like(op.q, factor)), swapped)
+    capped = b(Mul, b(Tanh, b(Div, raw, b.like(raw, op.softcap))), b.like(raw, op.softcap)) if op.softcap else raw
+    bias = _bias(b, raw, op)
+    biased, shares = _shares(b, capped, bias)
+    y = b(MatMul, shares, _repeated(b, values, count))
+    if len(b.dims(op.q)) == 3:
+        y = b(Reshape, transposed(b, y, (0, 2, 1, 3)), vector(b, (*_kept(b.dims(op.q)[:2]), -1)))
+    return (y, keys, values, (raw, capped, biased, shares)[op.qk_matmul_output_mode])[: b.count]
+
+
+def _with_heads(b: Builder, x: Value, count: int | None) -> Value:
+    dims = b.dims(x)
+    if len(dims) == 4:
+        return x
+    (width,) = sizes(dims[2:], "the widths of queries, keys and values")
+    heads = count or 1
+    parted = b(Reshape, x, vector(b, (*_kept(dims[:2]), heads, width // heads)))
+    return transposed(b, parted, (0, 2, 1, 3))
+
+
+def _kept(dims: Sequence[Dim]) -> tuple[int, ...]:
+    """The first extents of a shape for `Reshape`, which leaves those that are open as they are."""
+    return tuple(dim if isinstance(dim, int) else 0 for dim in dims)
+
+
+def _repeated(b: Builder, x: Value, count: int) -> Value:
+    """Each head as often as heads of queries share it."""
+    batch, _, length, _ = b.dims(x, 4)
+    heads, size = sizes(b.dims(x)[1::2], "the heads of keys and values")
+    if heads == count:
+        return x
+    (items,), rows = _kept([batch]), length if isinstance(length, int) else -1
+    split = b(Reshape, x, vector(b, (items, heads, 1, rows, size)))
+    return b(Reshape, b(Tile, split, vector(b, (1, 1, count // heads, 1, 1))), vector(b, (items, count, rows, size)))
+
+
+def _window(op: AttentionView) -> tuple[int, int]:
+    """How many keys before and behind its own place a query sees; negative where it sees all."""
+    return op.left_window_size, 0 if op.is_causal else op.right_window_size
+
+
+def _seen(queries: int, keys: int, past: int, window: tuple[int, int]) -> Array:
+    """Which keys each query may see, but for the mask: [queries, keys]."""
+    reserve(keys, queries)
+    ahead = np.arange(keys) - (np.arange(queries)[:, None] + past)
+    left, right = window
+    seen = np.ones(ahead.shape, np.bool_)
+    if left >= 0:
+        seen &= -ahead <= left
+    if right >= 0:
+        seen &= ahead <= right
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Bias:
+    """What is added to scores, -inf where a key takes no part; `may_blind` where a query may be left without keys."""
+
+    value: Value
+    may_blind: bool
+
+
+def _bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
+    mask = op.attn_mask
+    queries, length = b.dims(scores)[2:]
+    past = 0 if op.past_key is None else b.dims(op.past_key)[2]
+    if not (isinstance(queries, int) and isinstance(length, int) and isinstance(past, int)):
+        return _open_bias(b, scores, op)
+    seen = _seen(queries, length, past, _window(op))
+    hidden = np.where(seen, 0, -np.inf)
+    if mask is None:
+        return None if seen.all() else _Bias(b.like(scores, hidden), may_blind=not seen.any(1).all())
+    wide = _numbers(b, scores, mask)
+    missing = seen.shape[1] - sizes(b.dims(mask)[-1:], "the columns of the mask")[0]
+    if missing:
+        rows = sizes(b.dims(mask)[:-1], "the rows of the mask")
+        wide = b(Concat, wide, b.like(scores, np.full((*rows, missing), -np.inf)), axis=-1)
+    total = wide if seen.all() else b(Add, wide, b.like(scores, hidden))
+    return _Bias(total, may_blind=True)
+
+
+def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
+    """The bias where lengths are open: which keys a query sees is computed of their places.
+
+    Before  y = Attention(q, k, v, is_causal=1)
+    After   hidden = Range(0, keys) - Range(past, past + queries) > 0;  bias = Where(hidden, -inf, 0) + mask
+    """
+    mask = None if op.attn_mask is None else _numbers(b, scores, op.attn_mask)
+    if mask is not None and b.dims(mask)[-1] != b.dims(scores)[3]:
+        message = "the columns of the mask must be known"
+        raise UnsupportedError(message)
+    left, right = _window(op)
+    if left < 0 and right < 0:
+        return None if mask is None else _Bias(mask, may_blind=True)
+    queries, keys = _length(b, scores, 2), _length(b, scores, 3)
+    past = b.constant(np.array(0, np.int64)) if op.past_key is None else _length(b, op.past_key, 2)
+    zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
+    rows = b(Unsqueeze, b(Range, past, b(Add, past, queries), one), vector(b, (1,)))
+    ahead = b(Sub, b(Unsqueeze, b(Range, zero, keys, one), vector(b, (0,))), rows)
+    parts = [b(Greater, ahead, b.constant(np.array([[right]], np.int64)))] if right >= 0 else []
+    parts += [b(Less, ahead, b.constant(np.array([[-left]], np.int64)))] if left >= 0 else []
+    is_hidden = parts[0] if len(parts) == 1 else b(Or, *parts)
+    bias = b(Where, is_hidden, b.like(scores, -np.inf), b.like(scores, 0.0))
+    # Of as many keys as queries each query sees its own.
+    sees_itself = mask is None and op.past_key is None and b.dims(scores)[2] == b.dims(scores)[3]
+    return _Bias(bias if mask is None else b(Add, mask, bias), may_blind=not sees_itself)
+
+
+def _length(b: Builder, x: Value, axis: int) -> Value:
+    """The extent of an axis that a run knows, as a number."""
+    return b(Squeeze, b(Shape, x, start=axis, end=axis + 1), vector(b, (0,)))
+
+
+def _numbers(b: Builder, scores: Value, mask: Value) -> Value:
+    """A mask of numbers: 0 where one of truths lets a key take part."""
+    dtype = dtype_of(mask)
+    if dtype is DType.BOOL:
+        return b(Where, mask, b.like(scores, 0.0), b.like(scores, -np.inf))
+    if dtype is not dtype_of(scores):
+        message = f"the mask is of {dtype.name.lower()}, and the scores are not"
+        raise UnsupportedError(message)
+    return mask
+
+
+def _shares(b: Builder, scores: Value, bias: _Bias | None) -> tuple[Value, Value]:
+    """Scores with the bias, and their softmax."""
+    if bias is None:
+        return scores, b(Softmax, scores, axis=-1)
+    biased = b(Add, scores, bias.value)
+    shares = b(Softmax, biased, axis=-1)
+    if not bias.may_blind:
+        return biased, shares
+    # Each is asked by itself: tract 0.23.9 says that the largest of numbers below all others is the lowest one.
+    lowest = b.like(scores, _LOWEST_HALF if dtype_of(scores) is DType.FLOAT16 else _LOWEST)
+    is_blind = b(ReduceMin, b(Less, bias.value, lowest), vector(b, (-1,)), keepdims=1)
+    return biased, b(Where, is_blind, b.like(scores, 0.0), shares)

@@ -1,0 +1,145 @@
+"""Sums of products over axes where there is no word for them: products of matrices, and masks."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import integers, sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.comparison import Equal, Less, Where
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceProd, ReduceSum
+from graphport.ops.pages.reduction.einsum import Equation
+from graphport.ops.pages.reshape import Identity, Reshape, Unsqueeze
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def einsum_by_matrices(b: Builder, *inputs: Value, equation: str) -> tuple[Value, ...]:
+    """Of one operand or two: axes that nobody else has are summed away, the others multiplied as matrices."""
+    stated = Equation.parse(equation)
+    if len(inputs) > 2:
+        return _pair_by_pair(b, inputs, stated)
+    ranks = [len(b.dims(x)) - len(term.replace("...", "")) for x, term in zip(inputs, stated.operands, strict=True)]
+    rest = "".join(chr(0x100 + place) for place in range(max(ranks)))
+    terms = [term.replace("...", rest[len(rest) - r :]) for term, r in zip(stated.operands, ranks, strict=True)]
+    result = stated.result.replace("...", rest)
+    others = [{*result, *"".join(terms[:place] + terms[place + 1 :])} for place in range(len(terms))]
+    parts = [_summed(b, x, term, wanted) for x, term, wanted in zip(inputs, terms, others, strict=True)]
+    if len(parts) == 1:
+        return (_ordered(b, *parts[0], result),)
+    (x, left), (y, right) = parts
+    batch = "".join(c for c in left if c in right and c in result)
+    inner = "".join(c for c in left if c in right and c not in result)
+    rows, columns = ("".join(c for c in term if c not in batch + inner) for term in (left, right))
+    lengths = dict(zip(left + right, (*b.dims(x), *b.dims(y)), strict=True)) if left + right else {}
+    own = [dict(zip(term, b.dims(part), strict=True)) for part, term in parts]
+    if any(own[0][c] != own[1][c] for c in batch + inner):
+        message = f"axes of {equation} that are broadcast"
+        raise UnsupportedError(message)
+    sides = [_matrix(b, x, left, (batch, rows, inner), lengths), _matrix(b, y, right, (batch, inner, columns), lengths)]
+    product = b(MatMul, *sides)
+    order = batch + rows + columns
+    return (_ordered(b, _shaped(b, product, order, lengths), order, result),)
+
+
+def _pair_by_pair(b: Builder, inputs: Sequence[Value], stated: Equation) -> tuple[Value, ...]:
+    """The first two operands, and what that gives with all others."""
+    first, second, *others = stated.operands
+    if any("..." in term for term in (*stated.operands, stated.result)):
+        message = "more than two operands with axes that are not named"
+        raise UnsupportedError(message)
+    later = {*stated.result, *"".join(others)}
+    kept = "".join(letter for letter in dict.fromkeys(first + second) if letter in later)
+    (part,) = einsum_by_matrices(b, *inputs[:2], equation=f"{first},{second}->{kept}")
+    equation = f"{','.join([kept, *others])}->{stated.result}"
+    return einsum_by_matrices(b, part, *inputs[2:], equation=equation)
+
+
+def _summed(b: Builder, x: Value, term: str, wanted: set[str]) -> tuple[Value, str]:
+    """An operand without the axes that nobody else has."""
+    x, term = _diagonal(b, x, term)
+    gone = [place for place, letter in enumerate(term) if letter not in wanted]
+    if not gone:
+        return x, term
+    kept = "".join(letter for letter in term if letter in wanted)
+    return b(ReduceSum, x, vector(b, gone), keepdims=0), kept
+
+
+def _diagonal(b: Builder, x: Value, term: str) -> tuple[Value, str]:
+    """An operand with each letter once: of two axes of one letter the elements that have one place on both."""
+    repeated = next((letter for letter in term if term.count(letter) > 1), None)
+    if repeated is None:
+        return x, term
+    first, second, *_ = (place for place, letter in enumerate(term) if letter == repeated)
+    dims = sizes(b.dims(x), "the axes")
+    n = dims[first]
+    if dims[second] != n:
+        message = f"axes of {term} that are broadcast"
+        raise UnsupportedError(message)
+    others = [place for place in range(len(term)) if place not in (first, second)]
+    moved = transposed(b, x, [*others, first, second])
+    flat = b(Reshape, moved, vector(b, [*(dims[place] for place in others), n * n]))
+    picked = b(Gather, flat, vector(b, [place * (n + 1) for place in range(n)]), axis=len(others))
+    return _diagonal(b, picked, "".join(term[place] for place in others) + repeated)
+
+
+def _ordered(b: Builder, x: Value, term: str, wanted: str) -> Value:
+    return b(Identity, x) if term == wanted else transposed(b, x, [term.index(letter) for letter in wanted])
+
+
+def _shaped(b: Builder, x: Value, order: str, lengths: dict[str, Dim]) -> Value:
+    return b(Reshape, x, vector(b, sizes([lengths[letter] for letter in order], "the axes")))
+
+
+def _matrix(b: Builder, x: Value, term: str, groups: Sequence[str], lengths: dict[str, Dim]) -> Value:
+    """x [batch..., rows, columns], each of the last two several axes in one."""
+    batch, first, second = groups
+    moved = transposed(b, x, [term.index(letter) for letter in batch + first + second])
+    wide = [prod(sizes([lengths[letter] for letter in group], "the axes")) for group in (first, second)]
+    return b(Reshape, moved, vector(b, [*sizes([lengths[letter] for letter in batch], "the axes"), *wide]))
+
+
+_LONGEST = 256
+"""Entries that are multiplied up to each, under a mask of that many squared."""
+
+
+def _products_along_any(b: Builder, x: Value, axis: Value, rank: int, exclusive: int, reverse: int) -> Value:
+    """Those along each axis, of which an axis that is given later chooses."""
+    at = b(Where, b(Less, axis, b.like(axis, 0)), b(Add, axis, b.like(axis, rank)), axis)
+    found: Value | None = None
+    for place in range(rank):
+        (along,) = products_under_mask(b, x, vector(b, [place]), exclusive=exclusive, reverse=reverse)
+        found = along if found is None else b(Where, b(Equal, at, b.like(at, place)), along, found)
+    return x if found is None else found
+
+
+def products_under_mask(
+    b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0
+) -> tuple[Value, ...]:
+    """The product over each run, under a mask: entries behind the run count as 1."""
+    place, dims = integers(axis), sizes(b.dims(x), "what is multiplied")
+    if place is None:
+        return (_products_along_any(b, x, axis, len(dims), exclusive, reverse),)
+    at = place[0] % len(dims)
+    length = dims[at]
+    if length > _LONGEST:
+        message = f"products of {length} entries"
+        raise UnsupportedError(message)
+    ahead = np.arange(length)[None, :] - np.arange(length)[:, None]
+    ahead = -ahead if reverse else ahead
+    mask = (ahead < 0) if exclusive else (ahead <= 0)
+    # [.., 1, n, ..] under [n, n, 1..] is [.., n, n, ..], and its product along the second is the run.
+    seen = b.constant(mask.reshape(length, length, *[1] * (len(dims) - at - 1)))
+    kept = b(Where, seen, b(Unsqueeze, x, vector(b, [at])), b.like(x, 1))
+    return (b(ReduceProd, kept, vector(b, [at + 1]), keepdims=0),)

@@ -1,0 +1,384 @@
+"""Recurrent layers whose steps stand one behind the other, or as one loop in dialects that have loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import Computed, folded
+from graphport.ops.lowering.captures import step_body
+from graphport.ops.lowering.operands import dtype_of, integers, sizes, transposed, vector
+from graphport.ops.pages.activation import (
+    Clip,
+    Elu,
+    HardSigmoid,
+    LeakyRelu,
+    Relu,
+    Sigmoid,
+    Softplus,
+    Softsign,
+    Tanh,
+    ThresholdedRelu,
+)
+from graphport.ops.pages.arithmetic import Add, Mul, Sub
+from graphport.ops.pages.control.loops import Scan
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.recurrent.sequences import DIRECTIONS
+from graphport.ops.pages.reshape import Concat, Expand, Identity, Shape, Squeeze, Unsqueeze
+from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Attribute, Value
+    from graphport.ops.declare import Page
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+State: TypeAlias = "tuple[Value, ...]"
+Step: TypeAlias = "Callable[[Value, State], State]"
+Function: TypeAlias = "Callable[[Builder, Value], Value]"
+
+MOST_STEPS = 512
+"""More would make a text that nobody reads; each step takes some twenty lines."""
+
+
+_SCANNING = frozenset(["tract"])
+"""Dialects that have a loop for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer of `gates` gates over `steps` steps: its operands, and how its activations are said."""
+
+    b: Builder
+    x: Value
+    weights: tuple[Value, Value, Value | None]
+    initial: tuple[Value | None, ...]
+    gates: int
+    functions: tuple[Function, ...]
+    clip: float | None
+    direction: str
+    layout: int
+
+    def gated(self, value: Value) -> list[Value]:
+        """The parts of [N, gates * hidden] that belong to each gate, as many as there are."""
+        hidden = self.hidden
+        (width,) = sizes(self.b.dims(value)[-1:])
+        return [_slice(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
+
+    def activations(self, way: int, count: int) -> list[Callable[[Value], Value]]:
+        """The activations of a direction that has `count` of them."""
+        return [partial(function, self.b) for function in self.functions[count * way : count * (way + 1)]]
+
+    @property
+    def hidden(self) -> int:
+        return sizes(self.b.dims(self.weights[1])[2:], "the hidden units")[0]
+
+    def clipped(self, value: Value) -> Value:
+        if self.clip is None:
+            return value
+        return self.b(Clip, value, self.b.like(value, -self.clip), self.b.like(value, self.clip))
+
+    def rows(self, operand: Value, way: int, start: int, stop: int, *, is_transposed: bool = False) -> Value:
+        """A range of rows of what an operand has for a direction; `is_transposed` to be multiplied from the right."""
+        b, storage = self.b, folded(operand)
+        if storage is not None:
+            change = partial(_rows, way, start, stop, is_transposed)
+            shape = (stop - start, *storage.shape[2:])
+            wanted = shape[::-1] if is_transposed else shape
+            return b.constant(Computed(change, (storage,), storage.dtype, wanted), name=operand.name)
+        found = _slice(b, b(Squeeze, _slice(b, operand, 0, way, way + 1), vector(b, [0])), 0, start, stop)
+        return transposed(b, found, (1, 0)) if is_transposed else found
+
+
+Cell: TypeAlias = "Callable[[_Layer, int], Step]"
+
+
+def _rows(way: int, start: int, stop: int, is_transposed: bool, array: Array) -> Array:
+    found = array[way, start:stop]
+    return found.T if is_transposed else found
+
+
+def _slice(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+
+
+def _projected(layer: _Layer, way: int, kept: int) -> Value:
+    """What all steps give to the gates: [S, N, gates * hidden]; of the first `kept`, with the biases of the state."""
+    b, (w, _, bias) = layer.b, layer.weights
+    x = transposed(b, layer.x, (1, 0, 2)) if layer.layout else layer.x
+    width = layer.gates * layer.hidden
+    total = b(MatMul, x, layer.rows(w, way, 0, width, is_transposed=True))
+    if bias is None:
+        return total
+    shift = layer.rows(bias, way, width, 2 * width)
+    if kept < layer.gates:
+        shift = _computed(b, Mul, np.multiply, shift, b.like(shift, np.arange(width) < kept * layer.hidden))
+    return b(Add, total, _computed(b, Add, np.add, layer.rows(bias, way, 0, width), shift))
+
+
+def _computed(b: Builder, page: Page, function: Callable[..., Any], x: Value, y: Value) -> Value:
+    """A result of two tensors of one shape; of constants a constant."""
+    first, second = x.storage, y.storage
+    if first is None or second is None:
+        return b(page, x, y)
+    return b.constant(Computed(function, (first, second), first.dtype, first.shape), name=x.name)
+
+
+def _unrolled(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
+    """The first states of all steps, and the last of each of `count` states."""
+    b = layer.b
+    if b.dialect in _SCANNING:
+        return _scanned(layer, cell, kept, count)
+    dims = b.dims(layer.x)
+    (steps,) = sizes(dims[layer.layout : layer.layout + 1], "the steps, which stand one behind the other,")
+    batch = dims[1 - layer.layout]
+    if not 0 < steps <= MOST_STEPS:
+        message = f"its {steps} steps would stand one behind the other, and {MOST_STEPS} are the most"
+        raise UnsupportedError(message)
+    every: list[list[Value]] = []
+    last: list[State] = []
+    for way, backwards in enumerate(DIRECTIONS[layer.direction]):
+        entries = _projected(layer, way, kept)
+        step = cell(layer, way)
+        state = tuple(_before(layer, value, way, batch) for value in layer.initial)
+        found: list[Value] = []
+        for place in reversed(range(steps)) if backwards else range(steps):
+            entry = b(Squeeze, _slice(b, entries, 0, place, place + 1), vector(b, [0]))
+            state = step(entry, state)
+            found.append(state[0])
+        every.append(found[::-1] if backwards else found)
+        last.append(state)
+    return _results(layer, [_stacked(b, found, 0) for found in every], last, count)
+
+
+def _scanned(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
+    """The same by a loop over the steps, for dialects that have one."""
+    b = layer.b
+    batch = b.dims(layer.x)[0 if layer.layout else 1]
+    every: list[Value] = []
+    last: list[State] = []
+    for way, backwards in enumerate(DIRECTIONS[layer.direction]):
+        entries = _projected(layer, way, kept)
+        initial = [_before(layer, value, way, batch) for value in layer.initial]
+        widths = (*[layer.hidden] * count, layer.gates * layer.hidden)
+        facts = [TensorFact(dtype_of(layer.x), (batch, width)) for width in widths]
+        inner, body, (*state, entry) = step_body(b, facts)
+        new = cell(replace(layer, b=inner), way)(entry, tuple(state))
+        # A body returns a value once.
+        body.set_outputs([*new, inner(Identity, new[0])])
+        directions = {"scan_input_directions": (int(backwards),), "scan_output_directions": (int(backwards),)}
+        found = b.results(Scan, count + 1, *initial, entries, body=body, num_scan_inputs=1, **directions)
+        every.append(found[-1])
+        last.append(found[:-1])
+    return _results(layer, every, last, count)
+
+
+def _results(layer: _Layer, every: Sequence[Value], last: Sequence[State], count: int) -> tuple[Value, ...]:
+    """All steps of all directions, and their last states."""
+    b = layer.b
+    y = _stacked(b, every, 1)
+    finals = [_stacked(b, [state[index] for state in last], 0) for index in range(count)]
+    if not layer.layout:
+        return (y, *finals)
+    return (transposed(b, y, (2, 0, 1, 3)), *(transposed(b, final, (1, 0, 2)) for final in finals))
+
+
+def _before(layer: _Layer, value: Value | None, way: int, batch: Dim) -> Value:
+    b = layer.b
+    if value is None:
+        zeros = b.like(layer.x, np.zeros((batch if isinstance(batch, int) else 1, layer.hidden)))
+        if isinstance(batch, int):
+            return zeros
+        place = 0 if layer.layout else 1
+        shape = b(Concat, b(Shape, layer.x, start=place, end=place + 1), vector(b, [layer.hidden]), axis=0)
+        return b(Expand, zeros, shape)
+    axis = layer.layout
+    return b(Squeeze, _slice(b, value, axis, way, way + 1), vector(b, [axis]))
+
+
+def _stacked(b: Builder, values: Sequence[Value], axis: int) -> Value:
+    parts = [b(Unsqueeze, value, vector(b, [axis])) for value in values]
+    return parts[0] if len(parts) == 1 else b(Concat, *parts, axis=axis)
+
+
+def _check_lengths(b: Builder, x: Value, lengths: Value | None, layout: int) -> None:
+    """Refuse sequences that end before the last step."""
+    if lengths is None:
+        return
+    storage, extent = folded(lengths), b.dims(x)[layout]
+    if storage is not None and not isinstance(extent, int):
+        message = "sequences of which only a run knows how many steps they have"
+        raise UnsupportedError(message)
+    found, (steps,) = integers(lengths), sizes(b.dims(x)[layout : layout + 1], "the number of steps")
+    if found is None or any(length != steps for length in found):
+        message = "sequences of one batch may end at different steps"
+        raise UnsupportedError(message)
+
+
+def _functions(
+    names: Sequence[str], alpha: Sequence[float] | None, beta: Sequence[float] | None
+) -> tuple[Function, ...]:
+    """Each activation with what scales it: the next entries of `alpha` and `beta`."""
+    alphas, betas = iter(alpha or ()), iter(beta or ())
+    without_unit_axes = {"sigmoid": Sigmoid, "tanh": Tanh, "relu": Relu, "softsign": Softsign, "softplus": Softplus}
+    sloped = {"leakyrelu": (LeakyRelu, 0.01), "thresholdedrelu": (ThresholdedRelu, 1.0), "elu": (Elu, 1.0)}
+    found: list[Function] = []
+    for name in (each.lower() for each in names):
+        if name in without_unit_axes:
+            found.append(partial(_called, without_unit_axes[name]))
+        elif name in sloped:
+            page, slope = sloped[name]
+            found.append(partial(_called, page, alpha=next(alphas, slope)))
+        elif name == "hardsigmoid":
+            found.append(partial(_called, HardSigmoid, alpha=next(alphas, 0.2), beta=next(betas, 0.5)))
+        elif name == "affine":
+            found.append(partial(_affine, next(alphas, 1.0), next(betas, 0.0)))
+        else:
+            found.append(partial(_scaled_tanh, next(alphas, 1.0), next(betas, 1.0)))
+    return tuple(found)
+
+
+def _called(page: Page, b: Builder, x: Value, **attributes: Attribute) -> Value:
+    return b(page, x, **attributes)
+
+
+def _affine(alpha: float, beta: float, b: Builder, x: Value) -> Value:
+    return b(Add, b(Mul, x, b.like(x, alpha)), b.like(x, beta))
+
+
+def _scaled_tanh(alpha: float, beta: float, b: Builder, x: Value) -> Value:
+    return b(Mul, b(Tanh, b(Mul, x, b.like(x, beta))), b.like(x, alpha))
+
+
+def lstm_in_steps(b: Builder, op: LSTMView) -> tuple[Value, ...]:
+    """Unroll LSTM, or make it a loop where the dialect has loops."""
+    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    names = op.activations or ("Sigmoid", "Tanh", "Tanh") * len(DIRECTIONS[op.direction])
+    stated = _functions(names, op.activation_alpha, op.activation_beta)
+    layer = _Layer(
+        b, op.x, (op.w, op.r, op.b), (op.initial_h, op.initial_c), 4, stated, op.clip, op.direction, op.layout
+    )
+    return _unrolled(layer, lambda at, way: _lstm_step(at, op.p, way, couples=bool(op.input_forget)), 4, 2)[: b.count]
+
+
+def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> Step:
+    b, (f, g, h) = layer.b, layer.activations(way, 3)
+    hidden = layer.hidden
+    weights = layer.rows(layer.weights[1], way, 0, 4 * hidden, is_transposed=True)
+    peeps = None if p is None else [layer.rows(p, way, start, start + hidden) for start in range(0, 3 * hidden, hidden)]
+
+    def peeped(gate: Value, index: int, cell: Value) -> Value:
+        return gate if peeps is None else b(Add, gate, b(Mul, cell, peeps[index]))
+
+    def step(entry: Value, state: State) -> State:
+        before, cell = state
+        i, o, forget, c = layer.gated(b(Add, entry, b(MatMul, before, weights)))
+        i = f(layer.clipped(peeped(i, 0, cell)))
+        forget = b(Sub, b.like(i, 1.0), i) if couples else f(layer.clipped(peeped(forget, 2, cell)))
+        cell = b(Add, b(Mul, forget, cell), b(Mul, i, g(layer.clipped(c))))
+        o = f(layer.clipped(peeped(o, 1, cell)))
+        return b(Mul, o, h(cell)), cell
+
+    return step
+
+
+def gru_in_steps(b: Builder, op: GRUView) -> tuple[Value, ...]:
+    """Unroll GRU, or make it a loop where the dialect has loops."""
+    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    names = op.activations or ("Sigmoid", "Tanh") * len(DIRECTIONS[op.direction])
+    stated = _functions(names, op.activation_alpha, op.activation_beta)
+    layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 3, stated, op.clip, op.direction, op.layout)
+    kept = 2 if op.linear_before_reset else 3
+    return _unrolled(layer, lambda at, way: _gru_step(at, way, resets_after=bool(op.linear_before_reset)), kept, 1)[
+        : b.count
+    ]
+
+
+def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
+    b, (f, g) = layer.b, layer.activations(way, 2)
+    hidden, bias = layer.hidden, layer.weights[2]
+    gates = layer.rows(layer.weights[1], way, 0, 2 * hidden, is_transposed=True)
+    candidate = layer.rows(layer.weights[1], way, 2 * hidden, 3 * hidden, is_transposed=True)
+    shift = layer.rows(bias, way, 5 * hidden, 6 * hidden) if resets_after and bias is not None else None
+
+    def step(entry: Value, state: State) -> State:
+        (before,) = state
+        z, reset, n = layer.gated(entry)
+        state_z, state_r = layer.gated(b(MatMul, before, gates))
+        z, reset = f(layer.clipped(b(Add, z, state_z))), f(layer.clipped(b(Add, reset, state_r)))
+        if resets_after:
+            product = b(MatMul, before, candidate)
+            n = b(Add, n, b(Mul, reset, product if shift is None else b(Add, product, shift)))
+        else:
+            n = b(Add, n, b(MatMul, b(Mul, reset, before), candidate))
+        rest = b(Mul, b(Sub, b.like(z, 1.0), z), g(layer.clipped(n)))
+        return (b(Add, rest, b(Mul, z, before)),)
+
+    return step
+
+
+def rnn_in_steps(b: Builder, op: RNNView) -> tuple[Value, ...]:
+    """Unroll RNN, or make it a loop where the dialect has loops."""
+    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    stated = _functions(op.activations, op.activation_alpha, op.activation_beta)
+    layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 1, stated, op.clip, op.direction, op.layout)
+
+    def cell(at: _Layer, way: int) -> Step:
+        weights = at.rows(op.r, way, 0, at.hidden, is_transposed=True)
+        (f,) = at.activations(way, 1)
+
+        def step(entry: Value, state: State) -> State:
+            return (f(at.clipped(at.b(Add, entry, at.b(MatMul, state[0], weights)))),)
+
+        return step
+
+    return _unrolled(layer, cell, 1, 1)[: b.count]
+
+
+Recurrent: TypeAlias = GRUView | LSTMView | RNNView
+
+
+def unsupported_parts(op: Recurrent, activations: Sequence[str]) -> str:
+    """What an operator says that a layer with these activations has no parameter for; empty where that is nothing."""
+    ways = len(DIRECTIONS[op.direction])
+    # ONNX has one activation of a plain recurrence for each direction, and two by default.
+    stated = op.activations or ()
+    if (
+        stated
+        and [name.lower() for name in stated][: len(activations) * ways]
+        != [name.lower() for name in activations] * ways
+    ):
+        return f"its activations are {', '.join(stated)}, the layer has {', '.join(activations)}"
+    more = ("activation_alpha", "activation_beta", "clip", "input_forget", "sequence_lens", "p")
+    given = [name for name in more if getattr(op, name, None)]
+    return f"the layer has no {', '.join(given)}" if given else ""
+
+
+RESETS_STATE = "the layer resets the product, and this operator the state (linear_before_reset=0)"
+
+
+def in_steps(b: Builder, op: Recurrent, reason: str) -> tuple[Value, ...]:
+    """The steps of an operator that a layer of the dialect does not compute for a reason.
+
+    Raises:
+        UnsupportedError: they cannot stand one behind the other; the reason is told, too.
+    """
+    try:
+        match op:
+            case LSTMView():
+                return lstm_in_steps(b, op)
+            case GRUView():
+                return gru_in_steps(b, op)
+            case RNNView():
+                return rnn_in_steps(b, op)
+    except UnsupportedError as error:
+        message = f"{reason}; {error}"
+        raise UnsupportedError(message, help=error.help) from error

@@ -1,0 +1,109 @@
+"""Resizing where there is no word for it: along one axis after the other, entries that are chosen or a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.budget import reserve
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import cast, dtype_of, reals, sizes, transposed, vector
+from graphport.ops.pages.comparison import Where
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.resize import target
+from graphport.ops.pages.resize.sampling import Axis, resampled
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def is_there(value: Value | None) -> bool:
+    """Whether an operand is given; an empty one is not."""
+    return value is not None and value.shape not in (None, (0,))
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How places are chosen and what is read there."""
+
+    coordinates: str
+    mode: str
+    nearest: str
+    a: float
+    excludes_outside: bool
+    antialias: bool
+
+
+def resized_by_axes(
+    b: Builder,
+    x: Value,
+    given: tuple[Value | None, Value | None, Value | None],
+    stated: Sampling,
+    axes: tuple[int, ...] | None,
+    policy: str,
+    extrapolation: float = 0.0,
+) -> Value:
+    """Each axis on its own: of what the page makes of unit vectors, places or a matrix.
+
+    What lies beyond the ends of a region along any axis is `extrapolation`.
+    """
+    roi, scales, wanted = (None if not is_there(each) else reals(each) for each in given)
+    rank = len(b.dims(x))
+    chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
+    lengths = list(sizes([b.dims(x)[axis] for axis in chosen], "the image"))
+    sizes_, ratios = target(
+        lengths,
+        None if scales is None else np.array(scales, np.float32),
+        None if wanted is None else np.array(wanted, np.int64),
+        policy,
+    )
+    edges = roi or (*[0.0] * len(chosen), *[1.0] * len(chosen))
+    masks: list[np.ndarray[Any, Any]] = []
+    outside = False
+    for place, (axis, n, out, ratio) in enumerate(zip(chosen, lengths, sizes_, ratios, strict=True)):
+        region = np.array([edges[place], edges[place + len(chosen)]], np.float32)
+        if out == n and ratio == 1 and list(region) == [0, 1]:
+            continue
+        reserve(n, out)
+        plan = [Axis(1, n, out, ratio, float(region[0]), float(region[1]))]
+        units = resampled(
+            np.eye(n, dtype=np.float32),
+            plan,
+            mode=stated.mode,
+            coordinates=stated.coordinates,
+            nearest=stated.nearest,
+            a=stated.a,
+            excludes_outside=stated.excludes_outside,
+            antialiases=stated.antialias,
+            extrapolation=np.nan,
+        )
+        # Zeros are told apart from no place at all: a column of the latter is none of numbers.
+        is_outside = np.isnan(units).any(axis=0)
+        outside = outside or bool(is_outside.any())
+        masks.append(np.reshape(is_outside, (-1, *[1] * (rank - axis - 1))))
+        units = np.where(is_outside, np.float32(0), units)
+        if stated.mode == "nearest" and np.all(units.sum(axis=0) == 1):
+            x = b(Gather, x, vector(b, units.argmax(axis=0).tolist()), axis=axis)
+        else:
+            x = mixed(b, x, b.constant(units.astype(np.float32)), axis)
+    if not outside or not extrapolation:
+        return x
+    reserve(*np.broadcast_shapes(*(mask.shape for mask in masks)))
+    return b(Where, b.constant(reduce(np.logical_or, masks)), b.like(x, extrapolation), x)
+
+
+def mixed(b: Builder, x: Value, matrix: Value, axis: int) -> Value:
+    """x times a matrix [n, out] along an axis."""
+    own, rank = dtype_of(x), len(b.dims(x))
+    if not own.is_floating:
+        message = f"{own} is not interpolated"
+        raise UnsupportedError(message)
+    order = [*(each for each in range(rank) if each != axis), axis]
+    y = b(MatMul, transposed(b, cast(b, x, DType.FLOAT32), order), matrix)
+    return cast(b, transposed(b, y, [order.index(each) for each in range(rank)]), own)

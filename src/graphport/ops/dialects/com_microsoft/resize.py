@@ -1,9 +1,0 @@
-"""Sampling as ONNX Runtime's own domain has it."""
-
-from __future__ import annotations
-
-from graphport.ops.dialects.com_microsoft.binding import word
-from graphport.ops.dialects.onnx.resize import grid_sample_19
-
-# As the default domain had it at first.
-word("GridSample")(grid_sample_19)

@@ -1,8 +1,0 @@
-"""Branches: ncnn has none."""
-
-from __future__ import annotations
-
-from graphport.ops.declare import lift
-from graphport.ops.dialects.branches import lift_if
-
-lift("ncnn", "If")(lift_if)

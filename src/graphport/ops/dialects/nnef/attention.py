@@ -1,8 +1,0 @@
-"""Attention in NNEF: its formula, written out."""
-
-from __future__ import annotations
-
-from graphport.ops.dialects.attention import attention
-from graphport.ops.views.attention import AttentionView
-
-AttentionView.lift("nnef")(attention)

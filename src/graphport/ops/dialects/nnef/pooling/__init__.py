@@ -1,7 +1,0 @@
-"""Poolings in NNEF."""
-
-from __future__ import annotations
-
-from graphport.ops.dialects.nnef.pooling import indices, max_unpool, pools
-
-__all__ = ["indices", "max_unpool", "pools"]

@@ -1,0 +1,78 @@
+"""Branches where a dialect has none: what both compute, of which one is chosen element by element."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import walk
+from graphport.ir.transplant import transplant
+from graphport.ops import registry
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import folded
+from graphport.ops.lowering.operands import vector
+from graphport.ops.pages.comparison import Where
+from graphport.ops.pages.control.branches import If
+from graphport.ops.pages.reshape import Identity, Reshape
+
+if TYPE_CHECKING:
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ops.builder import Builder
+
+_HELP = "write both branches as models of their own, or the one that is taken"
+
+
+def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
+    """The branch that is taken, where that is known; else a choice between what both compute.
+
+    Raises:
+        UnsupportedError: a branch may fail where it is not taken, or their results have different shapes.
+    """
+    if b.before is None:
+        message = "a branch within another"
+        raise UnsupportedError(message, help=_HELP)
+    storage = folded(cond)
+    if storage is not None and storage.count == 1:
+        body = then_branch if bool(storage.numpy().reshape(-1)[0]) else else_branch
+        moved = transplant(body, b.before, {})
+        return tuple(b(Identity, moved.get(value, value)) for value in body.outputs)
+    for body in (then_branch, else_branch):
+        odd = next((node for inner in walk(body) for node in inner if not _is_total(node)), None)
+        if odd is not None:
+            message = f"one of two branches is run, and {odd.word} in a branch may fail where the other one is taken"
+            raise UnsupportedError(message, help=_HELP)
+    for one, other in zip(then_branch.outputs, else_branch.outputs, strict=True):
+        if not _are_alike(one.fact, other.fact):
+            message = f"one of two branches is run, and they return {one.fact} and {other.fact}"
+            raise UnsupportedError(message, help=_HELP)
+    found = [transplant(body, b.before, {}) for body in (then_branch, else_branch)]
+    scalar = cond if b.dims(cond) == () else b(Reshape, cond, vector(b, []))
+    pairs = zip(then_branch.outputs, else_branch.outputs, strict=True)
+    return tuple(b(Where, scalar, found[0].get(one, one), found[1].get(other, other)) for one, other in pairs)
+
+
+def _are_alike(one: Fact, other: Fact) -> bool:
+    if not isinstance(one, TensorFact) or not isinstance(other, TensorFact) or None in (one.shape, one.dtype):
+        return False
+    return one.shape == other.shape and one.dtype is other.dtype
+
+
+def _is_total(node: Node) -> bool:
+    """Whether a node has a result whatever the numbers of its operands are."""
+    page = None if node.dialect else registry.pages().get(node.word)
+    if page is None or page.is_random or node.has_bodies:
+        return page is If
+    names = [operand.name for operand in page.signature.operands]
+    if any(not _is_known(node.operand(names.index(name))) for name in page.index_operands):
+        return False
+    kinds = {dtype.kind for each in node.results if (dtype := each.dtype) is not None}
+    # Integers are divided by zero, and shifted too far.
+    is_real = bool(kinds) and kinds <= {"f", "b"} and page.role in ("weighted", "pointwise", "passive")
+    return page.moves_data or kinds == {"b"} or is_real
+
+
+def _is_known(value: Value | None) -> bool:
+    if value is None or value.storage is not None:
+        return True
+    return isinstance(value.fact, TensorFact) and value.fact.elements is not None

@@ -1,0 +1,55 @@
+"""Extents that a run may tell, and what canonical operators are made with of them: shapes, places, parts of an axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.ops.lowering.operands import as_scalar, index, scalar, transposed, vector
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reshape import Concat, Expand, Shape
+
+if TYPE_CHECKING:
+    from graphport.core.dtypes import DType
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def extent(b: Builder, x: Value, axis: int) -> Value:
+    """The length of one axis: int64 [1]."""
+    return b(Shape, x, start=axis, end=axis + 1) if axis != -1 else b(Shape, x, start=axis)
+
+
+def joined(b: Builder, *parts: Value | int) -> Value:
+    """A shape of lengths [1] and numbers."""
+    return b(Concat, *(vector(b, [part]) if isinstance(part, int) else part for part in parts), axis=0)
+
+
+def counted(b: Builder, length: Value) -> Value:
+    """0, 1, 2, … below a length."""
+    return b(Range, index(b, 0), as_scalar(b, length), index(b, 1))
+
+
+def entry(b: Builder, x: Value, place: int, axis: int = -1) -> Value:
+    """One entry along an axis, without the axis."""
+    return b(Gather, x, index(b, place), axis=axis)
+
+
+def cut(b: Builder, x: Value, start: int, stop: int, axis: int, step: int = 1) -> Value:
+    """Entries `start` to `stop` along an axis, in steps."""
+    steps = [] if step == 1 else [vector(b, [step])]
+    return b(Slice, x, *(vector(b, [n]) for n in (start, stop, axis)), *steps)
+
+
+def fill(b: Builder, number: float, dtype: DType, *parts: Value | int) -> Value:
+    """A tensor of one number."""
+    return b(Expand, scalar(b, number, dtype), joined(b, *parts))
+
+
+def mixed(b: Builder, x: Value, axis: int, matrix: Value) -> Value:
+    """One axis by the product with a matrix, which has the shares of each old entry in the new ones."""
+    order = [*(other for other in range(len(b.dims(x))) if other != axis), axis]
+    return transposed(b, b(MatMul, transposed(b, x, order), matrix), np.argsort(order).tolist())

@@ -1,0 +1,105 @@
+"""The process of a runtime: it loads files, computes what it is given, and answers until nobody asks any more."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from graphport.core.child_process import allow
+from graphport.runtimes.wire import message, received
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Port(NamedTuple):
+    """An input or output as a runtime declares it; `None` is what it does not say, an extent of `None` is open."""
+
+    name: str
+    dtype: str | None = None
+    shape: tuple[int | None, ...] | None = None
+
+
+class Loaded(Protocol):
+    """A file in its runtime."""
+
+    @property
+    def inputs(self) -> Sequence[Port]:
+        """What it takes."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[Port]:
+        """What it gives."""
+        ...
+
+    def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Outputs by position, and the states behind the run, which those that are given begin with."""
+        ...
+
+
+class RefusedError(Exception):
+    """The runtime does not load the file, or does not compute; its text is what is told."""
+
+
+class LackingError(RefusedError):
+    """The runtime has no kernel for a node that is right."""
+
+
+class Settings(NamedTuple):
+    """How a runtime is started for a file."""
+
+    threads: int = 0
+    """Number of threads; 0 for as many as the runtime chooses."""
+    is_strict: bool = False
+    """Compute every operator as the file states it; else everything is as users start the runtime."""
+
+
+def serve(version: str, load: Callable[[str, Settings], Loaded]) -> None:
+    """Serve the requests `load`, `run` and `drop` until the pipe ends.
+
+    Args:
+        version: of the runtime.
+        load: loads the file at a path; raises `RefusedError`, as does `run` of its result.
+    """
+    # What a library prints must not come between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    loaded: Loaded | None = None
+    while True:
+        try:
+            asked, values = received(_exactly)
+        except EOFError:
+            # What libraries do at their end takes some of them seconds, and nobody waits for it.
+            os._exit(0)
+        allow(asked["seconds"], asked["bytes"])
+        start, found = time.perf_counter(), list[Any]()
+        plain: dict[str, Any] = {}
+        try:
+            match asked["do"]:
+                case "load":
+                    loaded = None
+                    loaded = load(asked["path"], Settings(asked["threads"], asked["is_strict"]))
+                    plain = {"version": version, "inputs": loaded.inputs, "outputs": loaded.outputs}
+                case "run" if loaded is not None:
+                    count, names = asked["inputs"], asked["states"]
+                    found, states = loaded.run(values[:count], dict(zip(names, values[count:], strict=True)))
+                    plain = {"outputs": len(found), "states": list(states)}
+                    found = [*found, *states.values()]
+                case _:
+                    loaded = None
+        except RefusedError as reason:
+            plain = {"refused": str(reason), "is_lacking": isinstance(reason, LackingError)}
+        answers.writelines(message({**plain, "seconds": time.perf_counter() - start}, found))
+        answers.flush()
+        # Until the next is asked the other side needs the memory.
+        del found, values
+
+
+def _exactly(count: int) -> bytes:
+    content = sys.stdin.buffer.read(count)
+    if len(content) < count:
+        raise EOFError
+    return content

@@ -1,0 +1,83 @@
+"""Softmaxes as PyTorch's exporter guards them, which ncnn computes without the guard where nothing masks the scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from graphport.formats.ncnn.graph_passes.guards import drop_guards
+from tests.models import model, node, write_onnx
+
+RANDOM = np.random.default_rng(0)
+SHAPE = [1, 2, 5, 4]
+
+
+def attention(*steps, constants=None, inputs=()):
+    """Scores of `q` and `k`, changed by `steps` from `a` to `b`, their guarded shares, and what they take of `v`."""
+    nodes = [
+        node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q", "t"], ["a"]),
+        *(steps or [node("Mul", ["a", "half"], ["b"])]),
+        node("Softmax", ["b"], ["s"], axis=-1),
+        node("IsNaN", ["s"], ["n"]),
+        node("Where", ["n", "zero", "s"], ["g"]),
+        node("MatMul", ["g", "v"], ["y"]),
+    ]
+    told = {"half": np.float32(0.5), "zero": np.float32(0), **(constants or {})}
+    return model(nodes, [*((name, SHAPE) for name in "qkv"), *inputs], [("y", SHAPE)], told)
+
+
+def test_a_guard_of_scores_that_nothing_masks_goes(tmp_path):
+    pytest.importorskip("ncnn")
+    report = gp.convert(write_onnx(tmp_path / "net.onnx", attention()), tmp_path / "net.param")
+    assert report.passed
+    assert any(each.runtime == "ncnn" and each.ran for each in report.proof.witnesses)
+
+
+@pytest.mark.parametrize(
+    ("proto", "count"),
+    [
+        pytest.param(attention(), 1, id="scaled"),
+        pytest.param(
+            attention(node("Add", ["a", "m"], ["b"]), constants={"m": np.full([5, 5], -1e9, np.float32)}),
+            1,
+            id="a finite mask",
+        ),
+        pytest.param(
+            attention(node("Add", ["a", "m"], ["b"]), constants={"m": np.full([5, 5], -np.inf, np.float32)}),
+            0,
+            id="a mask",
+        ),
+        pytest.param(attention(node("Add", ["a", "m"], ["b"]), inputs=[("m", [5, 5])]), 0, id="a mask that is given"),
+        pytest.param(attention(node("Log", ["a"], ["b"])), 0, id="logarithms"),
+    ],
+)
+def test_where_scores_may_be_infinite_it_stays(tmp_path, proto, count):
+    model_ = gp.from_onnx(proto)
+    before = len(list(model_.graph))
+    assert drop_guards(model_.graph) == count
+    assert len(list(model_.graph)) == before - 2 * count
+    if not count:
+        with pytest.raises(DiagnosticError, match="loses what is no number"):
+            gp.save(model_, tmp_path / "net.param", format="ncnn")
+
+
+def test_scores_are_followed_so_far_and_no_farther():
+    for count, is_seen in ((63, 1), (64, 0)):
+        steps = [
+            node("Transpose", [f"t{n}" if n else "a"], [f"t{n + 1}" if n + 1 < count else "b"], perm=[0, 1, 3, 2])
+            for n in range(count)
+        ]
+        assert drop_guards(gp.from_onnx(attention(*steps)).graph) == is_seen
+
+
+def test_shares_that_are_returned_stay_guarded():
+    proto = attention()
+    proto.graph.output.extend([onnx_value("g")])
+    assert drop_guards(gp.from_onnx(proto).graph) == 0
+
+
+def onnx_value(name):
+    return model([node("Relu", ["x"], [name])], [("x", [1, 2, 5, 5])], [(name, [1, 2, 5, 5])]).graph.output[0]

@@ -1,0 +1,41 @@
+"""Inputs whose open extents have one number in every run that succeeds are given it."""
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.formats.nnef.graph_passes import tract
+from graphport.formats.nnef.graph_passes.input_shapes import settle_inputs
+from graphport.ir.graph import Graph
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
+from graphport.ops.pages.reshape import Reshape
+
+
+def reshaped():
+    graph = Graph()
+    extent, other = (graph.extents.declare(name) for name in "ST")
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, extent, 16, other)))
+    graph.add_input("unknown", UNKNOWN)
+    first = graph.add_input("y", TensorFact(DType.FLOAT32, (extent, 16)))
+    builder = Builder(Inference(), graph)
+    graph.set_outputs([x, builder(Reshape, first, builder.constant([8, 12]))])
+    Inference().graph(graph)
+    return graph, other
+
+
+def test_an_extent_of_which_one_number_is_left_is_that():
+    for settle in (settle_inputs, tract.before_lifting):
+        graph, other = reshaped()
+        settle(graph)
+        assert [value.fact for value in graph.inputs] == [
+            TensorFact(DType.FLOAT32, (2, 6, 16, other)),
+            UNKNOWN,
+            TensorFact(DType.FLOAT32, (6, 16)),
+        ]
+
+
+def test_what_is_known_or_open_stays_the_same_fact():
+    graph, _ = reshaped()
+    settle_inputs(graph)
+    before = [value.fact for value in graph.inputs]
+    settle_inputs(graph)
+    assert all(one is other for one, other in zip(before, [value.fact for value in graph.inputs], strict=True))

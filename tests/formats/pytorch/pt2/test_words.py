@@ -1,0 +1,58 @@
+"""Words of PyTorch that neither its Core ATen set nor the networks beside it have, held against what PyTorch computes.
+
+`words/make.py` made the programs: a word is called several times, with what is special about it.
+"""
+
+from pathlib import Path
+
+import openvino
+import pytest
+
+import graphport as gp
+from graphport.conversion.legalize import legalize
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph, Node, Value
+from tests.formats.pytorch.pt2.test_core_aten import agree, compute_alike, recorded
+
+PROGRAMS = Path(__file__).parent / "words"
+RESULTS = {name: name for name in sorted(path.stem for path in PROGRAMS.glob("*.pt2"))} | {"older": "sizes"}
+
+
+@pytest.mark.parametrize(("name", "results"), [*RESULTS.items(), ("sizes", "larger"), ("reals", "fewer")])
+def test_words_compute_what_pytorch_does(name, results, tmp_path):
+    compute_alike(PROGRAMS / f"{name}.pt2", PROGRAMS / f"{results}.npz", tmp_path)
+
+
+def test_real_numbers_of_known_sizes_are_computed_as_python_does(tmp_path):
+    model = gp.load(PROGRAMS / "reals.pt2", shapes={"x": [100, 3]})
+    expected = recorded(PROGRAMS / "reals.npz", "out")
+    assert [value.fact.shape for value in model.graph.outputs] == [array.shape for array in expected]
+    (x,) = recorded(PROGRAMS / "reals.npz", "in")
+    agree(list(gp.run(model, {"x": x}, backend="reference").values()), expected)
+    # OpenVINO has single precision for what a run tells.
+    gp.save(model, tmp_path / "net.xml")
+    compiled = openvino.Core().compile_model(tmp_path / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    found = compiled([x])
+    lengths = 9
+    agree([found[port] for port in compiled.outputs[:lengths]], expected[:lengths])
+
+
+def test_a_tensor_begins_with_its_first_number():
+    # Of a graph of its own: `torch.export` computes this where it is called.
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
+    node = graph.append(Node("aten.sym_storage_offset.default", [x], [Value("y")], dialect="pytorch"))
+    graph.set_outputs(node.results)
+    (offset,) = legalize(graph)[0]
+    assert offset.inputs[0].storage.numpy().tolist() == 0
+
+
+def test_a_cast_tells_the_type_of_what_has_an_unknown_one():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(None, (2, 3)))
+    attributes = {"dtype": "torch.float32", "$": ("self",)}
+    node = graph.append(Node("aten.to.dtype", [x], [Value("y")], attributes, dialect="pytorch"))
+    graph.set_outputs(node.results)
+    (cast,) = legalize(graph)[0]
+    assert (cast.op, cast.output.fact) == ("Cast", TensorFact(DType.FLOAT32, (2, 3)))

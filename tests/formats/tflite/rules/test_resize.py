@@ -1,0 +1,13 @@
+"""Resizing of integers in TFLite."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphport.core.budget import OverBudgetError
+from graphport.formats.tflite.rules.resize import neighbours
+
+
+def test_as_many_places_as_a_file_names_are_asked_for_first():
+    with pytest.raises(OverBudgetError, match="places of an axis"):
+        neighbours(4, 1 << 29, "half_pixel")
