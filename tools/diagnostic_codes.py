@@ -30,6 +30,7 @@ GROUPS = {
     "NCNN": "ncnn",
     "CAFFE": "Caffe",
     "PT": "exported programs of PyTorch (`.pt2`)",
+    "TS": "TorchScript files",
     "TFL": "TFLite",
     "EXPR": "the expression language",
     "LEG": "legalizing and lifting: from one dialect to another",

@@ -24,6 +24,9 @@ from graphport.ops.operator_facts import one_memory
 if TYPE_CHECKING:
     from graphport.api.model import Shapes
 
+_FIXED = "inputs.fixed"
+"""The note of a graph that names arguments whose values the reader has taken from `shapes`."""
+
 
 def load(
     path: str | Path | bytes | BinaryIO,
@@ -120,7 +123,8 @@ def _read(
     versions = kind.versions(graph)
     kernels = kind.kernels(graph)
     if shapes:
-        bind_inputs(graph, shapes)
+        fixed: Any = graph.notes.pop(_FIXED, ()) if graph.has_notes else ()
+        bind_inputs(graph, {name: shape for name, shape in shapes.items() if name not in fixed})
     if raw and not shapes and kind.has_facts(graph):
         found = []
         read = as_read = None

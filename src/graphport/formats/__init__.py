@@ -28,7 +28,7 @@ HEAD = 4096
 
 _NAMELESS = Path("model")
 
-_FOLDERS = {"pt2": "pytorch.pt2"}
+_FOLDERS = {"pt2": "pytorch.pt2", "torchscript": "pytorch.torchscript"}
 """Packages of formats that are called otherwise."""
 
 _IR_CHOICES = ("ir_opset", "ir_version", "weights")
@@ -240,6 +240,14 @@ FORMATS: dict[str, Format] = {
         ),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe", has_one_width=True),
         Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program", "states"), writes=False),
+        Format(
+            "torchscript",
+            "TorchScript",
+            (".pt", ".torchscript", ".ptl", ".pth"),
+            "pytorch",
+            ("shapes", "states"),
+            writes=False,
+        ),
         Format("tflite", "TFLite", (".tflite",), "tflite", ("program",), streamed=".tflite", tells=True),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",), ".graphport"),
     )

@@ -37,6 +37,6 @@ def _real(storage: Storage) -> Storage:
     dtype = REALS[storage.dtype]
 
     def parts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return array.view(dtype.numpy)
+        return array.reshape(-1).view(dtype.numpy).reshape(*array.shape, 2)
 
     return Computed(parts, (storage,), dtype, (*storage.shape, 2))

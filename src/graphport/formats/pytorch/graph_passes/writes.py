@@ -9,6 +9,7 @@ Where they do not, a write that somebody could see through it is refused.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic
@@ -71,20 +72,32 @@ class _Tensor:
         self.source: tuple[_Tensor, int] | None = None
 
 
-class _RefusedError(Exception):
+class RefusedWriteError(Exception):
     """A write that cannot be followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is known of tensors at one point of a program: their values and versions, and those of their storages."""
+
+    tensors: dict[Value, _Tensor]
+    values: dict[_Tensor, tuple[Value, int, tuple[_Tensor, int] | None]]
+    storages: dict[_Storage, tuple[int, str | None]]
 
 
 def functionalize(graph: Graph) -> list[Diagnostic]:
     """Let every value of `graph` be computed once; return the writes that cannot be followed."""
     if not any(node.dialect == DIALECT and (is_in_place(node.word) or _trains(node)) for node in graph):
         return []
-    return _Functionalizer(graph).run()
+    return Functionalizer(graph).run()
 
 
-class _Functionalizer:
+class Functionalizer:
+    """Follows writes: over all nodes of a graph with `run`, or over nodes as they are made with `append`."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        """Where new nodes go."""
         self.tensors: dict[Value, _Tensor] = {}
         self.findings: list[Diagnostic] = []
 
@@ -98,10 +111,79 @@ class _Functionalizer:
                 self._tried(None, self._note, value, tensor)
         return self.findings
 
+    # Nodes as they are made
+
+    def append(self, node: Node) -> None:
+        """Follow the last node of the graph.
+
+        Raises:
+            RefusedWriteError: what it writes cannot be followed.
+        """
+        self._node(node)
+
+    def current(self, value: Value) -> Value:
+        """What the tensor `value` is now, after all writes so far.
+
+        Raises:
+            RefusedWriteError: that is not known.
+        """
+        tensor = self.tensors.get(value)
+        return value if tensor is None else self._now(tensor, None)
+
+    def assign(self, value: Value, new: Value) -> None:
+        """Let the tensor `value` be `new` from here on, and everything that shows its elements accordingly.
+
+        Raises:
+            RefusedWriteError: what shows its elements is not known.
+        """
+        self._store(self._tensor(value), new, None)
+        self.tensors[new] = self.tensors[value]
+
+    def root_of(self, value: Value) -> Value:
+        """The tensor whose elements `value` shows; itself where it shows its own."""
+        tensor = self._tensor(value)
+        while tensor.parent is not None:
+            tensor = tensor.parent
+        return next(key for key, each in self.tensors.items() if each is tensor)
+
+    def note(self) -> None:
+        """Note with inputs and weights that were written what they become."""
+        for value, tensor in list(self.tensors.items()):
+            if tensor.storage.version and tensor.parent is None and value.producer is None:
+                self._note(value, tensor)
+
+    def snapshot(self) -> Snapshot:
+        """What is known of all tensors now."""
+        known = set(self.tensors.values())
+        return Snapshot(
+            dict(self.tensors),
+            {tensor: (tensor.value, tensor.version, tensor.source) for tensor in known},
+            {tensor.storage: (tensor.storage.version, tensor.storage.doubt) for tensor in known},
+        )
+
+    def restore(self, saved: Snapshot) -> None:
+        """Forget everything that happened since `saved`."""
+        self.tensors = dict(saved.tensors)
+        for tensor, (value, version, source) in saved.values.items():
+            tensor.value, tensor.version, tensor.source = value, version, source
+        for storage, (version, doubt) in saved.storages.items():
+            storage.version, storage.doubt = version, doubt
+
+    def written_since(self, saved: Snapshot, body: Graph) -> list[Value]:
+        """Tensors from outside of `body` that were written since `saved`."""
+        found: dict[_Tensor, Value] = {}
+        for value, tensor in self.tensors.items():
+            before = saved.storages.get(tensor.storage, (0, None))[0]
+            if tensor.parent is None and tensor.storage.version > before and value.graph is not body:
+                found.setdefault(tensor, value)
+        return list(found.values())
+
+    # All nodes of a graph
+
     def _tried(self, node: Node | None, act: Callable[..., None], *arguments: Any) -> None:
         try:
             act(*arguments)
-        except _RefusedError as refused:
+        except RefusedWriteError as refused:
             what = "an output" if node is None else node.op
             help = "run_decompositions() gives a program without writes: save that"
             origin = None if node is None else node.origin
@@ -183,7 +265,7 @@ class _Functionalizer:
         word = functional(node.word)
         if registry.lowering(DIALECT, word) is None:
             reason = f"there is no rule for {word}"
-            raise _RefusedError(reason)
+            raise RefusedWriteError(reason)
         view = VIEWS.get(base_of(word))
         node.word = word
         if view is not None and view.kind != "same":
@@ -247,17 +329,17 @@ class _Functionalizer:
         """The value of a tensor before `place`, derived again if what it looks at was written since."""
         if tensor.source is not None and tensor.source[0].storage.version != tensor.source[1]:
             reason = f"%{tensor.value.name} looks at numbers that are written, or is a copy of them: its layout decides"
-            raise _RefusedError(reason)
+            raise RefusedWriteError(reason)
         if tensor.storage.doubt is not None:
             reason = (
                 f"whether %{tensor.storage.doubt} is a copy of these numbers, or a view of them, its layout decides"
             )
-            raise _RefusedError(reason)
+            raise RefusedWriteError(reason)
         if tensor.version == tensor.storage.version:
             return tensor.value
         if tensor.parent is None or tensor.node is None:
             reason = f"what was written into %{tensor.value.name} is not known"
-            raise _RefusedError(reason)
+            raise RefusedWriteError(reason)
         parent = self._now(tensor.parent, place)
         node = tensor.node
         results = [None if v is None else Value(self.graph.fresh(v.name), v.fact) for v in node.outputs]
@@ -266,7 +348,7 @@ class _Functionalizer:
         self._insert(place, twin)
         found = results[tensor.place]
         if found is None:
-            raise _RefusedError(node.op)
+            raise RefusedWriteError(node.op)
         tensor.value, tensor.version = found, tensor.storage.version
         return found
 
@@ -287,7 +369,7 @@ class _Functionalizer:
         """What a tensor is that `tensor` looks at once `new` is written there."""
         node, view = tensor.node, tensor.view
         if node is None or view is None:
-            raise _RefusedError(tensor.value.name)
+            raise RefusedWriteError(tensor.value.name)
         match view.kind:
             case "same":
                 return new
@@ -305,7 +387,7 @@ class _Functionalizer:
                 return self._joined(tensor, new, parent, place)
             case _:
                 reason = f"it writes into %{tensor.value.name}, whose elements lie in one another's place"
-                raise _RefusedError(reason)
+                raise RefusedWriteError(reason)
 
     def _joined(self, tensor: _Tensor, new: Value, parent: Value, place: Node | None) -> Value:
         """All parts of a tensor again, with one of them written."""

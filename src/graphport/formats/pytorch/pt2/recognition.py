@@ -22,4 +22,4 @@ ENDING = ".pt2"
 def recognizes(path: Path, head: bytes) -> bool:
     """Whether a file is a zip file whose first members are those of an exported program."""
     del path
-    return head[:4] == b"PK\3\4" and any(member in head for member in _MEMBERS)
+    return head[:4] == b"PK\3\4" and b"/code/" not in head and any(member in head for member in _MEMBERS)

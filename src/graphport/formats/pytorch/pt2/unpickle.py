@@ -13,7 +13,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.pt2.schema import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 MOST_STEPS = 4_000_000
 MOST_RANK = 64
@@ -73,7 +73,9 @@ class Tensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-class _Name(NamedTuple):
+class Name(NamedTuple):
+    """A name that a pickle may use, as it stands there."""
+
     text: str
 
 
@@ -91,7 +93,7 @@ def tensors(data: bytes) -> dict[str, Tensor]:
         SchemaError: it is something else, or asks for a name that no tensor needs.
     """
     try:
-        found = _Machine(data).run()
+        found = Machine(data).run()
     except (struct.error, IndexError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         fail(f"the pickle of weights is damaged, or no dictionary of tensors: {error}")
     if not isinstance(found, dict):
@@ -102,19 +104,45 @@ def tensors(data: bytes) -> dict[str, Tensor]:
     return cast("dict[str, Tensor]", found)
 
 
-class _Machine:
+class Machine:
+    """A stack machine for pickles that can neither import nor call."""
+
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
+    def steps(self) -> dict[bytes, Callable[[Any], None]]:
+        """What each opcode does."""
+        return _STEPS
+
+    def resolve(self, text: str) -> Any:
+        """What a name stands for.
+
+        Raises:
+            SchemaError: it is not in the table.
+        """
+        if text not in _NAMES:
+            fail(f"the pickle needs the name {text[:120]!r}, which no tensor has: it may be code")
+        return Name(text)
+
+    def storage_type(self, name: str) -> DType | None:
+        """The element type of a class of storages."""
+        return _STORAGES.get(name)
+
     def run(self) -> Any:
+        """The value that the pickle makes.
+
+        Raises:
+            SchemaError: it has another operation, or is cut off.
+        """
+        steps = self.steps()
         for _ in range(MOST_STEPS):
             code = self.take(1)
             if code == b".":
                 return self._stack.pop()
-            step = _STEPS.get(code)
+            step = steps.get(code)
             if step is None:
                 fail(f"the pickle has the operation {code!r}, which no tensor needs")
             step(self)
@@ -151,6 +179,10 @@ class _Machine:
         """Take the last value from the stack."""
         return self._stack.pop()
 
+    def top(self) -> Any:
+        """The last value on the stack, which stays there."""
+        return self._stack[-1]
+
     def since_mark(self) -> list[Any]:
         """Take everything from the last mark on."""
         at = len(self._stack) - 1
@@ -166,43 +198,47 @@ class _Machine:
         """Keep the last value under a number."""
         self._memo[key] = self._stack[-1]
 
+    def count_memo(self) -> int:
+        """How many values are kept: MEMOIZE keeps the next under this number."""
+        return len(self._memo)
+
     def recall(self, key: int) -> None:
         """Lay on the stack what is kept under a number."""
         self._stack.append(self._memo[key])
 
     def name(self) -> None:
         """A name that the pickle wants imported: one of the table, or nothing."""
-        text = f"{self.line()}.{self.line()}"
-        if text not in _NAMES:
-            fail(f"the pickle asks for {text[:120]!r}, which no tensor needs: it may be code")
-        self.push(_Name(text))
+        self.push(self.resolve(f"{self.line()}.{self.line()}"))
 
     def stored(self) -> None:
         """A storage, named as `("storage", class, key, device, count)`."""
         kind, name, key, _, count = self.pop()
-        if kind != "storage" or not isinstance(name, _Name) or not isinstance(key, str) or not isinstance(count, int):
+        if kind != "storage" or not isinstance(name, Name) or not isinstance(key, str) or not isinstance(count, int):
             fail("the pickle names something that is no storage")
-        dtype = DType.UINT8 if name.text == _UNTYPED else _STORAGES.get(name.text.removeprefix("torch."))
+        dtype = DType.UINT8 if name.text == _UNTYPED else self.storage_type(name.text.removeprefix("torch."))
         self.push(StorageOf(key, dtype, count) if dtype is not None else fail(f"{name.text} is no storage"))
 
     def called(self) -> None:
         """A call of one of the names: made here, by hand."""
         given = self.pop()
         name = self.pop()
-        if not isinstance(name, _Name) or not isinstance(given, tuple):
+        if not isinstance(name, Name) or not isinstance(given, tuple):
             fail("the pickle calls something that is no name")
-        arguments = cast("Sequence[Any]", given)
-        match name.text.rpartition(".")[2]:
+        self.push(self.call(name.text, cast("tuple[Any, ...]", given)))
+
+    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """The result of a function of the table, made here."""
+        match name.rpartition(".")[2]:
             case "OrderedDict" if not arguments:
-                self.push({})
+                return {}
             case "_rebuild_tensor_v2":
-                self.push(_tensor(*arguments[:4]))
+                return rebuilt(*arguments[:4])
             case "_rebuild_tensor_v3" if len(arguments) > 6:
-                self.push(_typed(_tensor(*arguments[:4]), arguments[6]))
-            case "_rebuild_parameter" if isinstance(arguments[0], Tensor):
-                self.push(arguments[0])
+                return _typed(rebuilt(*arguments[:4]), arguments[6])
+            case "_rebuild_parameter" if arguments and isinstance(arguments[0], Tensor):
+                return arguments[0]
             case _:
-                fail(f"the pickle calls {name.text}, which is no tensor")
+                return fail(f"the pickle calls {name}, which is no tensor")
 
     def items(self, pairs: list[Any]) -> None:
         """Pairs of a dictionary that is on the stack."""
@@ -221,7 +257,12 @@ class _Machine:
             fail("the pickle sets the state of something that is no dictionary")
 
 
-def _tensor(storage: Any, offset: Any, sizes: Any, strides: Any) -> Tensor:
+def rebuilt(storage: Any, offset: Any, sizes: Any, strides: Any) -> Tensor:
+    """A tensor of a storage.
+
+    Raises:
+        SchemaError: its sizes, strides or offset are no integers.
+    """
     if not isinstance(sizes, tuple) or not isinstance(strides, tuple):
         fail("the pickle has a tensor without sizes or strides")
     known = cast("tuple[Any, ...]", sizes), cast("tuple[Any, ...]", strides)
@@ -235,18 +276,18 @@ def _tensor(storage: Any, offset: Any, sizes: Any, strides: Any) -> Tensor:
 
 def _typed(tensor: Tensor, name: Any) -> Tensor:
     """A tensor whose storage has bytes alone, of the element type that is called `name`."""
-    dtype = _ELEMENTS.get(name.text) if isinstance(name, _Name) else None
+    dtype = _ELEMENTS.get(name.text) if isinstance(name, Name) else None
     if dtype is None:
         fail("the pickle has a tensor whose element type is none")
     storage = tensor.storage
     return tensor._replace(storage=storage._replace(dtype=dtype, length=storage.length * 8 // dtype.bits))
 
 
-def _long(machine: _Machine) -> int:
+def _long(machine: Machine) -> int:
     return int.from_bytes(machine.take(machine.unpack("<B")), "little", signed=True)
 
 
-_STEPS: dict[bytes, Callable[[_Machine], None]] = {
+_STEPS: dict[bytes, Callable[[Machine], None]] = {
     b"\x80": lambda m: None if m.unpack("<B") <= 4 else fail("the pickle has a protocol that torch does not write"),
     b"}": lambda m: m.push({}),
     b"]": lambda m: m.push([]),

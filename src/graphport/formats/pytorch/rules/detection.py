@@ -18,6 +18,7 @@ from graphport.ops.pages.arithmetic import Cast
 from graphport.ops.pages.convolution import DeformConv
 from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
 from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.pooling import MaxRoiPool
 from graphport.ops.pages.reshape import Unsqueeze
 
 _SPACE = "torchvision."
@@ -37,6 +38,16 @@ def _regions(b: Builder, rois: Value) -> tuple[Value, Value]:
     """Corners of regions, and the images that they are in."""
     corners = b(Slice, rois, vector(b, [1]), vector(b, [5]), vector(b, [1]))
     return corners, b(Cast, b(Gather, rois, b.constant(0, DType.INT64), axis=1), to=DType.INT64)
+
+
+@aten(f"{_SPACE}roi_pool")
+def roi_pool(
+    b: Builder, input: Value, rois: Value, spatial_scale: Any, pooled_height: Any, pooled_width: Any
+) -> tuple[Value, None]:
+    """The largest element in each cell of a region; which element it is, is not computed."""
+    sizes = (int(number(pooled_height)), int(number(pooled_width)))
+    y = b(MaxRoiPool, input, rois, pooled_shape=sizes, spatial_scale=float(number(spatial_scale)))
+    return y, None
 
 
 @aten(f"{_SPACE}roi_align")

@@ -253,6 +253,47 @@ def _mask(b: Builder, mask: Value | None, heads: int) -> Value | None:
     return b(Reshape, mask, b(Concat, vector(b, [-1, heads]), b(Shape, mask, start=1), axis=0))
 
 
+def _fast_masks(mask: Value | None, mask_type: Any) -> dict[str, Value]:
+    """The mask of the fast path: of places (0), of padded keys (1), or both of them joined (2)."""
+    if mask is None:
+        return {}
+    kind = None if mask_type is None else number(mask_type)
+    if kind not in (0, 1):
+        message = f"an encoder layer with a mask of type {kind}"
+        raise UnsupportedError(message)
+    return {"attn_mask" if kind == 0 else "key_padding_mask": mask}
+
+
+@emits("aten::_native_multi_head_attention")
+def native_multi_head_attention(
+    b: Builder,
+    query: Value,
+    key: Value,
+    value: Value,
+    embed_dim: Any,
+    num_head: Any,
+    qkv_weight: Value,
+    qkv_bias: Value,
+    proj_weight: Value,
+    proj_bias: Value,
+    mask: Value | None = None,
+    need_weights: Any = True,
+    average_attn_weights: Any = True,
+    mask_type: Any = None,
+) -> Any:
+    """`MultiheadAttention` on its fast path: batch first, one matrix for all three projections."""
+    del embed_dim, need_weights
+    weights = {
+        "in_proj_weight": qkv_weight,
+        "in_proj_bias": qkv_bias,
+        "out_proj_weight": proj_weight,
+        "out_proj_bias": proj_bias,
+    }
+    masks = _fast_masks(mask, mask_type)
+    options = {"num_heads": num_head, "batch_first": True, "average_attn_weights": average_attn_weights}
+    return multihead_attention(b, query, key, value, **options, **masks, **weights)
+
+
 @emits("aten::_transformer_encoder_layer_fwd")
 def transformer_encoder_layer(
     b: Builder,
@@ -278,9 +319,7 @@ def transformer_encoder_layer(
     mask_type: Any = None,
 ) -> Value:
     """Attention and two projections, each added to what went in; normalized before them or behind the sums."""
-    if mask is not None or mask_type is not None:
-        message = "an encoder layer with a mask"
-        raise UnsupportedError(message)
+    masks = _fast_masks(mask, mask_type)
     epsilon = float(number(eps))
     is_before = bool(number(norm_first))
     weights = {
@@ -297,7 +336,9 @@ def transformer_encoder_layer(
     def second(x: Value) -> Value:
         return b(LayerNormalization, x, norm_weight_2, norm_bias_2, epsilon=epsilon)
 
-    seen = multihead_attention(b, first(src) if is_before else src, num_heads=num_heads, batch_first=True, **weights)
+    seen = multihead_attention(
+        b, first(src) if is_before else src, num_heads=num_heads, batch_first=True, **masks, **weights
+    )
     x = b(Add, src, seen if isinstance(seen, Value) else seen[0])
     x = x if is_before else first(x)
     hidden = _linear(b, second(x) if is_before else x, ffn_weight_1, ffn_bias_1)

@@ -167,6 +167,14 @@ def convolution(
     return conv(b, input, weight, bias, stride, padding, dilation, groups)
 
 
+@emits("aten::_convolution_mode")
+def convolution_mode(
+    b: Builder, input: Value, weight: Value, bias: Value | None, stride: Any, padding: str, dilation: Any, groups: Any
+) -> Value:
+    """A convolution whose padding is `"same"` or `"valid"`."""
+    return conv(b, input, weight, bias, stride, padding, dilation, groups)
+
+
 @emits("torchvision.ops.DeformConv2d", "torchvision.ops.deform_conv2d", ignores=(*_SIZES,))
 def deform_conv(
     b: Builder,

@@ -1,0 +1,21 @@
+"""TorchScript: `.pt`, `.torchscript`, `.ptl`, as `torch.jit.save` writes it, read without torch.
+
+The code of the archive is evaluated partially: known numbers, strings and containers are computed, tensors become
+values of a raw graph in the dialect of PyTorch, which `.pt2` files have, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.lazy import first_used
+from graphport.formats.pytorch.torchscript.recognition import recognizes
+
+if TYPE_CHECKING:
+    from graphport.formats.pytorch.torchscript.reader import read, read_bytes, versions
+
+__all__ = ["read", "read_bytes", "recognizes", "versions"]
+
+__getattr__ = first_used(
+    __name__, dict.fromkeys(("read", "read_bytes", "versions"), "graphport.formats.pytorch.torchscript.reader")
+)

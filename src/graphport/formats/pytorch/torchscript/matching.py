@@ -1,0 +1,199 @@
+"""Overloads: the code names an operator, and its arguments choose the schema, as torch's schema matcher does."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.formats.pytorch.torchscript.values import (
+    Device,
+    List,
+    NamedTuple,
+    Number,
+    Quantized,
+    Tensor,
+    kind_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MISSING = object()
+"""The default of an argument that has to be given."""
+_INTEGERS = ("int", "SymInt", "ScalarType", "MemoryFormat", "Layout")
+_LIST = re.compile(r"(.+)\[(\d*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a schema."""
+
+    name: str
+    type: str
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One overload of an operator."""
+
+    name: str
+    overload: str
+    positional: tuple[Argument, ...]
+    keyword: tuple[Argument, ...]
+    returns: tuple[str, ...]
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """All arguments in order."""
+        return self.positional + self.keyword
+
+    @property
+    def op_type(self) -> str:
+        """The operator type in the dialect of PyTorch."""
+        return f"aten.{self.name}.{self.overload or 'default'}"
+
+
+@cache
+def _table() -> Mapping[str, list[str]]:
+    text = (files("graphport.formats.pytorch.torchscript") / "schemas.txt").read_text("utf-8")
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        found.setdefault(line[: min(i for i in (line.find("."), line.find("(")) if i >= 0)], []).append(line)
+    return found
+
+
+@cache
+def schemas(name: str) -> tuple[Schema, ...]:
+    """The overloads of an operator in the order of their registration; none if torch has no such operator."""
+    return tuple(_parsed(line) for line in _table().get(name, ()))
+
+
+def _parsed(line: str) -> Schema:
+    head, _, rest = line.partition("(")
+    given, _, returned = rest.rpartition(" -> ")
+    positional, _, keyword = given.rstrip(")").partition("*, ")
+    name, _, overload = head.partition(".")
+    returns = returned.strip("()")
+    return Schema(
+        name,
+        overload,
+        tuple(_argument(x) for x in _split(positional)),
+        tuple(_argument(x) for x in _split(keyword)),
+        tuple(x.split(" ")[0] for x in _split(returns)),
+    )
+
+
+def _split(text: str) -> list[str]:
+    """The parts between the outermost commas."""
+    return [x.strip() for x in re.split(r",(?![^\[(]*[\])])", text) if x.strip()]
+
+
+def _argument(text: str) -> Argument:
+    declared, equals, default = text.partition("=")
+    type_, _, name = declared.rpartition(" ")
+    if not equals:
+        return Argument(name, type_, MISSING)
+    try:
+        return Argument(name, type_, ast.literal_eval(default))
+    except (ValueError, SyntaxError):
+        return Argument(name, type_, default)
+
+
+def match(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Schema, dict[str, Any]] | None:
+    """The first overload that takes the arguments, without conversions if there is one, and the arguments by name."""
+    for convert in (False, True):
+        for schema in schemas(name):
+            bound = _bound(schema, given, named, convert=convert)
+            if bound is not None:
+                return schema, bound
+    return None
+
+
+def described(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """A call by the types of its arguments."""
+    shown = [kind_of(x) for x in given] + [f"{key}={kind_of(x)}" for key, x in named.items()]
+    return f"{name}({', '.join(shown)})"
+
+
+def _bound(schema: Schema, given: Sequence[Any], named: Mapping[str, Any], *, convert: bool) -> dict[str, Any] | None:
+    if len(given) > len(schema.positional):
+        return None
+    bound: dict[str, Any] = {}
+    for argument, value in zip(schema.positional, given, strict=False):
+        if argument.name in named or not _accepts(argument.type, value, convert=convert):
+            return None
+        bound[argument.name] = value
+    rest = (*schema.positional[len(given) :], *schema.keyword)
+    for argument in rest:
+        if argument.name in named:
+            if not _accepts(argument.type, named[argument.name], convert=convert):
+                return None
+            bound[argument.name] = named[argument.name]
+        elif argument.default is MISSING:
+            return None
+    return bound if len(bound) == len(given) + len(named) else None
+
+
+def _accepts(type_: str, value: Any, *, convert: bool) -> bool:
+    if type_.endswith("?"):
+        return value is None or _accepts(type_[:-1], value, convert=convert)
+    as_list = _LIST.fullmatch(type_)
+    if as_list:
+        return _accepts_list(as_list[1], as_list[2], value, convert=convert)
+    return _accepts_item(type_, value, convert=convert)
+
+
+def _accepts_item(type_: str, value: Any, *, convert: bool) -> bool:
+    kind = kind_of(value)
+    match type_:
+        case "Tensor":
+            return kind == "Tensor"
+        case "Scalar" | "number":
+            return kind in ("int", "float", "complex") or (convert and kind in ("bool", "Tensor"))
+        case _ if type_ in _INTEGERS:
+            return kind == "int" or (convert and kind in ("Tensor", "bool"))
+        case "float":
+            return kind == "float" or (convert and kind in ("int", "Tensor"))
+        case "bool":
+            return kind == "bool" or (convert and kind in ("Tensor", "int"))
+        case "str" | "complex":
+            return kind == type_
+        case "Device":
+            return isinstance(value, Device | str)
+        case "Generator":
+            return False
+        case _:
+            return True
+
+
+def _accepts_list(item: str, size: str, value: Any, *, convert: bool) -> bool:
+    if isinstance(value, List) and value.stacked is not None:
+        return item in ("Tensor", "Tensor?", "t")
+    if isinstance(value, List) or (isinstance(value, tuple | NamedTuple) and convert):
+        items = value.items if isinstance(value, List | NamedTuple) else cast("tuple[Any, ...]", value)
+        if not items and isinstance(value, List) and value.element:
+            return (
+                item == "t" or (value.element.lower() == item.lower()) or (item == "SymInt" and value.element == "int")
+            )
+        return all(_accepts(item, each, convert=convert) for each in items)
+    return bool(size) and _accepts_item(item, value, convert=convert) and isinstance(value, bool | int | float | Number)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor."""
+    return isinstance(value, Tensor | Quantized)
+
+
+def has_tensor(values: Sequence[Any]) -> bool:
+    """Whether a tensor is among values, or in a list among them."""
+    return any(
+        is_tensor(value)
+        or (isinstance(value, List) and (value.stacked is not None or has_tensor(value.items)))
+        or (isinstance(value, tuple) and has_tensor(cast("tuple[Any, ...]", value)))
+        for value in values
+    )

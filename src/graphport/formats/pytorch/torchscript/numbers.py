@@ -1,0 +1,367 @@
+"""Functions of the code on numbers, strings and containers: known ones are computed, others become graph nodes."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.formats.pytorch.torchscript.refusal import refuse
+from graphport.formats.pytorch.torchscript.values import (
+    Dict,
+    List,
+    NamedTuple,
+    Number,
+    Tensor,
+    kind_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphport.formats.pytorch.torchscript.emit import Emitter
+
+MAX_TEXT = 1 << 16
+MAX_ITEMS = 1 << 16
+MAX_INTEGER = 1 << 63
+_FAULTS = (TypeError, ValueError, ArithmeticError, IndexError, KeyError)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return a / b
+
+
+def _round(x: Any, digits: int | None = None) -> Any:
+    return round(x, digits) if digits is not None else float(round(x))
+
+
+def _pow(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        if abs(b) > 64 and abs(a) > 1:
+            refuse("TS0008", f"the power {a} ** {b} has more than 64 bits")
+        return a**b if b >= 0 else float(a) ** b
+    return math.pow(a, b)
+
+
+def _shift(a: int, b: int) -> int:
+    if b > 63:
+        refuse("TS0008", f"the shift {a} << {b} has more than 64 bits")
+    return a << b
+
+
+def _range_length(low: int, high: int, step: int) -> int:
+    return len(range(low, high, step))
+
+
+def _format(text: str, *values: Any) -> str:
+    parts = re.split(r"\{\}", text)
+    found = parts[0]
+    for i, part in enumerate(parts[1:]):
+        found += (shown(values[i]) if i < len(values) else "{}") + part
+    return found
+
+
+def _percent(text: str, *values: Any) -> str:
+    given = tuple(shown(x) if not isinstance(x, int | float | str) else x for x in values)
+    return text % (given[0] if len(given) == 1 else given)
+
+
+def shown(value: Any) -> str:
+    """A value as `str` prints it in TorchScript."""
+    match value:
+        case List():
+            return f"[{', '.join(shown(x) for x in value.items)}]"
+        case tuple():
+            return f"({', '.join(shown(x) for x in cast('tuple[Any, ...]', value))})"
+        case Tensor() | Number():
+            return "?"
+        case _:
+            return str(value)
+
+
+def _round_to_zero_floordiv(a: Any, b: Any) -> Any:
+    return int(a / b)
+
+
+def _log(x: Any, b: Any = None) -> Any:
+    return math.log(x) if b is None else math.log(x, b)
+
+
+def _factorial(n: Any) -> Any:
+    return math.factorial(min(n, 21))
+
+
+def _derive_index(i: Any, start: Any, step: Any) -> Any:
+    return start + i * step
+
+
+_OPERATOR: Any = operator
+_ON_NUMBERS: Mapping[str, Callable[..., Any]] = {
+    "add": _OPERATOR.add,
+    "sub": _OPERATOR.sub,
+    "mul": _OPERATOR.mul,
+    "div": _divide,
+    "true_divide": _divide,
+    "floordiv": _OPERATOR.floordiv,
+    "floor_divide": _OPERATOR.floordiv,
+    "__round_to_zero_floordiv": _round_to_zero_floordiv,
+    "remainder": _OPERATOR.mod,
+    "mod": _OPERATOR.mod,
+    "fmod": math.fmod,
+    "pow": _pow,
+    "neg": _OPERATOR.neg,
+    "abs": abs,
+    "eq": _OPERATOR.eq,
+    "ne": _OPERATOR.ne,
+    "lt": _OPERATOR.lt,
+    "le": _OPERATOR.le,
+    "gt": _OPERATOR.gt,
+    "ge": _OPERATOR.ge,
+    "__and__": _OPERATOR.and_,
+    "__or__": _OPERATOR.or_,
+    "__xor__": _OPERATOR.xor,
+    "__lshift__": _shift,
+    "__rshift__": _OPERATOR.rshift,
+    "__not__": _OPERATOR.not_,
+    "min": min,
+    "max": max,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": _round,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": _log,
+    "log2": math.log2,
+    "log10": math.log10,
+    "log1p": math.log1p,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "tanh": math.tanh,
+    "atan": math.atan,
+    "atan2": math.atan2,
+    "gcd": math.gcd,
+    "isnan": math.isnan,
+    "isinf": math.isinf,
+    "isfinite": math.isfinite,
+    "degrees": math.degrees,
+    "radians": math.radians,
+    "copysign": math.copysign,
+    "factorial": _factorial,
+    "__range_length": _range_length,
+    "__derive_index": _derive_index,
+    "divmod": divmod,
+    "Int": int,
+    "Float": float,
+    "Bool": bool,
+    "trunc": math.trunc,
+}
+_ON_OPEN = {
+    "add": "_operator.add",
+    "sub": "_operator.sub",
+    "mul": "_operator.mul",
+    "div": "_operator.truediv",
+    "true_divide": "_operator.truediv",
+    "floordiv": "_operator.floordiv",
+    "floor_divide": "_operator.floordiv",
+    "remainder": "_operator.mod",
+    "mod": "_operator.mod",
+    "pow": "_operator.pow",
+    "neg": "_operator.neg",
+    "abs": "_operator.abs",
+    "eq": "_operator.eq",
+    "ne": "_operator.ne",
+    "lt": "_operator.lt",
+    "le": "_operator.le",
+    "gt": "_operator.gt",
+    "ge": "_operator.ge",
+    "__and__": "_operator.and_",
+    "__or__": "_operator.or_",
+    "__not__": "_operator.not_",
+    "min": "torch.sym_min",
+    "max": "torch.sym_max",
+    "floor": "math.floor",
+    "ceil": "math.ceil",
+    "round": "_operator.round",
+    "sqrt": "math.sqrt",
+    "Int": "torch.sym_int",
+    "Float": "torch.sym_float",
+}
+_ROUNDED = ("floor", "ceil", "round")
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "__and__", "__or__", "__not__", "Bool"})
+_ON_STRINGS = frozenset(
+    {
+        *("upper", "lower", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace", "find", "rfind", "count"),
+        *("capitalize", "title", "isdigit", "isalpha", "isalnum", "zfill", "swapcase", "isupper", "islower", "isspace"),
+    }
+)
+_FUNCTIONS_OF_LISTS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "sum": sum, "any": any, "all": all}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, known or open."""
+    return isinstance(value, bool | int | float | complex | Number)
+
+
+def computed(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
+    """A function of numbers and strings; `NotImplemented` if it is none of those.
+
+    Raises:
+        RefusedError: TS0008 the result is too large, TS0011 the function does not take these values.
+    """
+    if all(is_number(x) for x in given) and given:
+        if any(isinstance(x, Number) for x in given):
+            return _opened(emitter, name, given)
+        return _known(name, given)
+    if given and isinstance(given[0], str):
+        return _of_string(name, given)
+    if given and isinstance(given[0], List) and name in _FUNCTIONS_OF_LISTS and len(given) == 1:
+        return _of_numbers(emitter, name, given[0].items)
+    return NotImplemented
+
+
+def _known(name: str, given: Sequence[Any]) -> Any:
+    function = _ON_NUMBERS.get(name)
+    if function is None:
+        return NotImplemented
+    if name == "round" and all(isinstance(x, int) for x in given):
+        return float(given[0]) if len(given) == 1 else given[0]
+    if name in ("__and__", "__or__") and not all(isinstance(x, int) for x in given):
+        return NotImplemented
+    try:
+        found = function(*given)
+    except _FAULTS as error:
+        refuse("TS0011", f"{name}({', '.join(map(str, given))}): {error}")
+    if isinstance(found, int) and abs(found) > MAX_INTEGER:
+        refuse("TS0008", f"{name} gives an integer of more than 64 bits")
+    if isinstance(found, bool) and name not in _COMPARISONS and not name.startswith("is"):
+        return int(found)
+    return found
+
+
+def _opened(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
+    """A number that only a run knows."""
+    if name in ("__range_length", "__derive_index"):
+        return _of_range(emitter, name, given)
+    if name == "Bool":
+        return given[0] if kind_of(given[0]) == "bool" else _opened(emitter, "ne", [given[0], 0])
+    if name in ("floor", "ceil", "Int") and kind_of(given[0]) == "int":
+        return given[0]
+    if name == "__is__":
+        return NotImplemented
+    op_type = _ON_OPEN.get(name)
+    if op_type is None:
+        refuse("TS0009", f"{name} of a number that is only known when the model runs")
+    operands: list[tuple[str, Any, bool]] = []
+    attributes: dict[str, Any] = {}
+    for key, value in zip(("a", "b"), given, strict=False):
+        if isinstance(value, Number):
+            operands.append((key, value.value, True))
+        else:
+            attributes[key] = value
+    kinds = {kind_of(x) for x in given}
+    kind: Any = (
+        "bool" if name in _COMPARISONS else "float" if "float" in kinds or name in ("div", "sqrt", "Float") else "int"
+    )
+    if name in ("Int", *_ROUNDED):
+        kind = "int"
+    found = emitter.number(emitter.node(op_type, operands, attributes)[0], kind)
+    return float(found) if kind == "float" and isinstance(found, int) and not isinstance(found, bool) else found
+
+
+def _of_range(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
+    def call(function: str, *values: Any) -> Any:
+        return computed(emitter, function, values)
+
+    if name == "__derive_index":
+        index, start, step = given
+        return call("add", start, index if step == 1 else call("mul", index, step))
+    low, high, step = given
+    span = high if low == 0 else call("sub", high, low)
+    if step != 1:
+        span = call("neg", call("floordiv", call("neg", span), step))
+    return call("max", span, 0)
+
+
+def _of_numbers(emitter: Emitter, name: str, items: Sequence[Any]) -> Any:
+    if not all(is_number(x) for x in items):
+        return NotImplemented
+    if any(isinstance(x, Number) for x in items):
+        function = {"min": "min", "max": "max", "sum": "add"}.get(name)
+        if function is None:
+            return NotImplemented
+        found = items[0]
+        for item in items[1:]:
+            found = computed(emitter, function, [found, item])
+        return found
+    try:
+        return _FUNCTIONS_OF_LISTS[name](items)
+    except _FAULTS as error:
+        refuse("TS0011", f"{name} of a list: {error}")
+
+
+def _of_string(name: str, given: Sequence[Any]) -> Any:
+    text = given[0]
+    try:
+        match name:
+            case "format":
+                found: Any = _format(*given)
+            case "percentFormat":
+                found = _percent(*given)
+            case "add" | "eq" | "ne" | "lt" | "gt":
+                found = _ON_NUMBERS[name](*given)
+            case "mul" if isinstance(given[1], int) and len(text) * max(given[1], 0) <= MAX_TEXT:
+                found = text * given[1]
+            case "split":
+                found = List(list(text.split(*given[1:])), "str")
+            case "join":
+                found = text.join(items_of(given[1]) or ())
+            case "ord":
+                found = ord(text)
+            case _ if name in _ON_STRINGS:
+                found = getattr(text, name)(*given[1:])
+            case _:
+                return NotImplemented
+    except _FAULTS as error:
+        refuse("TS0011", f"{name} of a string: {error}")
+    if isinstance(found, str) and len(found) > MAX_TEXT:
+        refuse("TS0008", f"the code makes a string of more than {MAX_TEXT} characters")
+    return found
+
+
+# ── containers ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def items_of(value: Any) -> Sequence[Any] | None:
+    """The items of a list or tuple whose length is known."""
+    match value:
+        case List() if value.stacked is None:
+            return value.items
+        case NamedTuple():
+            return value.items
+        case tuple():
+            return cast("tuple[Any, ...]", value)
+        case _:
+            return None
+
+
+def equal(a: Any, b: Any) -> bool | None:
+    """Whether two known values are equal; `None` if that depends on tensors or open numbers."""
+    if isinstance(a, Tensor | Number) or isinstance(b, Tensor | Number):
+        return None
+    first, second = items_of(a), items_of(b)
+    if first is not None and second is not None:
+        if len(first) != len(second):
+            return False
+        found = [equal(x, y) for x, y in zip(first, second, strict=True)]
+        return False if False in found else None if None in found else True
+    if isinstance(a, Dict) and isinstance(b, Dict):
+        return equal(tuple(a.items.items()), tuple(b.items.items()))
+    return bool(a == b)
+
+
+def check_length(items: Sequence[Any]) -> None:
+    """Refuse a container that grows beyond what a network needs."""
+    if len(items) > MAX_ITEMS:
+        refuse("TS0008", f"the code makes a list of more than {MAX_ITEMS} items")

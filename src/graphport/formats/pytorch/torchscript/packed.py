@@ -1,0 +1,103 @@
+"""Objects of C++ classes that quantized modules keep their weights in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.formats.pytorch.torchscript.refusal import refuse
+from graphport.formats.pytorch.torchscript.values import List, Packed, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.formats.pytorch.torchscript.context import Context
+
+LINEAR = "quantized.LinearPackedParamsBase"
+EMBEDDING = "quantized.EmbeddingPackedParamsBase"
+CELL = "rnn.CellParamsBase"
+_CONVOLUTION = "quantized.Conv{}dPackedParamsBase"
+
+
+def convolution_class(rank: int) -> str:
+    """The class of packed convolution weights."""
+    return _CONVOLUTION.format(rank)
+
+
+def packed(name: str, state: Any) -> Packed:
+    """An object of a C++ class from the state that its pickle has.
+
+    Raises:
+        RefusedError: TS0006 the class is not known.
+    """
+    items: Any = state.items if isinstance(state, List) else state
+    count = len(cast("tuple[Any, ...]", items)) if isinstance(items, tuple) else 0
+    if name == LINEAR and count >= 2:
+        return Packed(name, {"weight": items[0], "bias": items[1]})
+    if name in (convolution_class(2), convolution_class(3)) and count == 3:
+        return Packed(name, {"raw": items})
+    if name == EMBEDDING and count >= 2:
+        return Packed(name, {"weight": items[1].items[0], "bias": None})
+    if name == CELL and count == 5:
+        return Packed(name, _cell(*items))
+    refuse(
+        "TS0006",
+        f"objects of the C++ class torch.classes.{name} are not read",
+        help="save the module before it is prepared for a backend",
+    )
+    return None
+
+
+def _cell(kind: Any, tensors: Any, numbers: Any, flags: Any, layers: Any) -> dict[str, Any]:
+    """The two linear layers of a recurrent cell, and whether inputs are quantized to 7 bits."""
+    del tensors, numbers
+    if kind not in ("quantized_dynamic", "quantized_fp16"):
+        refuse("TS0006", f"recurrent weights of the kind {kind} are not read")
+    found = [layer for layer in layers.items if isinstance(layer, Packed)]
+    if len(found) != 2:
+        refuse("TS0003", "a recurrent cell does not have two packed layers")
+    return {"kind": kind, "input": found[0], "hidden": found[1], "reduce_range": bool(flags.items and flags.items[0])}
+
+
+def opened(evaluator: Context, owner: Packed) -> dict[str, Any]:
+    """The weights and arguments of a packed convolution or linear layer by name."""
+    if "raw" in owner.state and owner.name.startswith("quantized.Conv"):
+        owner.state = _convolution(evaluator, owner)
+    return owner.state
+
+
+def _convolution(evaluator: Context, owner: Packed) -> dict[str, Any]:
+    """Version 2 of the state: a tensor of arguments, then the weight; the bias among optional tensors."""
+    version, required, optional = owner.state["raw"]
+    if str(version) not in ("2", "3") or len(required.items) < 2 or not isinstance(required.items[0], Tensor):
+        refuse("TS0006", f"the packed weights of {owner.name} have version {version}, which is not read")
+    array = evaluator.emitter.array(required.items[0])
+    numbers = [] if array is None else [int(x) for x in array.reshape(-1)]
+    rank = numbers[0] if numbers else 0
+    if len(numbers) < 4 * rank + 3:
+        refuse("TS0003", "the arguments of a packed convolution are cut off")
+    stride, padding, dilation, output_padding = (tuple(numbers[1 + i * rank : 1 + (i + 1) * rank]) for i in range(4))
+    groups, flags = numbers[1 + 4 * rank], numbers[2 + 4 * rank]
+    return {
+        "weight": required.items[1],
+        "bias": optional.items[1] if len(optional.items) > 1 else None,
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "output_padding": output_padding,
+        "groups": groups,
+        "transposed": bool(flags & 1),
+    }
+
+
+def packed_method(evaluator: Context, owner: Packed, name: str, given: Sequence[Any]) -> Any:
+    """The value of a method of a packed object."""
+    del given
+    state = opened(evaluator, owner)
+    match name:
+        case "unpack":
+            return state["weight"], state["bias"]
+        case "stride" | "padding" | "dilation" | "groups" | "bias":
+            return state[name]
+        case _:
+            refuse("TS0006", f"{owner.name} has no method {name!r} that is read")
+    return None

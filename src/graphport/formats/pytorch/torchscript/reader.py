@@ -1,0 +1,228 @@
+"""TorchScript files as raw graphs in the dialect of PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
+from graphport.core.storage import Bytes, MappedFile
+from graphport.formats.pytorch.pt2.container import Container
+from graphport.formats.pytorch.rules.binding import KEYS
+from graphport.formats.pytorch.torchscript import kinds
+from graphport.formats.pytorch.torchscript.emit import DIALECT, Emitter
+from graphport.formats.pytorch.torchscript.evaluator import Evaluator
+from graphport.formats.pytorch.torchscript.inputs import InputReader
+from graphport.formats.pytorch.torchscript.quantized import dequantized
+from graphport.formats.pytorch.torchscript.refusal import RaisedError, RefusedError, refuse
+from graphport.formats.pytorch.torchscript.state import State
+from graphport.formats.pytorch.torchscript.syntax import Texts
+from graphport.formats.pytorch.torchscript.values import Dict, List, NamedTuple, Number, Quantized, Tensor, kind_of
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+VERSION = "torchscript.version"
+"""The note of a graph that has the version record."""
+MUTATED, STATES = "pt2.mutated", "pt2.states"
+FIXED = "inputs.fixed"
+"""The note of a graph that names the arguments whose values the user gives, which are no inputs of it."""
+_ALIAS = "aten.alias.default"
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """The version record of the file."""
+    found = graph.notes.get(VERSION) if graph.has_notes else None
+    return dict(cast("dict[str, str]", found)) if isinstance(found, dict) else {}
+
+
+class _Archive(Container):
+    """The archive, whose faults say how to write it anew."""
+
+    def fault(self, code: str, message: str, help: str | None = None) -> DiagnosticError:
+        return super().fault(code, message, help or "torch.jit.save writes TorchScript files")
+
+
+def read(
+    path: str | Path, *, shapes: Mapping[str, Sequence[int | str]] | None = None, states: bool = False
+) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a scripted or traced module, and warnings.
+
+    Args:
+        path: the file.
+        shapes: element types and shapes of inputs by name; those that the file has are examples.
+        states: whether attributes that the module changes become inputs and outputs.
+
+    Raises:
+        DiagnosticError: PT0001 to PT0005 what is wrong with the archive, TS0001 it is another kind of file of PyTorch,
+            TS0002 to TS0011 what is wrong with the module, or what a graph cannot say.
+    """
+    source = Source(str(path))
+    try:
+        file = MappedFile(Path(path))
+        kinds.refuse_other_kinds(file, source)
+        return _read(_Archive(file, source), Path(path).stem, shapes or {}, states=states)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("IO0006", message, Span(source), "check the path")) from error
+
+
+def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a file that is in memory; see `read`."""
+    return _read(_Archive(Bytes(data), Source("TorchScript module")), "main", {}, states=states)
+
+
+@paused_collection()
+def _read(
+    container: Container, stem: str, shapes: Mapping[str, Sequence[int | str]], *, states: bool
+) -> tuple[Graph, list[Diagnostic]]:
+    reader: _Reader | None = None
+    origin = Span(container.source)
+    try:
+        registry.load(DIALECT)
+        kinds.refuse_other_archives(container)
+        reader = _Reader(container, stem, shapes, states=states)
+        return reader.graph(), reader.findings
+    except RefusedError as refused:
+        at = origin if reader is None else reader.origin or origin
+        raise DiagnosticError(Diagnostic(refused.code, refused.message, at, refused.help)) from refused
+    except RaisedError as raised:
+        at = origin if reader is None else reader.origin or origin
+        message = f"with inputs of these types and shapes the code raises an exception: {raised}"
+        raise DiagnosticError(Diagnostic("TS0010", message, at, "give other inputs with --input")) from raised
+    except RecursionError as error:
+        message = "the code is nested deeper than is read"
+        raise DiagnosticError(Diagnostic("TS0008", message, origin, "no network is nested so deep")) from error
+
+
+class _Reader:
+    """Reads one module."""
+
+    def __init__(
+        self,
+        container: Container,
+        stem: str,
+        shapes: Mapping[str, Sequence[int | str]],
+        *,
+        states: bool,
+    ) -> None:
+        self.findings: list[Diagnostic] = []
+        self._container = container
+        self._made = Graph(stem or "main")
+        self._texts = Texts(container)
+        self._state = State(container, self._texts)
+        self._emitter = Emitter(self._made)
+        self._evaluator = Evaluator(self._texts, self._emitter, self._state, container.source)
+        self._state.evaluator = self._evaluator
+        self._shapes = shapes
+        self._keeps_states = states
+
+    @property
+    def origin(self) -> Span | None:
+        """The statement that is evaluated."""
+        return self._evaluator.last_origin
+
+    def graph(self) -> Graph:
+        """The graph of `forward` for the inputs."""
+        module = self._state.module
+        forward = module.type.methods.get("forward")
+        if forward is None:
+            refuse(
+                "TS0005",
+                f"{module.type.name} has no method 'forward'",
+                help="methods: " + ", ".join(module.type.methods),
+            )
+        if self._keeps_states:
+            self._emitter.changing = self._state.set_names()
+        inputs = InputReader(self._evaluator, self._made, self._container, self._shapes)
+        arguments = inputs.arguments(forward)
+        self._note_defaults(inputs.taken)
+        self._made.notes[FIXED] = tuple(inputs.fixed)
+        result = self._evaluator.invoke(forward, [module, *arguments], {}, {})
+        self._outputs(result)
+        self._note_states()
+        self._made.opsets[DIALECT] = 1
+        self._made.notes[VERSION] = {"version": str(self._state.version)}
+        self._forget_unused()
+        return self._made
+
+    def _note_defaults(self, taken: Mapping[str, Any]) -> None:
+        if not taken:
+            return
+        listed = ", ".join(f"{name} = {value}" for name, value in taken.items())
+        message = f"the model is the one for the default argument{'s' if len(taken) > 1 else ''} {listed}"
+        help = "--input NAME=NUMBER sets another value, --input NAME=int64: makes an input of it"
+        self.findings.append(Diagnostic("TS0012", message, Span(self._container.source), help, Severity.WARNING))
+
+    # Outputs
+
+    def _outputs(self, result: Any) -> None:
+        named: set[Value] = set()
+        found = list(_flattened(result, "output" if not isinstance(result, Dict | NamedTuple) else ""))
+        for name, value in found:
+            self._return(self._emitter.now(self._as_value(value)), name, named)
+        if not self._made.outputs:
+            refuse("TS0009", f"forward returns {kind_of(result)}, and no tensor")
+
+    def _as_value(self, leaf: Any) -> Value:
+        """A tensor or number of the answer as a graph value; quantized ones as floats."""
+        operators = self._evaluator.operators
+        found = dequantized(operators, leaf)
+        return (found if isinstance(found, Tensor | Number) else operators.tensor_of(found)).value
+
+    def _return(self, value: Value, name: str, named: set[Value]) -> None:
+        made = self._made
+        if value in named or value.producer is None or value.graph is not made:
+            result = Value(made.fresh(value.name), value.fact)
+            made.append(Node(_ALIAS, [value], [result], {KEYS: ("self",)}, dialect=DIALECT))
+            value = result
+        named.add(value)
+        made.rename(value, made.fresh(name))
+        made.add_output(value)
+
+    # States
+
+    def _note_states(self) -> None:
+        emitter = self._emitter
+        emitter.writes.note()
+        found = [(before, emitter.now(after.value)) for before, after in self._state.changed()]
+        if found:
+            self._made.notes[MUTATED] = tuple((before.name, after.name, True) for before, after in found)
+        self._kept = {before for before, _ in found}
+        if self._keeps_states:
+            self._made.notes[STATES] = True
+
+    def _forget_unused(self) -> None:
+        """Drop constants that nothing reads."""
+        for value in list(self._made.constants):
+            if not value.uses and value not in self._kept:
+                self._made.remove_constant(value)
+
+
+def _flattened(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The tensors and numbers of an answer in order, with names."""
+    below = f"{name}." if name else ""
+    match value:
+        case Tensor() | Number() | Quantized() | bool() | int() | float():
+            yield name or "output", value
+        case List() if value.stacked is not None:
+            refuse("TS0009", "forward returns a list whose length only a run knows")
+        case List():
+            for index, item in enumerate(value.items):
+                yield from _flattened(item, f"{below}{index}")
+        case tuple():
+            for index, item in enumerate(cast("tuple[Any, ...]", value)):
+                yield from _flattened(item, f"{below}{index}")
+        case NamedTuple():
+            for key, item in zip(value.fields, value.items, strict=True):
+                yield from _flattened(item, f"{below}{key}")
+        case Dict():
+            for key, item in value.items.items():
+                yield from _flattened(item, f"{below}{key}")
+        case None | str():
+            return
+        case _:
+            refuse("TS0009", f"forward returns {kind_of(value)}, which is no tensor")

@@ -1,0 +1,320 @@
+"""The root object of an archive: modules, attributes and weights, made into values when the code first reads them."""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import Bytes, FileStorage
+from graphport.formats.pytorch.pt2.schema import SchemaError
+from graphport.formats.pytorch.pt2.weights import Layout, tensor
+from graphport.formats.pytorch.torchscript.packed import packed
+from graphport.formats.pytorch.torchscript.pickles import (
+    CPP_CLASSES,
+    Instance,
+    QuantizedTensor,
+    Tagged,
+    is_tensor,
+    unpickled,
+)
+from graphport.formats.pytorch.torchscript.pickles import Tensor as Pickled
+from graphport.formats.pytorch.torchscript.refusal import refuse
+from graphport.formats.pytorch.torchscript.syntax import ClassText
+from graphport.formats.pytorch.torchscript.values import Dict, List, Object, Quantized, Tensor
+from graphport.ops.folded import Computed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.core.storage import MappedFile, Storage
+    from graphport.formats.pytorch.pt2.container import Container
+    from graphport.formats.pytorch.torchscript.context import Context
+    from graphport.formats.pytorch.torchscript.syntax import Texts
+    from graphport.ir.graph import Value
+
+MAX_DEPTH = 200
+"""Containers and modules within each other."""
+NEWEST_VERSION = 10
+_SWAPPED = b"big"
+
+
+class State:
+    """Attributes and constants of one archive."""
+
+    def __init__(self, container: Container, texts: Texts) -> None:
+        self.container = container
+        self.texts = texts
+        self.version = _version(container)
+        self.root = self._pickle("data.pkl", Instance)
+        self.paths = _paths(self.root)
+        self.evaluator: Context | None = None
+        self.written: dict[tuple[Object, str], Value] = {}
+        """Tensor attributes that the code sets, and the weights that they are in the file."""
+        self._constants: tuple[Any, ...] = (
+            tuple(self._pickle("constants.pkl", tuple | list)) if "constants.pkl" in container else ()
+        )
+        self._made: dict[int, Any] = {}
+        self._kept: list[Any] = []
+        self._placed: dict[str, tuple[MappedFile | Bytes, int, int]] = {}
+        self._by_storage: dict[str, list[Value]] = {}
+        self._members: dict[tuple[str, str], Object] = {}
+        self._is_swapped = "byteorder" in container and container.read("byteorder").strip() == _SWAPPED
+
+    def _pickle(self, member: str, expected: Any) -> Any:
+        try:
+            found = unpickled(self.container.read(member))
+        except SchemaError as error:
+            refuse(
+                "TS0003", f"{member}: {error}", help="torch.jit.save writes the file anew from a model that is trusted"
+            )
+        if isinstance(found, Tagged):
+            found = found.value
+        if not isinstance(found, expected):
+            refuse("TS0003", f"{member} holds no {'module' if expected is Instance else 'tuple of constants'}")
+        return found
+
+    @property
+    def module(self) -> Object:
+        """The root module."""
+        return self.lift(self.root, "")
+
+    # Values
+
+    def lifted(self, owner: Object, name: str) -> Any:
+        """An attribute as a value of the evaluator."""
+        raw = owner.attributes[name]
+        if not isinstance(raw, Instance | Tagged | dict | list | tuple) and not is_tensor(raw):
+            return raw
+        path = f"{owner.path}.{name}" if owner.path else name
+        owner.attributes[name] = found = self.lift(raw, path)
+        return found
+
+    def constant(self, name: str) -> Any:
+        """`CONSTANTS.c0` and so on; a tensor of rank 0 among them stands for a number in type promotion."""
+        index = int(name[1:]) if name[:1] == "c" and name[1:].isdecimal() else -1
+        if not 0 <= index < len(self._constants):
+            refuse("TS0005", f"the code reads CONSTANTS.{name}, and the archive has {len(self._constants)} constants")
+        raw = self._constants[index]
+        found = self.lift(raw, f"constants.{name}", folder="constants")
+        if isinstance(found, Tensor) and isinstance(raw, Pickled) and not raw.sizes and found.literal is None:
+            storage = found.value.storage
+            if storage is not None and storage.dtype.kind in "fiub":
+                number = storage.numpy().reshape(()).item()
+                found.literal = bool(number) if storage.dtype.kind == "b" else number
+        return found
+
+    def lift(self, raw: Any, path: str, depth: int = 0, folder: str = "data") -> Any:
+        """A value of a pickle as a value of the evaluator; one object stays one object.
+
+        Raises:
+            RefusedError: TS0003 it is damaged, TS0005 the archive has no such class.
+        """
+        if depth > MAX_DEPTH:
+            refuse("TS0003", f"objects are nested more than {MAX_DEPTH} deep")
+        if isinstance(raw, Tagged):
+            return self.lift(raw.value, path, depth, folder)
+        if raw is None or isinstance(raw, bool | int | float | str | complex):
+            return raw
+        if id(raw) not in self._made:
+            self._kept.append(raw)
+            self._lift(raw, path, depth, folder)
+        return self._made[id(raw)]
+
+    def _lift(self, raw: Any, path: str, depth: int, folder: str) -> None:
+        key = id(raw)
+        if isinstance(raw, Pickled):
+            self._made[key] = Tensor(self._weight(raw, path, folder))
+        elif isinstance(raw, QuantizedTensor):
+            self._made[key] = self._quantized(raw, path, folder)
+        elif isinstance(raw, Instance):
+            self._instance(raw, path, depth, folder)
+        elif isinstance(raw, tuple):
+            items = cast("tuple[Any, ...]", raw)
+            self._made[key] = tuple([self.lift(x, f"{path}.{i}", depth + 1, folder) for i, x in enumerate(items)])
+        elif isinstance(raw, list):
+            made = self._made[key] = List()
+            made.items = [self.lift(x, f"{path}.{i}", depth + 1, folder) for i, x in enumerate(cast("list[Any]", raw))]
+        elif isinstance(raw, dict):
+            made = self._made[key] = Dict()
+            pairs = cast("dict[Any, Any]", raw).items()
+            made.items = {k: self.lift(x, f"{path}.{k}", depth + 1, folder) for k, x in pairs}
+        else:
+            refuse("TS0003", f"{path} is a {type(raw).__name__}, which no module has")
+
+    def _instance(self, raw: Instance, path: str, depth: int, folder: str) -> None:
+        if raw.type.startswith(CPP_CLASSES):
+            state = self.lift(raw.state, path, depth + 1, folder)
+            self._made[id(raw)] = packed(raw.type.removeprefix(CPP_CLASSES), state)
+            return
+        found = self.texts.find(raw.type)
+        if not isinstance(found, ClassText):
+            refuse("TS0005", f"the archive has no class {raw.type}, which {path or 'the root'} is of")
+        made = self._made[id(raw)] = Object(found, {}, self.paths.get(id(raw), path))
+        if "__setstate__" in found.methods and self.evaluator is not None:
+            self.evaluator.call_method(made, "__setstate__", [self.lift(raw.state, path, depth + 1, folder)], {})
+            self.written = {k: v for k, v in self.written.items() if k[0] is not made}
+        elif raw.attributes is not None:
+            made.attributes = {str(name): value for name, value in raw.attributes.items()}
+        elif raw.state is not None:
+            refuse("TS0003", f"the state of {path or 'the root'} is a {type(raw.state).__name__}, not attributes")
+
+    def enumerated(self, owner: ClassText, name: str, value: Any) -> Object:
+        """A member of an enumeration."""
+        key = owner.name, name
+        if key not in self._members:
+            self._members[key] = Object(owner, {"name": name, "value": value})
+        return self._members[key]
+
+    # Weights
+
+    def _weight(self, raw: Pickled, path: str, folder: str) -> Value:
+        evaluator = self.evaluator
+        if evaluator is None:
+            refuse("TS0003", f"{path} is a tensor where none is expected")
+        scope, evaluator.emitter.scope = evaluator.emitter.scope, ""
+        try:
+            value = evaluator.emitter.constant(self.storage(raw, path, folder), name=path)
+        finally:
+            evaluator.emitter.scope = scope
+        same = self._by_storage.setdefault(f"{folder}/{raw.storage.key}", [])
+        same.append(value)
+        if len(same) > 1:
+            evaluator.emitter.shared.update(same)
+        return value
+
+    def storage(self, raw: Pickled, path: str, folder: str = "data") -> Storage:
+        """The numbers of a tensor: a view of the file.
+
+        Raises:
+            RefusedError: TS0003 its sizes do not agree with the bytes of its storage.
+        """
+        key = raw.storage.key
+        if not key.isalnum():
+            refuse("TS0003", f"{path}: its storage is called {key[:40]!r}")
+        if min((raw.offset, *raw.sizes, *raw.strides)) < 0 or len(raw.sizes) != len(raw.strides):
+            refuse("TS0003", f"{path}: it has a size, a stride or an offset below 0")
+        member = f"{folder}/{key}"
+        if member not in self._placed:
+            self._placed[member] = self._swapped(self.container.placed(member), raw)
+        if raw.storage.dtype is DType.UINT4:
+            return self._nibbles(raw, path, self._placed[member])
+        if raw.storage.length * (raw.storage.dtype.bits // 8) > self._placed[member][2]:
+            have = self._placed[member][2]
+            refuse("TS0003", f"{path}: its storage has {raw.storage.length} elements, and {member} has {have} bytes")
+        try:
+            return tensor(self._placed[member], Layout(raw.storage.dtype, raw.sizes, raw.strides, raw.offset))
+        except SchemaError as error:
+            refuse("TS0003", f"{path}: {error}")
+
+    def _nibbles(self, raw: Pickled, path: str, placed: tuple[MappedFile | Bytes, int, int]) -> Storage:
+        """Two elements in a byte, the low half first, in order."""
+        file, start, length = placed
+        layout = Layout(DType.UINT8, raw.sizes, raw.strides, raw.offset)
+        if not layout.is_contiguous or raw.offset or prod(raw.sizes) > 2 * length:
+            refuse("TS0003", f"{path}: its elements of 4 bits reach beyond {length} bytes, or do not lie in order")
+        packed_bytes = FileStorage(file, start, DType.UINT8, (length,))
+        return Computed(partial(_unpacked, raw.sizes), (packed_bytes,), DType.UINT8, raw.sizes)
+
+    def _swapped(
+        self, placed: tuple[MappedFile | Bytes, int, int], raw: Pickled
+    ) -> tuple[MappedFile | Bytes, int, int]:
+        """Bytes of a file that a big-endian machine wrote, with the low byte first."""
+        width = raw.storage.dtype.bits // 8
+        if not self._is_swapped or width < 2:
+            return placed
+        if raw.storage.dtype.kind == "c":
+            width //= 2
+        file, start, length = placed
+        array = np.frombuffer(file.view(start, length - length % width), f">u{width}")
+        return Bytes(array.astype(f"<u{width}").tobytes()), 0, length - length % width
+
+    def _quantized(self, raw: QuantizedTensor, path: str, folder: str) -> Quantized:
+        codes = Tensor(self._weight(raw.tensor, path, folder))
+        dtype = {"int8": 12, "uint8": 13, "int32": 14, "uint4": 16}[raw.tensor.storage.dtype.text]
+        if raw.parameters[0] == "per_tensor":
+            return Quantized(codes, raw.parameters[1], raw.parameters[2], None, dtype)
+        scales, zeros = (
+            Tensor(self._weight(raw.parameters[i], f"{path}.{n}", folder))
+            for i, n in ((1, "scales"), (2, "zero_points"))
+        )
+        return Quantized(codes, scales, zeros, raw.parameters[3], dtype)
+
+    # Attributes that the code sets
+
+    def note_write(self, owner: Object, name: str, value: Any) -> None:
+        """Note that the code sets a tensor attribute of a module of the file."""
+        if not isinstance(value, Tensor) or name not in owner.attributes or (owner, name) in self.written:
+            return
+        before = self.lifted(owner, name)
+        if isinstance(before, Tensor) and before.value.is_constant:
+            self.written[owner, name] = before.value
+
+    def changed(self) -> list[tuple[Value, Tensor]]:
+        """Weights whose attributes are other tensors after the run, with those."""
+        found: list[tuple[Value, Tensor]] = []
+        for (owner, name), before in self.written.items():
+            after = owner.attributes[name]
+            if isinstance(after, Tensor) and after.value is not before:
+                found.append((before, after))
+        return found
+
+    def set_names(self) -> set[str]:
+        """Names of the attributes that any method sets, apart from those that restore a state."""
+        found: set[str] = set()
+        for member in self.texts.members():
+            for text in self.texts.definitions(member).values():
+                methods = text.methods.values() if isinstance(text, ClassText) else [text]
+                for method in methods:
+                    if not method.name.endswith(("__setstate__", "__init__")):
+                        found.update(_targets(method.body))
+        return found
+
+
+def _unpacked(sizes: tuple[int, ...], array: Any) -> Any:
+    return np.stack([array & 15, array >> 4], -1).reshape(-1)[: prod(sizes)].reshape(sizes)
+
+
+def _targets(body: tuple[ast.stmt, ...]) -> Iterator[str]:
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                yield node.attr
+
+
+def _version(container: Container) -> int:
+    """The version record, which selects the meaning of operators that have changed.
+
+    Raises:
+        RefusedError: TS0002 it is newer than the versions that are known, or none.
+    """
+    member = "version" if "version" in container else ".data/version"
+    text = container.read(member).strip() if member in container else b"3"
+    if not text.isdigit() or len(text) > 9:
+        refuse("TS0002", f"the version record is {text[:20]!r}, not a number")
+    version = int(text)
+    if version > NEWEST_VERSION:
+        refuse(
+            "TS0002",
+            f"the file has version {version}, {NEWEST_VERSION} is the newest that is known",
+            help="a newer graphport may read it",
+        )
+    return version
+
+
+def _paths(root: Instance) -> dict[int, str]:
+    """Where the modules of a pickle stand below the root, by identity; the first place of one that is used twice."""
+    found: dict[int, str] = {id(root): ""}
+    pending = [root]
+    while pending:
+        current = pending.pop(0)
+        for name, value in (current.attributes or {}).items():
+            if isinstance(value, Instance) and id(value) not in found:
+                above = found[id(current)]
+                found[id(value)] = f"{above}.{name}" if above else str(name)
+                pending.append(value)
+    return found

@@ -1,0 +1,328 @@
+"""Write the TorchScript files of this folder and what PyTorch computes with them.
+
+Needs torch: `python make_cases.py`. Each case is `cases/NAME.pt`, and `cases/NAME.npz` with the arrays `in_NAME` of the
+inputs and `out_INDEX` of the outputs; a second set of both has the suffix `_b`. Modules and weights are made up here (MIT).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.ao.quantization as tq
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+HERE = Path(__file__).parent / "cases"
+CASES: dict[str, tuple] = {}
+
+
+def case(name: str, module, first: dict, second: dict | None = None, *, how: str = "script") -> None:
+    CASES[name] = module, first, second, how
+
+
+def ones(*shape: int) -> Tensor:
+    return torch.arange(float(np.prod(shape))).reshape(shape) / 7 - 1
+
+
+class Branches(nn.Module):
+    """A condition on values, with writes in place in both branches."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        if bool(x.sum() > 0):
+            y[0] = 1.0
+            y.add_(1)
+        else:
+            y[:, 1] = 2.0
+        return y
+
+
+class Steps(nn.Module):
+    """A loop whose count is an input, with carried tensors and a list that grows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(4, 5)
+
+    def forward(self, x: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+        h, c = torch.zeros(x.size(1), 5), torch.zeros(x.size(1), 5)
+        outs: list[Tensor] = []
+        for i in range(int(n)):
+            h, c = self.cell(x[i], (h, c))
+            outs.append(h)
+        return torch.stack(outs), h
+
+
+class WritesInLoop(nn.Module):
+    """A loop that writes into rows of a tensor from outside."""
+
+    def forward(self, x: Tensor, k: Tensor) -> Tensor:
+        y = torch.zeros(5, 4)
+        for i in range(int(k)):
+            y[i] = x * i
+        return y
+
+
+class BreaksAndContinues(nn.Module):
+    """Conditions on elements inside of a loop, with `break` and `continue`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = 0
+        for i in range(x.size(0)):
+            if x[i] > 0:
+                n += 1
+            else:
+                continue
+            if n > 2:
+                break
+        return torch.tensor(n)
+
+
+class Containers(nn.Module):
+    """Dictionaries, named functions, optional arguments, strings and assertions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mode = "mean"
+        self.sizes = [1, 2, 3]
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)])
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
+        assert x.dim() == 2, f"expected 2 dims, got {x.dim()}"
+        out: dict[str, Tensor] = {}
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            out["layer" + str(i)] = x
+        if mask is not None:
+            x = x.masked_fill(mask, 0.0)
+        if self.mode in ["mean", "sum"]:
+            out["all"] = x.mean() * sum(self.sizes)
+        else:
+            out["all"] = x.max()
+        return out
+
+
+class ListOfInputs(nn.Module):
+    """A list of tensors and a grid made from their sizes, as detection heads have it."""
+
+    def forward(self, xs: list[Tensor]) -> Tensor:
+        found: list[Tensor] = []
+        for x in xs:
+            h, w = x.shape[2:]
+            gy, gx = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+            grid = torch.stack([gx, gy], 0).float()
+            found.append((x[:, :2].sigmoid() + grid).flatten(2))
+        return torch.cat(found, 2)
+
+
+class Views(nn.Module):
+    """Writes in place through slices, transposes and reshapes of one tensor."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        y[:, 1:3] *= 2
+        y[0].zero_()
+        y.T[1].add_(5)
+        v = y.view(-1)
+        v[::2] = 7.0
+        y[y > 6.5] = 0
+        return y, v
+
+
+class Sizes(nn.Module):
+    """Sizes of the input in reshapes and interpolations; a trace records them as tensors."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        n, c, h, w = x.shape
+        y = x.view(n, c, h // 2, 2, w).permute(0, 1, 3, 2, 4).reshape(n, c * 2, h // 2, w)
+        return y, F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)
+
+
+class Promotion(nn.Module):
+    """Numbers, tensors of rank 0 and tensors of other types."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("factor", torch.tensor(0.5, dtype=torch.float64))
+
+    def forward(self, i: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        return i / 2, i // 2, i * 1.5, i * self.factor, a + self.factor
+
+
+class Network(nn.Module):
+    """A small classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.head = nn.Linear(64, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.log_softmax(self.head(F.max_pool2d(F.relu6(self.norm(self.conv(x))), 2).flatten(1)), 1)
+
+
+class Counter(nn.Module):
+    """A buffer that the module sets in each run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count = self.count + 1
+        return x + self.count
+
+
+class Attention(nn.Module):
+    """Attention on the fast path of eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mha = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, w = self.mha(x, x, x)
+        return self.layer(y), w
+
+
+class Scaled(nn.Module):
+    """A number argument without a default."""
+
+    def forward(self, x: Tensor, n: int, scale: float = 2.0) -> Tensor:
+        return x[:, :n] * scale
+
+
+class Quantizable(nn.Module):
+    """Convolutions that are quantized statically."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quant, self.dequant = tq.QuantStub(), tq.DeQuantStub()
+        self.conv = nn.Conv2d(3, 4, 3, 2, 1)
+        self.relu = nn.ReLU()
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.conv(self.quant(x)))
+        return self.dequant(self.head(F.adaptive_avg_pool2d(y, 1).flatten(1)))
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer that is quantized dynamically."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(6, 5, batch_first=True)
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, _ = self.rnn(x)
+        return self.head(y)
+
+
+def static() -> nn.Module:
+    torch.backends.quantized.engine = "x86"
+    module = tq.fuse_modules(Quantizable().eval(), [["conv", "relu"]])
+    module.qconfig = tq.get_default_qconfig("x86")
+    tq.prepare(module, inplace=True)
+    module(ones(2, 3, 8, 8))
+    return tq.convert(module)
+
+
+def dynamic() -> nn.Module:
+    return tq.quantize_dynamic(Recurrent().eval(), {nn.LSTM, nn.Linear})
+
+
+case("branches", Branches, {"x": ones(3, 4) + 1}, {"x": -torch.ones(3, 4)})
+case("steps", Steps, {"x": ones(6, 2, 4), "n": torch.tensor(4)}, {"x": ones(6, 2, 4), "n": torch.tensor(2)})
+case("writes_in_loop", WritesInLoop, {"x": ones(4), "k": torch.tensor(3)}, {"x": ones(4), "k": torch.tensor(0)})
+case("breaks", BreaksAndContinues, {"x": torch.tensor([1.0, -1, 2, 3, 4, -2])}, {"x": -torch.ones(6)})
+case("containers", Containers, {"x": ones(2, 4)})
+case("list_of_inputs", ListOfInputs, {"xs": [ones(1, 4, 2, 3), ones(1, 4, 1, 2)]})
+case("views", Views, {"x": ones(3, 4)})
+case("views_traced", Views, {"x": ones(3, 4)}, how="trace")
+case("sizes", Sizes, {"x": ones(1, 2, 4, 3)}, {"x": ones(2, 2, 6, 5)})
+case("sizes_traced", Sizes, {"x": ones(1, 2, 4, 3)}, {"x": ones(2, 2, 6, 5)}, how="trace")
+case("promotion_frozen", Promotion, {"i": torch.tensor([[3, -5]]), "a": ones(1, 2)}, how="trace+freeze")
+case("promotion", Promotion, {"i": torch.tensor([[3, -5]]), "a": ones(1, 2)}, how="trace")
+case("network", Network, {"x": ones(1, 3, 8, 8)}, how="trace")
+case("network_frozen", Network, {"x": ones(1, 3, 8, 8)}, how="script+freeze")
+case("network_lite", Network, {"x": ones(1, 3, 8, 8)}, how="script+lite")
+case("counter", Counter, {"x": ones(2)})
+case("attention", Attention, {"x": ones(2, 3, 8)}, how="trace")
+case("scaled", Scaled, {"x": ones(2, 4), "n": 3})
+case("quantized_static", static, {"x": ones(2, 3, 8, 8)})
+case("quantized_dynamic", dynamic, {"x": ones(2, 4, 6)})
+
+
+def stripped(data: bytes) -> bytes:
+    """The archive without source ranges."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for item in old.infolist():
+            if not item.filename.endswith(".debug_pkl"):
+                kind = zipfile.ZIP_DEFLATED if "/code/" in item.filename else zipfile.ZIP_STORED
+                stamp = zipfile.ZipInfo(item.filename)
+                stamp.compress_type = kind
+                new.writestr(stamp, old.read(item))
+    return out.getvalue()
+
+
+def leaves(value) -> list:
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+def named(inputs: dict) -> dict[str, Tensor]:
+    found = {}
+    for name, value in inputs.items():
+        items = {f"{name}.{i}": x for i, x in enumerate(value)} if isinstance(value, list) else {name: value}
+        found |= {key: x for key, x in items.items() if isinstance(x, Tensor)}
+    return found
+
+
+def main() -> None:
+    """Write all cases, or those that are named."""
+    HERE.mkdir(exist_ok=True)
+    facts = {}
+    for name, (make, first, second, how) in CASES.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
+        torch.manual_seed(3)
+        module = make().eval()
+        steps = how.split("+")
+        with torch.no_grad():
+            made = torch.jit.trace(module, tuple(first.values())) if steps[0] == "trace" else torch.jit.script(module)
+            made = torch.jit.freeze(made.eval()) if "freeze" in steps else made
+            data = made._save_to_buffer_for_lite_interpreter() if "lite" in steps else None
+            if data is None:
+                torch.jit.save(made, buffer := io.BytesIO())
+                data = buffer.getvalue()
+            data = stripped(data)
+            (HERE / f"{name}.pt").write_bytes(data)
+            arrays = {}
+            for suffix, inputs in (("", first), ("_b", second)):
+                if inputs is None:
+                    continue
+                again = torch.jit.load(io.BytesIO(data))
+                arrays |= {f"in_{key}{suffix}": x.numpy() for key, x in named(inputs).items()}
+                outputs = leaves(again(*inputs.values()))
+                arrays |= {f"out_{i}{suffix}": np.asarray(x) for i, x in enumerate(outputs)}
+            np.savez_compressed(HERE / f"{name}.npz", **arrays)
+        facts[name] = {"torch": torch.__version__, "how": how}
+    (HERE / "cases.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

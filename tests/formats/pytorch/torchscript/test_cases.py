@@ -1,0 +1,126 @@
+"""TorchScript files, held against what PyTorch computes with them; `make_cases.py` made both."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import graphport as gp
+from graphport.formats.pytorch.torchscript import reader
+
+CASES = Path(__file__).parent / "cases"
+TRACED = ("views_traced", "sizes_traced", "promotion_frozen", "promotion", "network", "attention")
+SCRIPTED = (
+    *("branches", "steps", "writes_in_loop", "breaks", "containers", "list_of_inputs", "views", "sizes"),
+    *("network_frozen", "network_lite", "quantized_static", "quantized_dynamic"),
+)
+TOLERANCES = {"quantized_static": 2e-2, "quantized_dynamic": 1e-2}
+
+
+def recorded(name, suffix=""):
+    """Inputs and outputs of PyTorch; those of the second set with the suffix `_b`."""
+    with np.load(CASES / f"{name}.npz") as arrays:
+        chosen = {key: arrays[key] for key in arrays if key.endswith("_b") == bool(suffix)}
+    inputs = {key[3:].removesuffix("_b"): x for key, x in chosen.items() if key.startswith("in_")}
+    count = sum(key.startswith("out_") for key in chosen)
+    return inputs, [chosen[f"out_{i}{suffix}"] for i in range(count)]
+
+
+def shapes_of(inputs):
+    """Element types and shapes as `load` takes them."""
+    return {
+        name: [f"{x.dtype}:{x.shape[0]}", *x.shape[1:]] if x.shape else [f"{x.dtype}:"] for name, x in inputs.items()
+    }
+
+
+def load(name, suffix=""):
+    inputs, _ = recorded(name, suffix)
+    return gp.load(CASES / f"{name}.pt", shapes=shapes_of(inputs))
+
+
+def assert_same(found, expected, name):
+    assert len(found) == len(expected)
+    for y, want in zip(found, expected, strict=True):
+        assert np.asarray(y).dtype == want.dtype
+        np.testing.assert_allclose(y, want, rtol=1e-4, atol=TOLERANCES.get(name, 1e-5))
+
+
+@pytest.mark.parametrize("name", (*TRACED, *SCRIPTED))
+def test_runs_like_torch(name, tmp_path):
+    for suffix in ("", "_b"):
+        inputs, expected = recorded(name, suffix)
+        if not expected:
+            continue
+        model = load(name, suffix)
+        assert_same(list(gp.run(model, inputs).values()), expected, name)
+        gp.save(model, tmp_path / "m.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+        assert_same(session.run(None, inputs), expected, name)
+
+
+@pytest.mark.parametrize("name", [name for name in TRACED if not name.endswith("frozen")])
+def test_trace_has_the_shapes_of_its_inputs(name):
+    inputs, expected = recorded(name)
+    model = gp.load(CASES / f"{name}.pt")
+    assert_same(list(gp.run(model, inputs).values()), expected, name)
+
+
+def test_open_dims_stay_open():
+    model = gp.load(CASES / "sizes_traced.pt", shapes={"x": ["N", 2, "H", "W"]})
+    for suffix in ("", "_b"):
+        inputs, expected = recorded("sizes_traced", suffix)
+        assert_same(list(gp.run(model, inputs).values()), expected, "sizes_traced")
+
+
+def test_shapes_are_asked_for():
+    with pytest.raises(gp.DiagnosticError, match=r"TS0007.*no shapes for the input x.*--input x="):
+        gp.load(CASES / "sizes.pt")
+
+
+def test_number_without_default_is_given_or_an_input():
+    path, x = CASES / "scaled.pt", ["float32:2", 4]
+    inputs, expected = recorded("scaled")
+    with pytest.raises(gp.DiagnosticError, match=r"TS0007.*n is a number"):
+        gp.load(path, shapes={"x": x})
+    fixed = gp.load(path, shapes={"x": x, "n": [3]})
+    assert_same(list(gp.run(fixed, inputs).values()), expected, "scaled")
+    assert [finding.code for finding in fixed.findings] == ["TS0012"]
+    is_open = gp.load(path, shapes={"x": x, "n": ["int64:"]})
+    assert_same(list(gp.run(is_open, inputs | {"n": np.int64(3)}).values()), expected, "scaled")
+
+
+def test_attribute_that_the_module_sets_is_a_state():
+    inputs, expected = recorded("counter")
+    plain = gp.load(CASES / "counter.pt", shapes=shapes_of(inputs))
+    assert_same(list(gp.run(plain, inputs).values()), expected, "counter")
+    assert [finding.code for finding in plain.findings] == ["LEG0005"]
+    kept = gp.load(CASES / "counter.pt", shapes=shapes_of(inputs), states=True)
+    first = gp.run(kept, inputs)
+    second = gp.run(kept, inputs | {"count_in": first["count_out"]})
+    np.testing.assert_allclose(second["output"], expected[0] + 1)
+
+
+def test_names_follow_the_modules():
+    graph, _ = reader.read(CASES / "network.pt")
+    assert {"conv.weight", "conv.bias", "norm.running_var", "head.weight"} <= {value.name for value in graph.constants}
+    assert "norm.batch_norm" in {node.name for node in graph}
+
+
+def test_weights_are_views_of_the_file():
+    graph, _ = reader.read(CASES / "network.pt")
+    weight = next(value for value in graph.constants if value.name == "head.weight")
+    assert type(weight.storage).__name__ == "FileStorage"
+
+
+def test_version_selects_integer_division(tmp_path):
+    inputs, _ = recorded("promotion")
+    for version, expected in ((b"3", np.int64), (b"4", np.float32)):
+        path = tmp_path / f"v{version.decode()}.pt"
+        with zipfile.ZipFile(CASES / "promotion.pt") as old, zipfile.ZipFile(path, "w") as new:
+            for item in old.infolist():
+                data = version if item.filename.endswith("/version") else old.read(item)
+                new.writestr(item.filename, data)
+        first = next(iter(gp.run(gp.load(path), inputs).values()))
+        assert first.dtype == expected
