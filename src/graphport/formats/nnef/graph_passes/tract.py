@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.graph_passes import quantization_file
 from graphport.formats.nnef.graph_passes.input_shapes import settle_inputs
+from graphport.formats.nnef.graph_passes.tract_images import size_open_images
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ir import states
 from graphport.ir.graph import Graph, Node, Value, walk
@@ -28,6 +29,7 @@ def before_lifting(graph: Graph) -> None:
     settle_inputs(graph)
     _hide_caches(graph)
     for inner in list(walk(graph)):
+        size_open_images(inner)
         for node in inner:
             if node.op == "Scan":
                 _part_factors(node)
