@@ -464,8 +464,9 @@ def _put_together(runs: Iterable[Mapping[str, Any]], step: int, count: int) -> d
     found: dict[str, Any] = {}
     for place, outputs in enumerate(runs):
         if not place:
-            tensors = {name: rows for name, rows in outputs.items() if isinstance(rows, np.ndarray)}
-            begun = {name: rows for name, rows in tensors.items() if rows.shape[:1] == (step,)}
+            begun: dict[str, Any] = {
+                name: rows for name, rows in outputs.items() if type(rows) is np.ndarray and rows.shape[:1] == (step,)
+            }
             found = {name: np.empty((count, *rows.shape[1:]), rows.dtype) for name, rows in begun.items()}
         for name in list(found):
             if np.shape(outputs[name]) == (step, *found[name].shape[1:]):

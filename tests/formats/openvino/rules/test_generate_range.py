@@ -184,3 +184,27 @@ def test_what_is_known_of_an_end_is_a_constant(tmp_path):
     compiled = openvino.Core().compile_model(tmp_path / "net.xml", "CPU")
     x = np.array([[10], [20]])
     np.testing.assert_array_equal(next(iter(compiled([x]).values())), np.arange(6) + x)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "output_type", "counts"),
+    [
+        pytest.param((0, 5, 1.5), "int32", (5, 4), id="a real step"),
+        pytest.param((0.5, 3.0, 1.0), "int32", None, id="a real start that changes nothing"),
+        pytest.param((0, 5, 1.5), "float32", None, id="a real result"),
+        pytest.param((0, 5, 2), "int32", None, id="integers"),
+        pytest.param((0, 4, 2.5), "int64", None, id="two by both readings"),
+    ],
+)
+def test_the_two_readings_of_the_document_are_told_apart(numbers, output_type, counts, tmp_path):
+    operands = [np.array(x, np.float32) for x in numbers]
+    made = [constant(role, x, x.dtype) for role, x in zip(ROLES, operands, strict=True)]
+    data = {"output_type": NAMES[output_type]}
+    path = write_ir(tmp_path, [*made, Layer("y", "opset4.Range", data, ROLES)], ["y"])
+    found = [finding for finding in gp.check(path) if finding.code == "OV0113"]
+    assert len(found) == (counts is not None)
+    if counts is not None:
+        assert not found[0].is_error
+        assert f"has {counts[0]} elements" in found[0].message
+        assert f"has {counts[1]}" in found[0].message
+        assert len(gp.run(gp.load(path), {})["y"]) == counts[0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage, Storage
@@ -16,6 +17,7 @@ from graphport.formats.openvino.graph_passes.older import rule as older
 from graphport.formats.openvino.graph_passes.starts import restore
 from graphport.formats.openvino.graph_passes.states import ASSIGN, expose_states, hide_states, is_word
 from graphport.ir.graph import Node, Value
+from graphport.formats.openvino.rules.generate_range import differing_counts
 from graphport.ops.folded import Widened
 
 if TYPE_CHECKING:
@@ -24,10 +26,22 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph
 
-__all__ = ["after_lifting", "before_lifting", "before_using_rules", "older"]
+__all__ = ["after_lifting", "before", "before_lifting", "before_using_rules", "older"]
 
 _MOST_CHANNELS = 1024
 """Scales of one tensor that are looked at."""
+
+
+def before(graph: Graph) -> list[Diagnostic]:
+    """Warn of each Range-4 that the specification lets be read in two ways with two results."""
+    findings: list[Diagnostic] = []
+    for node in graph:
+        counts = differing_counts(node)
+        if counts is not None:
+            message = f"{node.op} has {counts[0]} elements; of operands that are not cast first it has {counts[1]}"
+            help_ = "the specification can be read in two ways: give integers, or cast the result of a real Range"
+            findings.append(Diagnostic("OV0113", message, node.origin, help_, Severity.WARNING))
+    return findings
 
 
 def before_using_rules(graph: Graph, legalize: Callable[[Graph], None]) -> None:

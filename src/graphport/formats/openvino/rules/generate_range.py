@@ -17,7 +17,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.openvino.rules.emitting import emitted_scalar
-from graphport.ir.graph import Value
+from graphport.ir.graph import Node, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -108,6 +108,27 @@ def range_of_type(b: Builder, start: Value, stop: Value, step: Value, *, output_
         raise ShapeError(message, "say a numeric type")
     _facts(start, stop, step)
     return _range(b, (start, stop, step), output_type)
+
+
+def differing_counts(node: Node) -> tuple[int, int] | None:
+    """The numbers of elements of a Range-4 by the two readings of its document, if they differ.
+
+    With an integral result the operands are cast before they are counted (the reading of this rule), or the formula
+    `ceil((stop - start) / step)` is computed of the operands as they are, which OpenVINO's plugins do.
+    """
+    dtype = node.attributes.get("output_type")
+    if node.word != "opset4.Range" or not isinstance(dtype, DType) or not dtype.is_integer or None in node.inputs:
+        return None
+    given = [_number(operand, dtype) for operand in node.operands]
+    if len(given) != len(_ROLES) or not all(isinstance(each, int | float) for each in given):
+        return None
+    try:
+        start, stop, step = (float(each) for each in given)  # type: ignore[arg-type]
+        cast = count(*(truncated(each, dtype) for each in given), dtype)  # type: ignore[arg-type]
+        formula = max(math.ceil((stop - start) / step), 0)
+    except (ShapeError, ArithmeticError, ValueError):
+        return None  # the rule refuses it
+    return None if cast == formula else (cast, formula)
 
 
 def _facts(*operands: Value) -> list[TensorFact]:

@@ -135,9 +135,9 @@ class _Reader:
         if len(declared) != len(stated):
             fail(f"the graph has {len(declared)} outputs, its signature {len(stated)}")
         for spec in specs:
-            name, other = _output_name(spec.argument), _output_name(declared[spec.index])
+            name, other = _output_name(spec.argument), _output_name(declared[spec.output_index])
             if name is not None and name != other:
-                fail(f"the graph returns {other!r} as output {spec.index}, its signature has {name!r}")
+                fail(f"the graph returns {other!r} as output {spec.output_index}, its signature has {name!r}")
 
     def _outputs(self) -> None:
         specs = list(signature.outputs(self._signature))

@@ -40,7 +40,7 @@ class Returned(NamedTuple):
     argument: Any
     mutated: str | None
     kind: str
-    index: int
+    output_index: int
 
 
 def inputs(signature: dict[str, Any]) -> Iterator[Weight | Given | None]:
