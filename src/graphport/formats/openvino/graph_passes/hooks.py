@@ -16,8 +16,8 @@ from graphport.formats.openvino.container.notes import DECOMPRESSION
 from graphport.formats.openvino.graph_passes.older import rule as older
 from graphport.formats.openvino.graph_passes.starts import restore
 from graphport.formats.openvino.graph_passes.states import ASSIGN, expose_states, hide_states, is_word
-from graphport.ir.graph import Node, Value
 from graphport.formats.openvino.rules.generate_range import differing_counts
+from graphport.ir.graph import Node, Value
 from graphport.ops.folded import Widened
 
 if TYPE_CHECKING:
