@@ -75,11 +75,11 @@ def exponents() -> list[Any]:
     return [node("Exp", "x", "e"), node("Neg", "x", "n"), node("Exp", "n", "f")]
 
 
-def branches(*, factor: str) -> list[Any]:
+def branches(*, factor: str, of: str = "x") -> list[Any]:
     then = graph([node("Mul", f"x {factor}", "t")], [], [info("t", None)])
     other = graph([node("Add", "x x", "e")], [], [info("e", None)])
     then.name, other.name = "then", "other"
-    mean = node("ReduceMean", "x", "mean", keepdims=0)
+    mean = node("ReduceMean", of, "mean", keepdims=0)
     return [mean, node("Greater", "mean limit", "c"), node("If", "c", "y", then_branch=then, else_branch=other)]
 
 
@@ -368,3 +368,28 @@ def test_an_input_that_depends_on_another_refutes_nothing(tmp_path):
     b = model(larger, [info("x", [4, 8])], [info("y", [4, 8])], {})
     names = write_onnx(tmp_path / "a.onnx", a), write_onnx(tmp_path / "b.onnx", b)
     assert gp.verify(*names).passed
+
+
+@pytest.mark.parametrize("name", ["copy.onnx", "copy.xml"])
+def test_a_branch_that_no_input_reaches_is_covered_by_its_segment(name, tmp_path):
+    # The mean of the absolute tanh is at most 1.
+    nodes = [node("Tanh", "x", "th"), node("Abs", "th", "a"), *branches(factor="k", of="a")]
+    constants = {"k": number(2), "limit": number(5)}
+    source = write_onnx(tmp_path / "a.onnx", model(nodes, [info("x", [4, 8])], [info("y", None)], constants))
+    copy = tmp_path / name
+    gp.convert(source, copy, verify=False)
+    proof = gp.verify(source, copy)
+    assert proof.passed
+    assert not [phrase for phrase in proof.matrix.coverage.never if "branch" in phrase], proof.sentence
+
+
+def test_a_branch_that_no_input_reaches_is_refuted_by_its_segment(tmp_path):
+    nodes = [node("Tanh", "x", "th"), node("Abs", "th", "a")]
+    files = []
+    for factor in (2.0, 2.5):
+        constants = {"k": number(factor), "limit": number(5)}
+        graph_of = model([*nodes, *branches(factor="k", of="a")], [info("x", [4, 8])], [info("y", None)], constants)
+        files.append(write_onnx(tmp_path / f"{factor}.onnx", graph_of))
+    proof = gp.verify(*files)
+    assert proof.failed
+    assert "segment" in proof.sentence

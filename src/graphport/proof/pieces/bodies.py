@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 _OPERATORS = frozenset({"If", "Loop", "Scan"})
 
 
-def body_segments(output: Match, segmentation: Segmentation) -> Iterator[Segment]:
-    """The segments of the results of the bodies of two operators, given what the bodies are given.
+def body_segments(output: Match, segmentation: Segmentation) -> Iterator[tuple[Graph, Segment | None]]:
+    """The bodies of two operators with the segments of their results, given what the bodies are given.
 
-    What a body reads from the graph around it is an input of the segment if it is matched.
+    What a body reads from the graph around it is an input of the segment if it is matched. There is no segment for a
+    result that is not computed from matched values.
     """
     a, b = output.a.producer, output.b.producer
     if a is None or b is None or a.op != b.op or a.op not in _OPERATORS:
@@ -33,11 +34,9 @@ def body_segments(output: Match, segmentation: Segmentation) -> Iterator[Segment
         inner = Segmentation([*segmentation.by_a.values(), *(each for each in inputs if each is not None)])
         for i, j in _common_results(a, (body_a, body_b), states):
             one, two = body_a.outputs[i], body_b.outputs[j]
-            if one.producer is None or two.producer is None:
+            if one in inner.by_a and inner.by_a[one].b is two:
                 continue
-            segment = inner.segment(Match(one, two, None, None))
-            if segment is not None:
-                yield segment
+            yield body_a, inner.segment(Match(one, two, None, None)) if one.producer and two.producer else None
 
 
 def _common_states(a: Node, b: Node, segmentation: Segmentation) -> list[tuple[int, int]]:

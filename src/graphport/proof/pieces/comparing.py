@@ -19,12 +19,13 @@ from graphport.proof.pieces.computations import Computations
 from graphport.proof.pieces.extraction import RawModel
 from graphport.proof.pieces.matching import Match, match_values
 from graphport.proof.pieces.numbering import is_same_model
+from graphport.proof.pieces.reach import has_phrase, phrase_of_body, phrases_of, proven_phrases, reached_phrases
 from graphport.proof.pieces.segments import Segmentation, name_of
 from graphport.proof.pieces.tables import table_difference
 from graphport.proof.pieces.values import elements_of_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from graphport.ir.graph import Graph, Value
     from graphport.proof.pieces.judging import Finding
@@ -86,9 +87,11 @@ class Pieces:
     """Neither: no common inputs, no runtime, or no time."""
     differences: list[SegmentDifference] = field(default_factory=list[SegmentDifference])
     matches: list[Match] = field(default_factory=list[Match])
+    reached: set[str] = field(default_factory=set[str])
+    """Phrases (see `Coverage`) of the `wanted` parts that are in equal segments or that compared ones reached."""
 
 
-def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float) -> Pieces:
+def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wanted: Collection[str] = ()) -> Pieces:
     """Compare the segments of two files between values that correspond.
 
     Args:
@@ -96,32 +99,37 @@ def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float) ->
         b: what should compute the same.
         test_input: one that both compute; it shows which values correspond.
         seconds: processor time that this process may take for segments; the runtimes take about as much.
+        wanted: phrases of parts that runs of the whole files did not reach; segments that have them come first.
     """
     until = time.process_time() + seconds
     if a.format == b.format and is_same_model(a.graph, b.graph):
-        return Pieces([value.name for node in a.graph for value in node.results])
+        names = [value.name for node in a.graph for value in node.results]
+        return Pieces(names, reached=(phrases_of(a.graph) | phrases_of(b.graph)) & set(wanted))
     matches = match_values(a.graph, b.graph, test_input)
     found = Pieces(matches=matches)
     segmentation = Segmentation(matches)
     computed = [each for each in matches if each.a.producer is not None]
     found.equal = [name_of(each) for each in computed if each.is_equal]
+    if wanted and matches:
+        found.reached |= proven_phrases(a.graph, b.graph, matches, is_one_format=a.format == b.format) & set(wanted)
+    wanted = set(wanted) - found.reached
     is_comparable = _is_exact(a.graph) and _is_exact(b.graph)
     with tempfile.TemporaryDirectory(prefix="graphport-segments-") as folder:
         files = RawModel(a, Path(folder)), RawModel(b, Path(folder))
         try:
-            for output in _in_order_of_suspicion(a, b, computed):
+            for output in _in_order_of_suspicion(a, b, computed, wanted):
                 name = name_of(output)
                 if not is_comparable or found.differences or time.process_time() > until:
                     found.unknown.append(name)
                     continue
-                _compare_output(output, segmentation, files, found)
+                _compare_output(output, segmentation, files, found, wanted)
         finally:
             for file in files:
                 file.close()
     return found
 
 
-def _in_order_of_suspicion(a: Side, b: Side, computed: list[Match]) -> list[Match]:
+def _in_order_of_suspicion(a: Side, b: Side, computed: list[Match], wanted: Collection[str]) -> list[Match]:
     """The matches that are computed differently as graphport reads both files; of two formats, then the others.
 
     Equal operators of one format are equal however they are run.
@@ -129,8 +137,10 @@ def _in_order_of_suspicion(a: Side, b: Side, computed: list[Match]) -> list[Matc
     different = [each for each in computed if not each.is_equal]
     if a.format == b.format:
         return different[:MAX_SEGMENTS]
-    equal = [each for each in computed if each.is_equal and _has_parameters(each.a)]
-    return [*different[:MAX_SEGMENTS], *equal[: MAX_SEGMENTS - len(different)]]
+    others = [each for each in computed if each.is_equal]
+    unreached = [each for each in others if each.a.producer and has_phrase(each.a.producer, wanted)]
+    equal = [each for each in others if each not in unreached and _has_parameters(each.a)]
+    return [*different, *unreached, *equal][:MAX_SEGMENTS]
 
 
 def _has_parameters(value: Value) -> bool:
@@ -139,18 +149,25 @@ def _has_parameters(value: Value) -> bool:
     return node is not None and (node.op in _SATURATING or any(isinstance(x, float) for x in node.stated.values()))
 
 
-def _compare_output(output: Match, segmentation: Segmentation, files: Files, found: Pieces) -> None:
+def _compare_output(
+    output: Match, segmentation: Segmentation, files: Files, found: Pieces, wanted: Collection[str]
+) -> None:
     """Compare the segments that end at a match; bodies of its operator are compared by themselves as well."""
-    name = name_of(output)
-    for segment in (*body_segments(output, segmentation), segmentation.segment(output)):
-        difference = None if segment is None else _compare_segment(segment, files)
+    bodies: dict[Graph, bool] = {}
+    for body, segment in (*body_segments(output, segmentation), (None, segmentation.segment(output))):
+        reached: set[str] = set()
+        difference = "it has no common inputs" if segment is None else _compare_segment(segment, files, wanted, reached)
         if segment is not None and isinstance(difference, SegmentDifference):
             difference = _confirm(segment, segmentation, files, difference)
         if isinstance(difference, SegmentDifference):
             found.differences.append(difference)
             return
-        is_compared = segment is not None and difference is None
-        (found.compared if is_compared else found.unknown).append(name if segment is None else segment.name)
+        (found.compared if difference is None else found.unknown).append(name_of(segment.output if segment else output))
+        found.reached |= reached if difference is None else set()
+        if body is not None:
+            bodies[body] = bodies.get(body, True) and difference is None
+    equal = [phrase_of_body(body) for body, is_equal in bodies.items() if is_equal]
+    found.reached |= {phrase for phrase in equal if phrase is not None and phrase in wanted}
 
 
 def _confirm(
@@ -163,11 +180,16 @@ def _confirm(
     grown = segmentation.grown(segment)
     if grown is None:
         return "its inputs depend on each other"
-    return difference if grown is segment else _compare_segment(grown, files)
+    return difference if grown is segment else _compare_segment(grown, files, (), set())
 
 
-def _compare_segment(segment: Segment, files: Files) -> SegmentDifference | str | None:
-    """How the files compute a segment differently; why that is unknown as text, `None` if they do not."""
+def _compare_segment(
+    segment: Segment, files: Files, wanted: Collection[str], reached: set[str]
+) -> SegmentDifference | str | None:
+    """How the files compute a segment differently; why that is unknown as text, `None` if they do not.
+
+    The `wanted` parts that native runtimes have computed are added to `reached`.
+    """
     limit = MAX_EQUAL_ELEMENTS if segment.output.is_equal else MAX_ELEMENTS
     if sum(np.size(each.x) for each in (segment.output, *segment.inputs)) > limit:
         return "its values are too large"
@@ -181,18 +203,20 @@ def _compare_segment(segment: Segment, files: Files) -> SegmentDifference | str 
         return str(error)
     if both.is_random:
         return "its elements are random"
-    answered = 0
+    computed: list[Sequence[Any]] = []
     for kind, elements in elements_of_kinds(both.cut_a.graph, both.free):
         x, y = both.run(elements)
         if x is None or y is None:
             continue
-        answered += 1
+        computed.append(elements)
         if judging.suspicious(x, y) is None:
             continue
         finding = both.judge(x, y, elements)
         if finding is not None:
             return _stated(segment, kind, finding, elements, is_native=both.is_native)
-    return None if answered else "neither runtime computes it by itself"
+    if computed and wanted and both.is_native:
+        reached |= reached_phrases(both.cut_a, computed, wanted)
+    return None if computed else "neither runtime computes it by itself"
 
 
 def _stated(

@@ -71,10 +71,7 @@ class Computations:
         b = _computed(segment.output.b, [each.b for each in segment.inputs], files[1])
         pairs = zip(a.cut.inputs, segment.inputs, strict=True)
         free = [free_input(value, (match.a, match.b), match.x) for value, match in pairs]
-        free = [
-            each._replace(low=ITERATIONS[0], high=ITERATIONS[1], is_iteration=True) if _is_iteration(match.a) else each
-            for each, match in zip(free, segment.inputs, strict=True)
-        ]
+        free = [_of_loop(each, match.a) for each, match in zip(free, segment.inputs, strict=True)]
         return cls(segment, a, b, free)
 
     @property
@@ -135,10 +132,15 @@ def _computed(output: Value, inputs: list[Value], model: RawModel) -> _Computed:
     return _Computed(cut, [value.name for value in inputs], output, inputs, model, model.write(output, inputs))
 
 
-def _is_iteration(value: Value) -> bool:
+def _of_loop(free: FreeInput, value: Value) -> FreeInput:
+    """The free input for a value; the number of an iteration and the condition of a Loop are what they can be."""
     body = value.graph
     node = None if body is None else body.parent
-    return node is not None and body is not None and node.op == "Loop" and body.inputs[0] is value
+    if body is None or node is None or node.op != "Loop" or value not in body.inputs[:2]:
+        return free
+    if value is body.inputs[0]:
+        return free._replace(low=ITERATIONS[0], high=ITERATIONS[1], is_iteration=True)
+    return free._replace(is_fixed=True)
 
 
 def _is_random(graph: Graph) -> bool:

@@ -31,7 +31,7 @@ def record_segments(case: Case) -> None:
         runner.close()
     try:
         with stage("compares the files segment by segment"):
-            found = compare_segments(case.a, case.b, test_input, SHARE * case.effort.seconds)
+            found = compare_segments(case.a, case.b, test_input, SHARE * case.effort.seconds, case.coverage.never)
     except (RunLimitError, MemoryError):
         case.notes.append("segments were not compared: a limit of time or memory was reached")
         return
@@ -62,4 +62,5 @@ def _as_run(case: Case, found: SegmentDifference) -> Run:
 
 
 def _coverage(found: Pieces) -> Coverage:
-    return Coverage(pieces=frozenset(f"piece '{name}'" for name in (*found.equal, *found.compared)))
+    pieces = frozenset(f"piece '{name}'" for name in (*found.equal, *found.compared))
+    return Coverage(branches=frozenset(found.reached), pieces=pieces)

@@ -31,6 +31,8 @@ class FreeInput(NamedTuple):
     high: float
     is_iteration: bool = False
     """Whether it is the number of the iteration of a loop, which may be any integer of the range."""
+    is_fixed: bool = False
+    """Whether it has these elements in every run, as the condition of a loop that goes on has."""
 
 
 def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeInput:
@@ -75,6 +77,8 @@ def _constants(graph: Graph) -> Any:
 
 def _elements(each: FreeInput, kind: str, constants: Any, random: np.random.Generator) -> Any:
     seen = np.asarray(each.seen)
+    if each.is_fixed:
+        return seen
     if seen.dtype.kind == "b":
         share = {"large": 1.0, "limits": 0.0, "steps": 0.9}.get(kind, 0.5)
         return random.random(seen.shape) < share
@@ -148,7 +152,9 @@ def _by_row(random: np.random.Generator, shape: tuple[int, ...], choices: Any) -
 
 def _with_constant_rows(x: Any) -> Any:
     """The same with a first row of zeros and a second of ones, as far as there are rows besides."""
-    rows = x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x[:0].reshape(0, 1)
+    if np.ndim(x) < 2:
+        return x
+    rows = np.reshape(x, (-1, x.shape[-1]))
     for index in range(min(2, len(rows) - 1)):
         rows[index] = float(index)
     return x
@@ -159,4 +165,5 @@ def _near(constants: Any, shape: tuple[int, ...], random: np.random.Generator) -
     chosen = random.choice(constants, shape).astype(np.float32)
     toward = np.where(random.integers(0, 2, shape) == 0, -np.inf, np.inf).astype(np.float32)
     moved = np.where(random.integers(0, 3, shape) == 0, chosen, np.nextafter(chosen, toward))
-    return moved.astype(np.float64)
+    # The neighbours of 0 are numbers that runtimes may flush to 0.
+    return np.where(np.abs(moved) < np.finfo(np.float32).tiny, 0, moved).astype(np.float64)
