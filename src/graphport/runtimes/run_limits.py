@@ -258,3 +258,22 @@ def limited(size: int | None, *, is_total: bool = False) -> Generator[RunLimits]
     finally:
         _LIMITS.reset(token)
         limits.close()
+
+
+@contextmanager
+def resumed() -> Generator[None]:
+    """Begin runs again inside the block, within the limits around it, after one was stopped or refused as too large.
+
+    For a verb that can do without that run.
+    """
+    outer = _LIMITS.get()
+    if outer is None:
+        yield
+        return
+    limits = RunLimits(outer.seconds, outer.nbytes, outer.until, outer.size)
+    token = _LIMITS.set(limits)
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
+        limits.close()

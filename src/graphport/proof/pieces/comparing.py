@@ -98,7 +98,7 @@ def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wa
         a: the source.
         b: what should compute the same.
         test_input: one that both compute; it shows which values correspond.
-        seconds: processor time that this process may take for segments; the runtimes take about as much.
+        seconds: processor time of this process, and time of the runtimes, that segments may take.
         wanted: phrases of parts that runs of the whole files did not reach; segments that have them come first.
     """
     until = time.process_time() + seconds
@@ -119,7 +119,8 @@ def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wa
         try:
             for output in _in_order_of_suspicion(a, b, computed, wanted):
                 name = name_of(output)
-                if not is_comparable or found.differences or time.process_time() > until:
+                spent = time.process_time() + sum(file.seconds for file in files)
+                if not is_comparable or found.differences or spent > until:
                     found.unknown.append(name)
                     continue
                 _compare_output(output, segmentation, files, found, wanted)

@@ -92,6 +92,8 @@ class RawModel:
         self._values: dict[str, Value] | None = None
         self._count = 0
         self._process: Process | None = None
+        self.seconds = 0.0
+        """Time that the runtime took to load and run segments."""
 
     def close(self) -> None:
         """Give the process of the runtime back."""
@@ -136,7 +138,9 @@ class RawModel:
         else:
             raise UnansweredError("takes other inputs than the segment has")
         process.ask_to_run([_declared(array, port.dtype) for array, port in zip(given, self._inputs, strict=True)], {})
-        return process.answer().outputs[0]
+        answer = process.answer()
+        self.seconds += answer.seconds
+        return answer.outputs[0]
 
     def _loaded(self, path: Path) -> Process:
         runtime = self.runtime
@@ -145,7 +149,9 @@ class RawModel:
             self._path = None
         if self._path != path:
             self._process.ask_to_load(str(path), 0, is_strict=True)
-            self._inputs = self._process.opened().inputs
+            opened = self._process.opened()
+            self.seconds += opened.seconds
+            self._inputs = opened.inputs
             self._path = path
         return self._process
 

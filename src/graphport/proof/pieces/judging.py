@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 SCREEN = 1e-5
-"""Difference, relative to an element and to a tenth of the largest of its row, up to which results are equal."""
+"""Difference, relative to an element and half the largest of its row, up to which results are equal."""
 TIMES = 64.0
 """How many times the rounding error of both formulas in single precision two runtimes may differ by."""
 RELATIVE = 1e-5
@@ -48,7 +48,7 @@ def suspicious(x: Any, y: Any) -> Any:
     else:
         one, two = x.astype(np.float64), y.astype(np.float64)
         with np.errstate(all="ignore"):
-            found = np.abs(one - two) > SCREEN * (np.abs(one) + 0.1 * _largest_of_row(one)) + TINY
+            found = np.abs(one - two) > SCREEN * (np.abs(one) + 0.5 * _largest_of_row(one)) + TINY
         found |= unlike(one, two)
     return found if found.any() else None
 

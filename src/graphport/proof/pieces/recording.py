@@ -8,6 +8,7 @@ from graphport.core.progress import stage
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.pieces.comparing import compare_segments
 from graphport.proof.run import Configuration, Run
+from graphport.runtimes import run_limits
 from graphport.runtimes.run_limits import RunLimitError
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 SHARE = 0.5
 """The part of the effort of a proof that segments may take; the search over whole models has the rest."""
 
+MIN_SECONDS, RUNS = 1.0, 3.0
+"""Segments take at most the first, and the second times the longest run of a whole file."""
+
 
 def record_segments(case: Case) -> None:
     """Compare the segments of both sides, and add what differs to the matrix and what was compared to the coverage.
@@ -27,11 +31,13 @@ def record_segments(case: Case) -> None:
     test_input = _test_input(case)
     if test_input is None or case.effort.seconds <= 0 or case.tolerance.least_snr is not None:
         return
+    seconds = min(SHARE * case.effort.seconds, MIN_SECONDS + RUNS * max(each.seconds for each in case.runners))
     for runner in case.runners:
         runner.close()
     try:
-        with stage("compares the files segment by segment"):
-            found = compare_segments(case.a, case.b, test_input, SHARE * case.effort.seconds, case.coverage.never)
+        # The search for test inputs may have met a run that was too large, after which limits refuse every other one.
+        with run_limits.resumed(), stage("comparing the files segment by segment"):
+            found = compare_segments(case.a, case.b, test_input, seconds, case.coverage.never)
     except (RunLimitError, MemoryError):
         case.notes.append("segments were not compared: a limit of time or memory was reached")
         return
