@@ -48,7 +48,7 @@ def test_a_sum_in_the_middle_passes(tmp_path, scale):
     proof = gp.verify(a, b, {"x": X})
     assert proof.outputs[0].worst.max_abs == pytest.approx(scale, rel=1e-4)
     assert proof.passed
-    assert "in the middle of two steps" in " ".join(proof.notes)
+    assert "halfway between two integers" in " ".join(proof.notes)
 
 
 @pytest.mark.parametrize("factor", [1 + 1e-3, 1.01, -1])
@@ -121,7 +121,7 @@ def test_steps_that_layers_make_more_of_pass_where_another_draw_agrees(tmp_path)
     proof = gp.verify(a, b)
     assert proof.passed
     assert 25 < proof.outputs[0].worst.snr_db < 40
-    assert "in the middle of two steps" in " ".join(proof.notes)
+    assert "halfway between two integers" in " ".join(proof.notes)
 
 
 def test_what_differs_everywhere_is_no_tie_though_it_is_as_small(tmp_path):

@@ -151,3 +151,19 @@ def test_a_runtime_that_ends_over_lengths_that_nobody_takes_is_begun_anew_for_ot
         else:
             assert witness.finish()[0].shape == (length,)
     witness.close()
+
+
+def test_a_runtime_may_be_installed_in_another_python(tmp_path, monkeypatch):
+    """`GRAPHPORT_PYTHON_NUMPY` names a Python for the runtimes of the package `numpy`."""
+    (tmp_path / "elsewhere.py").write_text(ANSWERING)
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nexport PYTHONPATH="{tmp_path}"\nexec "{sys.executable}" "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("GRAPHPORT_PYTHON_NUMPY", str(other))
+    runtime = Runtime("elsewhere", "Elsewhere", "numpy", "elsewhere")
+    assert runtime.is_installed
+    assert not runtime._replace(package="numpy_that_is_not_there").is_installed
+    process = Process(runtime)
+    process.ask_to_load("nothing", 1)
+    assert process.opened().version == "1"
+    process.end()

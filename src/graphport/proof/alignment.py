@@ -1,4 +1,4 @@
-"""Arrays of two witnesses brought to where they can be compared, and what an output proves."""
+"""Outputs of two runtimes in a common type and shape, and what an output proves."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from graphport.proof.runners import Runner
 
 _BLOCK = 1 << 18
-"""Entries that are looked at at a time."""
+"""Elements that are examined at a time."""
 
 
 class Manner(NamedTuple):
-    """What two witnesses keep of a model: element types and the first axis, or less."""
+    """What two runtimes keep of a model: element types, the first axis."""
 
     has_exact_types: bool
     has_batches: bool
     is_edge: bool
-    """Whether numbers are such that a result may overflow: what is not finite is not compared then."""
+    """Whether values are so large that results may overflow: elements that are not finite are not compared."""
 
     @classmethod
     def common(cls, first: Runner, second: Runner, *, is_edge: bool) -> Manner:
-        """What both keep."""
+        """What both runners keep."""
         runtimes = [w.side.runtime for w in (first, second) if w.side.runtime is not None]
         return cls(all(r.has_exact_types for r in runtimes), all(r.has_batches for r in runtimes), is_edge)
 
 
 def aligned(x: Any, y: Any, manner: Manner) -> tuple[Any, Any]:
-    """Both, with what one of them cannot keep taken from it, and with zeros where overflow is not compared."""
+    """Both in a common type and shape, with zeros for elements whose overflow is not compared."""
     if is_sequence(x) and is_sequence(y) and len(x) == len(y):
         pairs = [aligned(a, b, manner) for a, b in zip(x, y, strict=True)]
         return [a for a, _ in pairs], [b for _, b in pairs]
@@ -52,7 +52,7 @@ def aligned(x: Any, y: Any, manner: Manner) -> tuple[Any, Any]:
 
 
 def _of_one_type(x: Any, y: Any, *, is_loose: bool) -> tuple[Any, Any]:
-    """Both in the type of `x`, where they are of one kind; in double precision where there is but one kind."""
+    """Both in the type of `x` if they are of one kind; in float64 if a runtime has one kind only."""
     if is_loose:
         return x.astype(np.float64), y.astype(np.float64)
     real, other = (_is_real(each) for each in (x, y))
@@ -75,7 +75,7 @@ def _finite(x: Any) -> Any:
 
 @dataclass(slots=True)
 class Evidence:
-    """What one output was over all draws, of which none is kept."""
+    """What one output was for all test inputs, without the outputs themselves."""
 
     count: int = 0
     is_empty: bool = True
@@ -83,7 +83,7 @@ class Evidence:
     digests: set[bytes] = field(default_factory=set[bytes])
 
     def see(self, answer: Any) -> None:
-        """Take what it was in one more draw."""
+        """Add the output for a further test input."""
         if answer is None:
             return
         self.count += 1
@@ -94,7 +94,7 @@ class Evidence:
         self.digests.add(digest.digest())
 
     def lack(self, *, has_inputs: bool) -> str | None:
-        """Why that proves nothing; `None` where it does."""
+        """Why the output proves nothing; `None` if it proves something."""
         if not self.count:
             return "was absent"
         if self.is_empty:

@@ -236,15 +236,15 @@ class Proof:
     def sizes(self) -> tuple[dict[str, int], ...]:
         """The choices of sizes of open dims."""
         found: list[dict[str, int]] = []
-        for draw in self.draws:
-            if draw.sizes not in found:
-                found.append(draw.sizes)
+        for each in self.draws:
+            if each.sizes not in found:
+                found.append(each.sizes)
         return tuple(found)
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of values of the test inputs."""
-        return tuple(dict.fromkeys(draw.kind for draw in self.draws))
+        return tuple(dict.fromkeys(each.kind for each in self.draws))
 
     @property
     def max_abs(self) -> float | None:
@@ -284,8 +284,8 @@ class Proof:
             "is_independent": self.is_independent,
             "max_abs": self.max_abs,
             "snr_db": ratio if ratio is not None and isfinite(ratio) else None,
-            "witnesses": [witness.as_json() for witness in self.witnesses],
-            "draws": [draw.as_json() for draw in self.draws],
+            "witnesses": [each.as_json() for each in self.witnesses],
+            "draws": [each.as_json() for each in self.draws],
             "sizes": list(self.sizes),
             "coverage": self.coverage.as_json(),
             "interface": list(self.interface),

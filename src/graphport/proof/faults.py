@@ -1,7 +1,7 @@
-"""What runtimes are known to compute otherwise than their format says; such a witness is not asked.
+"""Known faults of native runtimes: operators that they compute incorrectly, and nodes that they round by default.
 
-What a runtime can be told to leave is switched off where it is loaded (`runtimes`); docs/proof.md lists both. Whoever
-runs the file without telling it gets other numbers than were proven, which `habits` says.
+A runtime with a known fault in a model does not compute it. `habits` lists nodes that the default configuration rounds,
+and that the strict one computes as the file states. docs/proof.md lists both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Fault(NamedTuple):
-    """A fault of a runtime: in which version it was seen, what it is, and the nodes that meet it."""
+    """A fault of a runtime: the version, a description, and a predicate of the nodes that it affects."""
 
     runtime: str
     seen: str
@@ -47,7 +47,7 @@ def _slices_backwards(node: Node) -> bool:
 
 
 def _slices_to_an_end_of_zero(node: Node) -> bool:
-    """Whether an axis is cut from 0 to its end, which NNEF may say by an end of 0, and steps of 1."""
+    """Whether an axis is sliced from 0 to its end in steps of 1: NNEF may state that end as 0."""
     if node.op != "Slice":
         return False
     starts, ends, steps = (_numbers(node.operand(place)) for place in (1, 2, 4))
@@ -77,7 +77,7 @@ FAULTS: tuple[Fault, ...] = (
 
 
 def _multiplies_compressed(node: Node) -> bool:
-    """Whether an operand is integers that are stored, and the other one is not rounded anyway."""
+    """Whether one operand is stored as integers and the other one is not quantized."""
     if node.op != "MatMul" or len(node.operands) != 2:
         return False
     makers = [value.producer for value in node.operands]
@@ -86,7 +86,7 @@ def _multiplies_compressed(node: Node) -> bool:
 
 
 def _has_rounded_real_weights(node: Node) -> bool:
-    """Whether a layer that takes a bias has real weights, and is between two that make integers of its activations."""
+    """Whether a layer with a bias has float weights between quantized activations."""
     page = registry.pages().get(node.op)
     given = None if node.operand(0) is None else node.operands[0].producer
     if page is None or not page.bias or given is None or given.op != "DequantizeLinear":
@@ -110,11 +110,11 @@ HABITS: tuple[Fault, ...] = (
         _has_rounded_real_weights,
     ),
 )
-"""What runtimes do unless they are told otherwise, as they are for a proof."""
+"""What the default configuration of a runtime does, and the strict one does not."""
 
 
 def habits(runtime: str, graph: Graph) -> list[str]:
-    """What `runtime` does with nodes of a graph where nobody tells it otherwise, with how many of them."""
+    """Descriptions of what `runtime` does with nodes of a graph by default, with the number of nodes."""
     found: list[str] = []
     for habit in HABITS:
         count = sum(habit.is_met(node) for inner in walk(graph) for node in inner) if habit.runtime == runtime else 0
@@ -123,7 +123,7 @@ def habits(runtime: str, graph: Graph) -> list[str]:
 
 
 def ends_onnx_runtime(node: Node) -> bool:
-    """Whether it lets the first axis go behind others, for a product (with a constant, or what becomes one).
+    """Whether a Transpose moves the first axis behind others for a MatMul with a constant.
 
     In half precision that ends a process: ONNX Runtime 1.31 and 1.32 fuse the two into a product they have no kernel
     for in halves, and follow nothing while they look for casts around it.
@@ -138,7 +138,7 @@ def ends_onnx_runtime(node: Node) -> bool:
 
 
 def ends_in_halves(graph: Graph) -> list[Node]:
-    """The nodes of a graph in half precision that end ONNX Runtime's process while it loads them."""
+    """The float16 nodes of a graph that end ONNX Runtime's process while it loads them."""
     return [
         node
         for inner in walk(graph)
@@ -151,7 +151,7 @@ def ends_in_halves(graph: Graph) -> list[Node]:
 
 
 def known_fault(runtime: str, graph: Graph) -> Fault | None:
-    """A fault of `runtime` that a graph meets."""
+    """A known fault of `runtime` that affects a graph."""
     known = [fault for fault in FAULTS if fault.runtime == runtime]
     nodes = (node for inner in walk(graph) for node in inner) if known else ()
     return next((fault for node in nodes for fault in known if fault.is_met(node)), None)

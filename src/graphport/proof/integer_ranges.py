@@ -1,4 +1,4 @@
-"""What the integers that a model is given may be: places along an axis, lengths, masks, or numbers like any others."""
+"""Valid ranges of integer inputs: indices of an axis, lengths, masks, or plain data."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 2000
 _NARROW = 16
-"""Bits up to which a type of integers is one of samples, pixels for one, and not of places."""
+"""Bits up to which an integer type holds samples such as pixels, and no indices."""
 
 
 class IntegerRange(NamedTuple):
-    """The integers from `low` to below `high`, and whether these are numbers like any others."""
+    """The integers from `low` to below `high`; `is_data` if they are no indices, lengths or masks."""
 
     low: int
     high: int
     is_data: bool = False
     is_divisor: bool = False
-    """Whether something is divided by it: a divisor of 0 ends some runtimes."""
+    """Whether it is a divisor: 0 ends the process of some runtimes."""
 
 
 _DIVISORS = {"Div": 1, "Mod": 1}
-"""By operator, which operand divides."""
+"""Index of the divisor, by operator."""
 _MASK = IntegerRange(0, 2)
 _ORDINARY = IntegerRange(-9, 10, is_data=True)
 
 
 def integer_range(value: Value, sizes: Mapping[str, int]) -> IntegerRange:
-    """What an input of integers may hold, by what reads it where symbols are as long as `sizes` says."""
+    """The valid range of an integer input, derived from the operators that read it, at some sizes of open dims."""
     dtype = value.dtype
     found: list[IntegerRange] = []
     is_plain = True
@@ -79,7 +79,7 @@ def integer_range(value: Value, sizes: Mapping[str, int]) -> IntegerRange:
 
 
 def is_coordinate(value: Value) -> bool:
-    """Whether real numbers of an input are places, scales or counts, which not all numbers can be."""
+    """Whether the floats of an input are coordinates, scales or counts, which have a valid range."""
     for node in value.users:
         page = registry.pages().get(node.op)
         for index, operand in enumerate(node.inputs):
@@ -108,7 +108,7 @@ def _length(dim: Dim, sizes: Mapping[str, int]) -> int:
 
 
 def _is_integer(node: Node) -> bool:
-    """Whether it computes integers with integers, not masks of them or real numbers."""
+    """Whether its results are integers, not masks or floats."""
     dtypes = [each.fact.dtype for each in node.results if isinstance(each.fact, TensorFact)]
     return all(dtype is not None and dtype.is_integer for dtype in dtypes)
 

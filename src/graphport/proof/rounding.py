@@ -1,4 +1,4 @@
-"""Differences that rounding explains: of large numbers, where a model multiplies what its inputs are rounded by."""
+"""Differences of large values that rounding explains: models that amplify the rounding of their inputs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from graphport.proof.test_inputs import TestInput
 
 _STEPS = 8.0
-"""How many times the change that one step of its inputs makes two runtimes may differ by."""
+"""Factor by which two runtimes may differ beyond the change of an output by one ulp of its inputs."""
 
 
-def nudged(draw: TestInput) -> TestInput | None:
-    """`draw` with each real number moved to a neighbour, up or down by chance; `None` where there are none."""
-    random = np.random.default_rng(draw.seed)
-    moved = {name: _nudged(array, random) for name, array in draw.arrays.items()}
-    return None if all(moved[name] is draw.arrays[name] for name in moved) else replace(draw, arrays=moved)
+def nudged(test_input: TestInput) -> TestInput | None:
+    """`test_input` with every float moved by one ulp, up or down at random; `None` if it has no floats."""
+    random = np.random.default_rng(test_input.seed)
+    moved = {name: _nudged(array, random) for name, array in test_input.arrays.items()}
+    return None if all(moved[name] is test_input.arrays[name] for name in moved) else replace(test_input, arrays=moved)
 
 
 def _nudged(array: Any, random: np.random.Generator) -> Any:
@@ -32,16 +32,16 @@ def _nudged(array: Any, random: np.random.Generator) -> Any:
 
 
 _NUMBERS = (np.float16, np.float32, np.float64)
-"""What NumPy itself knows the neighbours of."""
+"""Element types that `np.nextafter` supports."""
 
 
 def explained(found: Sequence[Difference], outputs: Sequence[Any], again: Sequence[Any]) -> frozenset[int]:
-    """The outputs, by position, whose difference is of the size of what nudged inputs change.
+    """Positions of the outputs whose difference is as large as their change by nudged inputs.
 
     Args:
-        found: how two sides differ.
-        outputs: what the first computed, of the inputs.
-        again: the same of the nudged inputs.
+        found: differences of the two sides.
+        outputs: outputs of side `a`.
+        again: its outputs for the nudged inputs.
     """
     return frozenset(
         position
@@ -51,7 +51,7 @@ def explained(found: Sequence[Difference], outputs: Sequence[Any], again: Sequen
 
 
 def _change(one: Any, two: Any) -> float:
-    """The largest change of an output; 0 where it is none of finite real numbers."""
+    """Largest change of an output; 0 if it is not of finite floats."""
     if getattr(one, "dtype", None) not in _NUMBERS or np.shape(one) != np.shape(two):
         return 0.0
     change = np.abs(np.asarray(one, np.float64) - np.asarray(two, np.float64)).max(initial=0.0)

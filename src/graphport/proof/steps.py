@@ -1,7 +1,7 @@
-"""Differences of quantized models that come from numbers in the middle of two steps, which go to either side.
+"""Differences of quantized models that come from values halfway between two integers, which round either way.
 
-Runtimes add real numbers in different orders. A sum that is half a step to the last places is rounded up by one and
-down by another, and from there on everything differs by what one step is worth.
+Runtimes add floats in different orders. One rounds a sum that is halfway between two integers up, another rounds it
+down, and all that depends on it differs by one step.
 """
 
 from __future__ import annotations
@@ -29,27 +29,26 @@ if TYPE_CHECKING:
     from graphport.proof.test_inputs import TestInput
 
 _SHIFT = 2.0**-18
-"""Beside a number, how far another order of its sum may move it: 32 places of single precision."""
+"""Relative change of a sum by another order of its terms: 32 ulps of float32."""
 _TIMES = 2.0
-"""How many times what moving all numbers so changes of an output two runtimes may differ by."""
+"""Factor by which two runtimes may differ beyond the change of an output by that shift."""
 _LEAST = 40.0
-"""Decibels that they keep where nothing else shows that they compute the same."""
+"""Decibels required of an output that never agreed tightly."""
 
 
 def open_ties(found: Sequence[Difference]) -> frozenset[int]:
-    """The outputs, by position, that differ by more than ties alone excuse, and by less than wrong numbers do."""
+    """Positions of the outputs that differ by more than ties alone explain, and by less than a wrong value would."""
     return frozenset(at for at, each in enumerate(found) if not each.passed and QUANTIZED <= _signal(each) < _LEAST)
 
 
 def rounding_ties(
-    side: Side, draw: TestInput, found: Sequence[Difference], close: frozenset[int] = frozenset()
+    side: Side, test_input: TestInput, found: Sequence[Difference], close: frozenset[int] = frozenset()
 ) -> frozenset[int]:
-    """The outputs, by position, whose difference is what numbers in the middle of two steps make of it.
+    """Positions of the outputs whose difference is explained by values halfway between two integers.
 
-    The model of `side` is computed twice, with each number that it rounds moved up and moved down by its last places:
-    only those in the middle of two steps are rounded otherwise then, and what these change is held against `found`.
-    Outputs that are `close` in another draw, where nothing was in the middle, may differ by as much as a step of each
-    number makes: layers behind a tie make more of it, a softmax with a large scale for one.
+    The model of `side` is computed twice, with every value that it rounds moved up and down by `_SHIFT`: only values
+    halfway between two integers are then rounded otherwise, and that change is compared with `found`. Outputs that are
+    `close` for another test input may differ by a step of each value: layers after a tie may amplify it.
     """
     wrong = [
         at
@@ -58,20 +57,20 @@ def rounding_ties(
     ]
     if not wrong:
         return frozenset()
-    ends = [_computed(moved, draw) for way in (1, -1) if (moved := _moved(side.graph, way)) is not None]
+    ends = [_computed(moved, test_input) for way in (1, -1) if (moved := _moved(side.graph, way)) is not None]
     if len(ends) < 2 or any(len(outputs) != len(found) for outputs in ends):
         return frozenset()
     return frozenset(at for at in wrong if _is_small(found[at], ends[0][at], ends[1][at]))
 
 
 def without(
-    found: list[Difference], side: Side, draw: TestInput, notes: list[str], close: frozenset[int] = frozenset()
+    found: list[Difference], side: Side, test_input: TestInput, notes: list[str], close: frozenset[int] = frozenset()
 ) -> list[Difference]:
-    """Without such differences, which the notes tell."""
-    tied = rounding_ties(side, draw, found, close)
+    """Let outputs that ties explain pass; a note lists them."""
+    tied = rounding_ties(side, test_input, found, close)
     names = [f"{found[at].name} by {found[at].max_abs:.3g} ({found[at].snr_db:.1f} dB)" for at in sorted(tied)]
     if names:
-        notes.append(f"{draw.label}: what is in the middle of two steps is rounded to either: {', '.join(names)}")
+        notes.append(f"{test_input.label}: values halfway between two integers round either way: {', '.join(names)}")
     return [replace(each, passed=True) if at in tied else each for at, each in enumerate(found)]
 
 
@@ -83,7 +82,7 @@ def _is_small(each: Difference, up: Any, down: Any) -> bool:
         return False
     signal = float(np.sum(np.asarray(down, np.float64) ** 2))
     noise = signal * 10 ** (-_signal(each) / 10)
-    # Few numbers are in the middle: where more were rounded otherwise, each by one step, the noise tells.
+    # Few values are halfway: if more were rounded otherwise, the noise is larger.
     is_rare = noise <= _TIMES**2 * float(np.sum(change**2))
     return is_rare and each.max_abs <= _TIMES * float(np.abs(change).max(initial=0.0))
 
@@ -93,7 +92,7 @@ def _signal(each: Difference) -> float:
 
 
 def _moved(graph: Graph, way: int) -> Graph | None:
-    """`graph` where all that is rounded is larger, or smaller, by its last places; `None` where nothing is."""
+    """`graph` with every rounded value larger or smaller by `_SHIFT`; `None` if it rounds nothing."""
     twin, is_any = rewrite.copy(graph), False
     for inner in walk(twin):
         for node in inner:
@@ -102,18 +101,18 @@ def _moved(graph: Graph, way: int) -> Graph | None:
             x, scale = node.operands[0], node.operands[1]
             if x.is_constant or scale.storage is None or scale.storage.dtype.numpy != np.float32:
                 continue
-            # A smaller step has a number nearer to the next one.
+            # With a smaller step a value is nearer to the next integer.
             moved = np.asarray(scale.storage.numpy() * np.float32(1 - way * _SHIFT))
             node.set_input(1, add_constant(inner, moved, f"{scale.name}_moved"))
             is_any = True
     return twin if is_any else None
 
 
-def _computed(graph: Graph, draw: TestInput) -> list[Any]:
-    """What a quick backend computes; nothing if none can."""
+def _computed(graph: Graph, test_input: TestInput) -> list[Any]:
+    """Outputs of a fast backend; empty if none computes the graph."""
     name = next((each for each in preferred(graph) if each != "reference"), "reference")
     try:
-        outputs = prepare(graph, name).run(checked(graph, dict(draw.arrays)))
+        outputs = prepare(graph, name).run(checked(graph, dict(test_input.arrays)))
     except DiagnosticError:
         return []
     return [outputs[value.name] for value in graph.outputs]

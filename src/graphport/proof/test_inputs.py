@@ -1,4 +1,4 @@
-"""What both sides are given: sizes for axes that are open, and numbers of several kinds."""
+"""Test inputs: sizes for open dims, and values of several kinds."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     Sizes = dict[str, int]
 
 KINDS = ("normal", "edges", "integers")
-"""Real numbers of N(0, 1) and integers of what they may be; zeros, ones, small and large numbers of both signs, and the
-ends of ranges; N(0, 1) times 3, and other integers."""
+"""Floats of N(0, 1) and integers of their valid range; zeros, ones, small and large values of both signs, and the ends
+of integer ranges; floats of N(0, 9), and other integers."""
 
 LARGEST, MODEST = 3.0, 1.0
-"""Powers of ten: of the largest real numbers, and of those where what is computed of these overflows."""
+"""Exponents of ten of the largest magnitude, and of the largest one if results overflow."""
 
 _ODD = (7, 5, 9, 11, 13, 3)
 _BATCH = 3
 _NARROW = 16
 _MOST_TRIED = 8
-"""Sizes that are tried where those that come first are not computed."""
+"""Further sizes that are tried if the first ones do not run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,18 +50,18 @@ class TestInput:
 
     @property
     def label(self) -> str:
-        """As a person would call it."""
+        """Name for people, unique within a proof."""
         stated = ", ".join(f"{name}={length}" for name, length in self.sizes.items())
         return f"{self.kind} ({stated})" if stated else self.kind
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data from which it can be made again."""
+        """Plain data from which it can be reproduced."""
         shapes = {name: list(np.shape(array)) for name, array in self.arrays.items() if hasattr(array, "shape")}
         return {"kind": self.kind, "seed": self.seed, "sizes": self.sizes, "shapes": shapes}
 
 
 def choices_of_sizes(graph: Graph, fixed: Sizes) -> list[list[Sizes]]:
-    """For each of two draws of sizes those to try, the best first; one choice of nothing where no axis is open.
+    """Two choices of sizes, each with alternatives, the best first; one empty choice if no dim is open.
 
     Args:
         graph: the first side, whose inputs have the open axes.
@@ -86,7 +86,7 @@ def choices_of_sizes(graph: Graph, fixed: Sizes) -> list[list[Sizes]]:
 
 
 def accepted(graph: Graph, choices: list[Sizes], related: Iterable[Sizes] = ()) -> Iterator[Sizes]:
-    """Those of some sizes with which shape inference finds nothing amiss; the last is taken as it is, then others.
+    """The sizes that shape inference accepts; the last of `choices` is used in any case, then other sizes.
 
     The others are those that are `related`, looked for when they are asked for, and what else may suit. Sizes that a
     result is empty with show nothing, and come last.
@@ -123,7 +123,7 @@ def _different(choices: list[Sizes], fixed: Sizes) -> list[Sizes]:
 
 
 def make_test_input(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: float = LARGEST) -> TestInput:
-    """Numbers of a kind for all inputs of `graph`, of a power of ten up to `largest`.
+    """Values of a kind for all inputs of `graph`, with exponents of ten up to `largest`.
 
     Raises:
         DiagnosticError: RUN0009 an input has unknown rank or is no tensor.
@@ -131,7 +131,7 @@ def make_test_input(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: f
     random = np.random.default_rng(seed)
     numbers = graph.extents.numbers(sizes)
     arrays: dict[str, Any] = {}
-    # The first draw is a first run, in which states begin as they do; the others go on with some.
+    # The first test input starts with the initial states; the others start with other states.
     begun = waiting(graph) if kind != KINDS[0] else set[str]()
     for value in graph.inputs:
         if begun and is_flag(value):
@@ -155,7 +155,7 @@ def extents(value: Value, sizes: Sizes) -> list[int]:
 
 
 def bytes_of_inputs(graph: Graph, sizes: Sizes) -> int:
-    """How much memory the inputs take."""
+    """Bytes of all inputs."""
     known = [value for value in graph.inputs if isinstance(value.fact, TensorFact) and value.fact.shape is not None]
     numbers = graph.extents.numbers(sizes)
     return sum(prod(extents(value, numbers)) * _itemsize(value) for value in known)
@@ -167,7 +167,7 @@ def _itemsize(value: Value) -> int:
 
 
 def bound_by(graph: Graph, other: Mapping[str, Value]) -> Sizes:
-    """Lengths of symbols of `graph` that the inputs of another side, by the names of these, are fixed to."""
+    """Sizes of open dims of `graph` that are fixed in the inputs of another side, by the names of its inputs."""
     found: Sizes = {}
     for value in graph.inputs:
         twin = other.get(value.name)
@@ -214,7 +214,7 @@ def _integers(kind: str, random: np.random.Generator, shape: list[int], allowed:
         ends = np.array([low, high - 1])
         found = np.where(random.random(shape) < 0.5, ends[random.integers(0, 2, shape)], found)
         return np.where(found == 0, 1, found) if is_divisor else found
-    # What is computed of it may divide.
+    # A result of it may be a divisor.
     return np.where(found == 0, 1, found) if is_data else found
 
 
@@ -224,7 +224,7 @@ def _reals(how: _How, shape: list[int], dtype: DType) -> Any:
     if kind != "edges":
         return np.multiply(normal, 1.0 if kind == "normal" else 3.0, out=normal)
     most = min(largest, 1.5) if dtype.bits <= _NARROW else largest
-    # In place: they are in double precision, and there may be many.
+    # In place: float64 arrays may be large.
     large = np.sign(normal, out=normal)
     powers = np.asarray(random.uniform(-most, most, shape))
     large *= np.power(10.0, powers, out=powers)

@@ -1,4 +1,4 @@
-"""Outputs that hang on which of equal numbers is found: of these a runtime may tell any."""
+"""Outputs that depend on which of several equal elements a runtime returns, which it may choose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def fed_by_indices(graph: Graph) -> frozenset[int]:
-    """The outputs, by position, that places of largest or smallest numbers go into; bodies count as a whole."""
+    """Positions of the outputs that depend on indices of largest or smallest elements; bodies count as a whole."""
     indices: set[Value] = set()
     for node in graph:
         page = registry.pages().get(node.op)
@@ -26,20 +26,20 @@ def fed_by_indices(graph: Graph) -> frozenset[int]:
     return frozenset(position for position, value in enumerate(graph.outputs) if value in indices)
 
 
-def of_integers(draw: TestInput, found: list[Difference]) -> frozenset[int]:
-    """The outputs of integers that differ where many real numbers are equal."""
+def of_integers(test_input: TestInput, found: list[Difference]) -> frozenset[int]:
+    """Positions of the integer outputs that differ for a test input with many equal floats."""
     has_reals = any(
-        getattr(array, "dtype", None) is not None and array.dtype.kind == "f" for array in draw.arrays.values()
+        getattr(array, "dtype", None) is not None and array.dtype.kind == "f" for array in test_input.arrays.values()
     )
-    if draw.kind != "edges" or not has_reals:
+    if test_input.kind != "edges" or not has_reals:
         return frozenset()
     return frozenset(position for position, each in enumerate(found) if each.reason is Reason.INTEGERS)
 
 
-def without(found: list[Difference], tied: frozenset[int], draw: TestInput, notes: list[str]) -> list[Difference]:
-    """Without the differences of some outputs, which the notes tell."""
+def without(found: list[Difference], tied: frozenset[int], test_input: TestInput, notes: list[str]) -> list[Difference]:
+    """Let outputs with ties pass; a note lists them."""
     left = [position for position, each in enumerate(found) if position in tied and not each.passed]
     if left:
         names = ", ".join(found[position].name for position in left)
-        notes.append(f"{draw.label}: {names} not compared, for equal numbers may be told apart in any way")
+        notes.append(f"{test_input.label}: {names} not compared: a runtime may choose between equal elements")
     return [replace(each, passed=True, reason=None) if place in left else each for place, each in enumerate(found)]

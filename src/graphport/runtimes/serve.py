@@ -1,4 +1,4 @@
-"""The process of a runtime: it loads files, computes what it is given, and answers until nobody asks any more."""
+"""The process of a runtime: it loads files and runs them on request, until its input ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Port(NamedTuple):
-    """An input or output as a runtime declares it; `None` is what it does not say, an extent of `None` is open."""
+    """An input or output as a runtime declares it; `None` is not declared, and a dim of `None` is open."""
 
     name: str
     dtype: str | None = None
@@ -27,25 +27,25 @@ class Loaded(Protocol):
 
     @property
     def inputs(self) -> Sequence[Port]:
-        """What it takes."""
+        """The inputs."""
         ...
 
     @property
     def outputs(self) -> Sequence[Port]:
-        """What it gives."""
+        """The outputs."""
         ...
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Outputs by position, and the states behind the run, which those that are given begin with."""
+        """Outputs by position, and the states after the run; `states` are those before it."""
         ...
 
 
 class RefusedError(Exception):
-    """The runtime does not load the file, or does not compute; its text is what is told."""
+    """The runtime does not load the file or does not compute the inputs; its text says why."""
 
 
 class LackingError(RefusedError):
-    """The runtime has no kernel for a node that is right."""
+    """The runtime has no kernel for a valid node."""
 
 
 class Settings(NamedTuple):
@@ -64,7 +64,7 @@ def serve(version: str, load: Callable[[str, Settings], Loaded]) -> None:
         version: of the runtime.
         load: loads the file at a path; raises `RefusedError`, as does `run` of its result.
     """
-    # What a library prints must not come between the answers.
+    # Output of a library must not mix with the replies.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     loaded: Loaded | None = None
@@ -72,7 +72,7 @@ def serve(version: str, load: Callable[[str, Settings], Loaded]) -> None:
         try:
             asked, values = received(_exactly)
         except EOFError:
-            # What libraries do at their end takes some of them seconds, and nobody waits for it.
+            # The exit handlers of some libraries take seconds.
             os._exit(0)
         allow(asked["seconds"], asked["bytes"])
         start, found = time.perf_counter(), list[Any]()
@@ -94,7 +94,7 @@ def serve(version: str, load: Callable[[str, Settings], Loaded]) -> None:
             plain = {"refused": str(reason), "is_lacking": isinstance(reason, LackingError)}
         answers.writelines(message({**plain, "seconds": time.perf_counter() - start}, found))
         answers.flush()
-        # Until the next is asked the other side needs the memory.
+        # The other side needs the memory meanwhile.
         del found, values
 
 

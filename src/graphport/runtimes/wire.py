@@ -1,4 +1,4 @@
-"""Arrays and plain data through a pipe, as both ends of it spell them: no pickle, and types that NumPy has not."""
+"""Messages of arrays and plain data through a pipe: without pickle, with element types that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = 8
 
 
 def message(plain: dict[str, Any], values: Sequence[Any] = ()) -> Iterator[bytes | memoryview]:
-    """Plain data and values (arrays, lists of them, `None`) as pieces to write one after another."""
+    """A message of plain data and values (arrays, lists of arrays, `None`), as pieces to write in order."""
     buffers: list[memoryview] = []
     plans = [_plan(value, buffers) for value in values]
     head = json.dumps({"plain": plain, "values": plans, "sizes": [len(buffer) for buffer in buffers]}).encode()
@@ -26,7 +26,7 @@ def message(plain: dict[str, Any], values: Sequence[Any] = ()) -> Iterator[bytes
 
 
 def received(read: Callable[[int], bytes | bytearray]) -> tuple[dict[str, Any], list[Any]]:
-    """The message that `read`, which gives exactly as many bytes as it is asked for, has next.
+    """Read the next message with `read`, which returns exactly the requested number of bytes.
 
     Raises:
         EOFError: `read` does, where there are no more.
@@ -67,7 +67,7 @@ def _value(plan: Any, buffers: Iterator[bytes | bytearray]) -> Any:
 
 
 def dtype_of(name: str) -> Any:
-    """The NumPy type of a name, also where another library adds it."""
+    """The NumPy type of a name, including the types that ml_dtypes adds."""
     try:
         return np.dtype(name)
     except TypeError:
