@@ -43,6 +43,8 @@ FAULTS = {
     "EIO": errno.EIO,
     "EACCES": errno.EACCES,
 }
+_GRAPHS = (".onnx", ".xml", ".param", ".prototxt", "graph.nnef", "folder")
+"""Ends of names of graphs: without them no program reads the other files of a model."""
 OURS = 77
 """Exit code of a child in which something was raised past the command line."""
 
@@ -288,25 +290,26 @@ class Trial:
                 self._strike(writer, number, fault, (old, new), table)
         return found
 
+    def _read(self, path: Path) -> str:
+        """What `check` prints of the graph at `path`."""
+        self.command(["check", str(path)])
+        return self.told.read_text("utf-8", "replace")
+
     def _strike(
         self, writer: Writer, number: int, fault: str, states: tuple[dict[str, bytes], dict[str, bytes]], table: Table
     ) -> None:
-        from graphport.core.replacing import recover
-
         path = self.work / writer.target
         code, _ = self.command(writer.arguments("b", str(path)), number, FAULTS[fault])
         text = self.told.read_text("utf-8", "replace")
-        # What reading does first; PNNX's files and ncnn's are two models.
-        for each in (path, path.with_suffix(".prototxt"), self.work / "m.ncnn.param"):
-            recover(each)
         old, new = states
         found = self.seen()
         state = _state(found, old, new)
         table.counts[state] += 1
         is_refused = FAULTS[fault] > 0
         reasons = {
-            state: state in ("MIXED", "LOST"),
+            state: state == "MIXED",
             "raised": fault != "kill" and (code == OURS or code < 0 or "Traceback" in text),
+            "NOT REPORTED": state == "part" and "IO0012" not in self._read(path),
             "silent": is_refused and code == 0 and state == "old",
             f"exit code {code}": is_refused and code not in (0, 1),
             "no file is named": is_refused and code == 1 and self.work.name not in text,
@@ -317,26 +320,16 @@ class Trial:
             reasons["UNSWEPT"] = any(name.startswith(".") for name in self.seen(is_all=True)) or self.seen() != new
         for reason, holds in reasons.items():
             if holds:
-                table.counts[reason] += reason not in ("MIXED", "LOST")
+                table.counts[reason] += reason != "MIXED"
                 table.bad.append(f"{fault} at {number}: {reason} {sorted(found)} {text[-300:]}")
 
 
 def _state(found: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]) -> str:
-    """Whether the files are the old or the new ones, each of two models that one command writes by itself."""
-    states: set[str] = set()
-    is_two = any("ncnn" in name for name in new) and not all("ncnn" in name for name in new)
-    for group in (True, False) if is_two else (None,):
-        seen, before, after = (
-            {name: data for name, data in files.items() if group is None or ("ncnn" in name) == group}
-            for files in (found, old, new)
-        )
-        if seen in (before, after):
-            states.add("new" if seen == after else "old")
-        else:
-            states.add("MIXED" if set(before) <= set(seen) else "LOST")
-    if len(states) == 1:
-        return states.pop()
-    return "one of two" if states <= {"old", "new"} else "MIXED"
+    """Whether the files are the old or the new ones, part of one set without its graph, or a mixture."""
+    if found in (old, new):
+        return "new" if found == new else "old"
+    is_graph_missing = any(name.endswith(_GRAPHS) for name in set(new) - set(found)) or not found
+    return "part" if is_graph_missing else "MIXED"
 
 
 def main() -> int:

@@ -78,7 +78,8 @@ def start(module: str, interpreter: str | None = None) -> subprocess.Popen[bytes
     Raises:
         OSError: the system starts no process.
     """
-    command = [sys.executable, "-m", __name__, str(os.getpid()), module]
+    # `-P`: with `-m` alone Python imports modules from the working folder first, which may be that of a stranger.
+    command = [sys.executable, "-P", "-m", __name__, str(os.getpid()), module]
     if interpreter is not None:
         # Last on its path: packages that it has itself, NumPy for one, are built for its version of Python.
         root = str(Path(__file__).parents[2])
@@ -195,6 +196,7 @@ def main() -> None:
     parent, module = int(sys.argv[1]), sys.argv[2]
     # Run as a program this module is `__main__`: the runtime's module imports it under its own name.
     import_module("graphport.core.child_process").end_with(parent)
+    import_module("graphport.core.packages").disable_telemetry()
     sys.argv = [module]
     run_module(module, run_name="__main__", alter_sys=True)
 

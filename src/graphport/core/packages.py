@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from contextlib import contextmanager
@@ -19,6 +20,12 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 def is_there(module: str) -> bool:
     """Whether a module of that name can be imported, whatever distribution it comes from."""
     return find_spec(module) is not None
+
+
+def disable_telemetry() -> None:
+    """Have runtimes that are loaded from now on send and store no usage data; a setting of the user stays."""
+    # ONNX Runtime 1.31 stores a device identifier and events in the user's cache folder, and uploads them.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 @contextmanager

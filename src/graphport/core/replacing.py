@@ -23,7 +23,7 @@ from errno import EAGAIN, EEXIST, EXDEV
 from io import BufferedRandom, FileIO
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from graphport.core import journals
@@ -42,6 +42,9 @@ _BESIDE = re.compile(r"\.(?P<name>.+)\.(?P<process>[0-9]+)-[0-9a-f]{8}\.part")
 _MOST_NAMED = 3
 _AHEAD = 1 << 24
 """Bytes after which the disk is asked to begin with what was written."""
+
+TEMPORARY = "graphport-"
+"""What names of folders begin with that are made for runtimes, in the system's folder for temporary files."""
 
 _LOCK_SECONDS = 60.0
 """Seconds that a writer waits for another one in the same folder."""
@@ -197,7 +200,8 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
 
 def _move_together(marker: Path, moves: Sequence[tuple[Path, Path]]) -> None:
     journal = journals.planned([(source, target, beside_of(target)) for source, target in moves])
-    has_marker = journals.write(journal, beside_of(moves[-1][1]), marker)
+    # A folder for temporary files is gone with this process: nothing of it is finished later.
+    has_marker = not _is_temporary(marker.parent) and journals.write(journal, beside_of(moves[-1][1]), marker)
     try:
         _settle(journal)
     except OSError:
@@ -208,6 +212,11 @@ def _move_together(marker: Path, moves: Sequence[tuple[Path, Path]]) -> None:
     if has_marker:
         journals.remove(marker)
     _clear(journal)
+
+
+def _is_temporary(folder: Path) -> bool:
+    """Whether a folder is one that `TEMPORARY` names, as `tempfile.TemporaryDirectory` makes it."""
+    return folder.name.startswith(TEMPORARY) and str(folder.parent) == os.path.realpath(gettempdir())
 
 
 def _finish_interrupted(marker: Path, targets: Sequence[Path]) -> None:

@@ -88,7 +88,8 @@ def _compute(case: Case, runners: Sequence[Runner], test_input: TestInput) -> di
                 found[runner] = runner.finish()
         except UnfinishedError as error:
             runner.fail(error)
-            case.limit = f"{runner.title} {error}"
+            if not isinstance(runner, BackendRunner) or runner.budget is None:  # the proof needs it
+                case.limit = f"{runner.title} {error}"
         except UnansweredError as error:
             runner.fail(error)
     return found

@@ -15,7 +15,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType, is_numpy_own
 from graphport.core.facts import SequenceFact, TensorFact
-from graphport.core.packages import distribution, is_older
+from graphport.core.packages import disable_telemetry, distribution, is_older
 from graphport.core.storage import ArrayStorage, pack, unpack
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
@@ -208,6 +208,7 @@ def kernel_times(graph: Graph, inputs: Mapping[str, Any], *, runs: int = 24) -> 
 
 
 def _session(graph: Graph, extra_outputs: Sequence[str], settings: _Options, profile: str | None = None) -> Any:
+    disable_telemetry()
     import onnxruntime
 
     if extra_outputs:
