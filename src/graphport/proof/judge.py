@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
+from graphport.core.faults import FOUND, stumbled
 from graphport.proof.case import Case, Effort, Tolerance, tolerance_between
 from graphport.proof.comparing import compare, default_differences, differences, keep_results
 from graphport.proof.compute import compute_outputs
@@ -16,6 +17,7 @@ from graphport.proof.faults import habits
 from graphport.proof.interface import interface_differences
 from graphport.proof.loading import load, load_carriers, size_checker, strict_pair
 from graphport.proof.pieces.recording import record_segments
+from graphport.proof.process import UnansweredError
 from graphport.proof.runners import BackendRunner
 from graphport.proof.sizes import choices_of_inputs, why_not_computable
 from graphport.proof.summary import summarize
@@ -23,7 +25,7 @@ from graphport.proof.test_inputs import MODEST, make_test_input
 from graphport.runtimes import run_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from graphport.comparison.metrics import Difference
     from graphport.proof.document import Proof
@@ -90,15 +92,30 @@ def _run(case: Case, given: Mapping[str, Any] | None) -> str | None:
             raise
         refused = error.diagnostics[0].message
     if given is None and case.test_inputs and case.limit is None and not case.is_refuted:
-        explore(case, lambda test_input: compare_input(case, test_input))
+        _extend(case, "the search for test inputs", lambda: explore(case, lambda each: compare_input(case, each)))
     if not case.test_inputs:
         return refused or next(iter(case.notes), "no inputs can be made up")
     if refused is not None:
         never = f"other sizes ({refused})" if case.limit is None else f"the other test inputs ({refused})"
         case.coverage = case.coverage.merged(Coverage(never=(never,)))
     if given is None and case.limit is None and not case.is_refuted:
-        record_segments(case)
+        _extend(case, "the comparison of segments", lambda: record_segments(case))
     return None
+
+
+def _extend(case: Case, title: str, extend: Callable[[], None]) -> None:
+    """Add runs beyond the standard test inputs. What stops them leaves parts uncovered, and refutes nothing."""
+    try:
+        extend()
+    except UnansweredError as error:
+        reason = str(error)
+    except DiagnosticError as error:
+        reason = error.diagnostics[0].message
+    except FOUND as error:
+        reason = stumbled(title, error).message
+    else:
+        return
+    case.coverage = case.coverage.merged(Coverage(never=(f"{title} ({reason})",)))
 
 
 def _use_strict_source(case: Case) -> bool:
