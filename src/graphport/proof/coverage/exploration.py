@@ -172,7 +172,7 @@ class Exploration:
         """What was reached of both graphs, and the sizes that were computed."""
         found = Coverage()
         for subject in self.search.subjects:
-            found = found.merged(subject.reach.coverage())
+            found = found.merged(subject.reach.coverage(is_written=subject is self.search.b))
         sizes: list[dict[str, int]] = []
         for each in (*(test_input.sizes for test_input in self.inputs), *self._further):
             if each and each not in sizes:

@@ -23,8 +23,8 @@ MANY = 3
 """Iterations from which a loop counts as run several times."""
 
 
-MAX_CHOICES = 2
-"""Choices of one operator of a file, from which on they are those of its import rule."""
+MAX_NODES = 4
+"""Canonical nodes of one operator of a file, beyond which its choices are those of its import rule."""
 
 
 class Wish(NamedTuple):
@@ -46,7 +46,16 @@ class Part(NamedTuple):
     """Whether operands and results of one run of the node reach it; `None` where iterations or rows are counted."""
     wish: Wish | None = None
 
+    @property
+    def is_structural(self) -> bool:
+        """Whether it is a branch, a body, a side of Where or a table."""
+        return self.phrase.partition("'")[0].strip().rpartition(" ")[2] in _STRUCTURAL
 
+
+_STRUCTURAL = frozenset({"If", "Loop", "Scan", "Where", "of"})
+"""The words in front of the name in phrases of such parts; `of` is that of tables."""
+_NOT_NEGATIVE = frozenset({"MaxPool", "ArgMax", "ArgMin", "TopK", "Shape", "Size", "NonZero", "Abs"})
+"""Operators of which an integer result is not negative."""
 _COMPARISONS = {"Less": -1, "LessOrEqual": -1, "Greater": 1, "GreaterOrEqual": 1, "Equal": 0}
 """By comparison, the sign of the difference of its operands where it holds."""
 
@@ -61,8 +70,8 @@ class Parts(NamedTuple):
 def parts_of(graph: Graph, uncounted: frozenset[str] = frozenset()) -> Parts:
     """The parts of a canonical graph and its bodies. Choices that are the same in every run have none.
 
-    An operator that an import rule computes by several choices does not count: they are how graphport computes it, not
-    what its model decides.
+    The choices of an operator that an import rule computes by many nodes do not count: they are how graphport computes
+    it, not what its model decides.
 
     Args:
         graph: canonical.
@@ -75,8 +84,9 @@ def parts_of(graph: Graph, uncounted: frozenset[str] = frozenset()) -> Parts:
             parts = [part for part in _parts(node, fixed) if part.phrase not in uncounted]
             if parts:
                 found[node] = parts
-    counts = Counter(origin for node in found if (origin := node.origin) is not None)
-    left_out = {node for node in found if (origin := node.origin) is not None and counts[origin] > MAX_CHOICES}
+    nodes = [node for inner in walk(graph) for node in inner]
+    counts = Counter(origin for node in nodes if (origin := node.origin) is not None)
+    left_out = {node for node in found if (origin := node.origin) is not None and counts[origin] > MAX_NODES}
     phrases = {part.phrase for node in left_out for part in found[node]}
     return Parts({node: parts for node, parts in found.items() if node not in left_out}, uncounted | phrases)
 
@@ -229,7 +239,8 @@ def _signs(node: Node, fixed: set[Value]) -> Iterator[Part]:
     x = node.operands[0]
     if x in fixed or (x.dtype is not None and x.dtype.kind == "u") or _is_dim(x):
         return
-    yield Part(f"negative dividend of {name_of(node)}", _is_below(0.0), Wish(x, -1, 0))
+    if x.producer is None or x.producer.op not in _NOT_NEGATIVE:
+        yield Part(f"negative dividend of {name_of(node)}", _is_below(0.0), Wish(x, -1, 0))
     yield Part(f"positive dividend of {name_of(node)}", _is_above(0.0), Wish(x, 1, 0))
 
 
@@ -284,7 +295,7 @@ class Reach:
 
     def watch(self, node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """Record the parts that one run of a node reaches."""
-        for phrase, reaches, _ in self.parts.get(node, ()):
+        for phrase, reaches, *_ in self.parts.get(node, ()):
             if reaches is None or phrase in self.reached:
                 continue
             with np.errstate(all="ignore"):
@@ -333,9 +344,15 @@ class Reach:
         """A measure that grows whenever a run reaches something new."""
         return len(self.reached), sum(int(np.sum(seen)) for seen in self.rows.values())
 
-    def coverage(self) -> Coverage:
-        """The record of what was reached."""
+    def coverage(self, *, is_written: bool = False) -> Coverage:
+        """The record of what was reached.
+
+        Args:
+            is_written: whether it is the graph of the written file, whose limits and comparisons may be how an export
+                rule writes an operator: only control flow, choices by a condition and tables are reported then.
+        """
         known = {part.phrase for parts in self.parts.values() for part in parts}
         branches = frozenset(phrase for phrase in self.reached & known if not phrase.startswith("body of "))
         counts = {phrase: frozenset(found) for phrase, found in self.iterations.items()}
-        return Coverage(branches, counts, never=tuple(self.missing))
+        never = [part for part in self.missing.values() if not is_written or part.is_structural]
+        return Coverage(branches, counts, never=tuple(part.phrase for part in never))
