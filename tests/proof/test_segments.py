@@ -393,3 +393,21 @@ def test_a_branch_that_no_input_reaches_is_refuted_by_its_segment(tmp_path):
     proof = gp.verify(*files)
     assert proof.failed
     assert "segment" in proof.sentence
+
+
+def test_a_limit_that_the_run_does_not_reach_is_not_taken_for_the_limited_value(tmp_path):
+    # Before and after the Clip values are equal, and none has the name of the result of HardSigmoid.
+    one = [node("Tanh", "x", "t"), node("HardSigmoid", "t", "h", alpha=0.25), node("Neg", "h", "y")]
+    parts = [node("Tanh", "x", "u"), node("Mul", "u k", "m"), node("Add", "m o", "n"), node("Clip", "n z e", "c")]
+    constants = {"k": number(0.25), "o": number(0.5), "z": number(0), "e": number(1)}
+    files = [
+        write_onnx(tmp_path / f"{len(nodes)}.onnx", model(nodes, [info("x", [4, 8])], [info("y", [4, 8])], used))
+        for nodes, used in ((one, {}), ([*parts, node("Neg", "c", "y")], constants))
+    ]
+    found = compare_segments(*sides(*files), TestInput("normal", 0, {}, {"x": some(4, 8)}), 60)
+    assert {each.b.name for each in found.matches} == {"x", "u", "y"}
+    assert not found.differences
+
+
+def sides(a: Any, b: Any) -> tuple[Any, Any]:
+    return side("a", gp.load(a)), side("b", gp.load(b))
