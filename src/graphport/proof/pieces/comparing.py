@@ -22,7 +22,7 @@ from graphport.proof.pieces.numbering import is_same_model
 from graphport.proof.pieces.reach import has_phrase, phrase_of_body, phrases_of, proven_phrases, reached_phrases
 from graphport.proof.pieces.segments import Segmentation, name_of
 from graphport.proof.pieces.tables import table_difference
-from graphport.proof.pieces.values import elements_of_kinds
+from graphport.proof.pieces.values import draw_elements
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -77,7 +77,7 @@ class SegmentDifference:
 
 @dataclass(eq=False)
 class Pieces:
-    """What comparing segments came to. Segments are called as the nodes of the first file."""
+    """The result of comparing segments. Segments have the names of the nodes of the first file."""
 
     equal: list[str] = field(default_factory=list[str])
     """Computed in the same way, as graphport reads both files."""
@@ -178,10 +178,10 @@ def _confirm(
 
     Elements that do not belong together may make files differ that compute the same.
     """
-    grown = segmentation.grown(segment)
-    if grown is None:
+    larger = segmentation.grow(segment)
+    if larger is None:
         return "its inputs depend on each other"
-    return difference if grown is segment else _compare_segment(grown, files, (), set())
+    return difference if larger is segment else _compare_segment(larger, files, (), set())
 
 
 def _compare_segment(
@@ -197,7 +197,7 @@ def _compare_segment(
     table = table_difference(segment)
     if table is not None:
         row, finding = table
-        return _stated(segment, "looked up", finding, [row] * len(segment.inputs), is_native=True)
+        return _describe(segment, "looked up", finding, [row] * len(segment.inputs), is_native=True)
     try:
         both = Computations.of(segment, files)
     except (DiagnosticError, ValueError, KeyError) as error:
@@ -205,22 +205,22 @@ def _compare_segment(
     if both.is_random:
         return "its elements are random"
     computed: list[Sequence[Any]] = []
-    for kind, elements in elements_of_kinds(both.cut_a.graph, both.free):
+    for kind, elements in draw_elements(both.cut_a.graph, both.free):
         x, y = both.run(elements)
         if x is None or y is None:
             continue
         computed.append(elements)
-        if judging.suspicious(x, y) is None:
+        if judging.find_suspicious(x, y) is None:
             continue
         finding = both.judge(x, y, elements)
         if finding is not None:
-            return _stated(segment, kind, finding, elements, is_native=both.is_native)
+            return _describe(segment, kind, finding, elements, is_native=both.is_native)
     if computed and wanted and both.is_native:
         reached |= reached_phrases(both.cut_a, computed, wanted)
     return None if computed else "neither runtime computes it by itself"
 
 
-def _stated(
+def _describe(
     segment: Segment, kind: str, finding: Finding, elements: Sequence[Any], *, is_native: bool
 ) -> SegmentDifference:
     names = [each.a.name for each in segment.inputs]

@@ -67,8 +67,8 @@ class Computations:
         Raises:
             DiagnosticError: it cannot be cut out.
         """
-        a = _computed(segment.output.a, [each.a for each in segment.inputs], files[0])
-        b = _computed(segment.output.b, [each.b for each in segment.inputs], files[1])
+        a = _cut_side(segment.output.a, [each.a for each in segment.inputs], files[0])
+        b = _cut_side(segment.output.b, [each.b for each in segment.inputs], files[1])
         pairs = zip(a.cut.inputs, segment.inputs, strict=True)
         free = [free_input(value, (match.a, match.b), match.x) for value, match in pairs]
         free = [_of_loop(each, match.a) for each, match in zip(free, segment.inputs, strict=True)]
@@ -98,7 +98,7 @@ class Computations:
             x, y = self.a.run(elements), self.b.run(self._of_b(elements))
         if x is None or y is None:
             return None, None
-        return _aligned(np.asarray(x), np.asarray(self.segment.output.layout_of_a(y)))
+        return _align(np.asarray(x), np.asarray(self.segment.output.layout_of_a(y)))
 
     def judge(self, x: Any, y: Any, elements: Sequence[Any]) -> Finding | None:
         """The difference of two results that rounding does not explain; `None` also if the reference cannot tell."""
@@ -106,14 +106,15 @@ class Computations:
         try:
             narrow = extraction.evaluate(self.a.cut, elements), extraction.evaluate(self.b.cut, of_b)
             wide = [
-                extraction.evaluate(extraction.widened(side.output, side.inputs), given, is_wide=True)
+                extraction.evaluate(extraction.widen(side.output, side.inputs), given, is_wide=True)
                 for side, given in ((self.a, elements), (self.b, of_b))
             ]
         except DiagnosticError:
             return None
         output = self.segment.output
         exact = [
-            _like(each, x) for each in (narrow[0], output.layout_of_a(narrow[1]), wide[0], output.layout_of_a(wide[1]))
+            _reshape_like(each, x)
+            for each in (narrow[0], output.layout_of_a(narrow[1]), wide[0], output.layout_of_a(wide[1]))
         ]
         if any(each is None for each in exact):
             return None
@@ -127,7 +128,7 @@ class Computations:
         ]
 
 
-def _computed(output: Value, inputs: list[Value], model: RawModel) -> _Computed:
+def _cut_side(output: Value, inputs: list[Value], model: RawModel) -> _Computed:
     cut = extraction.cut(output, inputs)
     return _Computed(cut, [value.name for value in inputs], output, inputs, model, model.write(output, inputs))
 
@@ -148,7 +149,7 @@ def _is_random(graph: Graph) -> bool:
     return any(node.op in pages and pages[node.op].is_random for inner in walk(graph) for node in inner)
 
 
-def _aligned(x: Any, y: Any) -> tuple[Any, Any]:
+def _align(x: Any, y: Any) -> tuple[Any, Any]:
     """Both in one shape and of one kind of elements, where a runtime does not keep them."""
     if x.shape != y.shape and x.size == y.size:
         y = y.reshape(x.shape)
@@ -157,6 +158,6 @@ def _aligned(x: Any, y: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def _like(found: Any, x: Any) -> Any:
+def _reshape_like(found: Any, x: Any) -> Any:
     array = np.asarray(found)
     return array.reshape(x.shape) if array.size == x.size else None

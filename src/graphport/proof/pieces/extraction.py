@@ -1,4 +1,4 @@
-"""Segments as files: the nodes of a model, as its file has them, between some of its values."""
+"""Writes the nodes of a file between some of its values to a file of their own, and runs it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def size_of_constants(graph: Graph) -> int:
     return sum(value.storage.nbytes for inner in walk(graph) for value in inner.constants if value.storage is not None)
 
 
-def widened(output: Value, inputs: Sequence[Value]) -> Cut:
+def widen(output: Value, inputs: Sequence[Value]) -> Cut:
     """The same part computed in double precision: its constants, inputs and casts."""
     found = cut(output, inputs)
     for inner in walk(found.graph):
@@ -73,18 +73,19 @@ def evaluate(found: Cut, elements: Sequence[Any], *, is_wide: bool = False) -> A
         DiagnosticError: it does not compute it.
     """
     given = {
-        value.name: _wide(array) if is_wide else array for value, array in zip(found.inputs, elements, strict=True)
+        value.name: _to_float64(array) if is_wide else array
+        for value, array in zip(found.inputs, elements, strict=True)
     }
     (output,) = found.graph.outputs
     return prepare(found.graph, "reference").run(given)[output.name]
 
 
-def _wide(array: Any) -> Any:
+def _to_float64(array: Any) -> Any:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
 class RawModel:
-    """A file in the words of its format, from which segments are cut as they stand."""
+    """A file in the dialect of its format, from which segments are cut unchanged."""
 
     def __init__(self, side: Side, folder: Path) -> None:
         self._side = side
@@ -137,7 +138,9 @@ class RawModel:
             given = list(elements)
         else:
             raise UnansweredError("takes other inputs than the segment has")
-        process.ask_to_run([_declared(array, port.dtype) for array, port in zip(given, self._inputs, strict=True)], {})
+        process.ask_to_run(
+            [_cast_to_port(array, port.dtype) for array, port in zip(given, self._inputs, strict=True)], {}
+        )
         answer = process.answer()
         self.seconds += answer.seconds
         return answer.outputs[0]
@@ -204,7 +207,7 @@ def _is_same(value: Value, other: Value | None) -> bool:
     return len(one.shape) == len(two.shape) and (not is_known or one.shape == two.shape)
 
 
-def _declared(array: Any, dtype: str | None) -> Any:
+def _cast_to_port(array: Any, dtype: str | None) -> Any:
     if dtype is None or array.dtype.name == dtype:
         return array
     return array.astype(np.dtype(dtype))

@@ -39,7 +39,7 @@ class Exact:
     wide_b: Any
 
 
-def suspicious(x: Any, y: Any) -> Any:
+def find_suspicious(x: Any, y: Any) -> Any:
     """The elements that differ by more than runtimes usually do, as a mask; `None` if there are none."""
     if x.shape != y.shape:
         return np.ones(x.shape, np.bool_)
@@ -49,11 +49,11 @@ def suspicious(x: Any, y: Any) -> Any:
         one, two = x.astype(np.float64), y.astype(np.float64)
         with np.errstate(all="ignore"):
             found = np.abs(one - two) > SCREEN * (np.abs(one) + 0.5 * _largest_of_row(one)) + TINY
-        found |= unlike(one, two)
+        found |= find_unlike(one, two)
     return found if found.any() else None
 
 
-def unlike(x: Any, y: Any) -> Any:
+def find_unlike(x: Any, y: Any) -> Any:
     """The elements where one is NaN or infinite and the other is not the same."""
     is_plain = np.isfinite(x) & np.isfinite(y)
     return ~is_plain & ~((x == y) | (np.isnan(x) & np.isnan(y)))

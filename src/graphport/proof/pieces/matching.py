@@ -80,7 +80,12 @@ def match_values(a: Graph, b: Graph, test_input: TestInput) -> list[Match]:
     given_b = paired(test_input.arrays, a, b)
     own = paired({value.name: value for value in a.inputs}, a, b)
     found = [
-        Match(own[value.name], value, _kept(test_input.arrays[own[value.name].name]), _kept(given_b[value.name]))
+        Match(
+            own[value.name],
+            value,
+            _drop_floats(test_input.arrays[own[value.name].name]),
+            _drop_floats(given_b[value.name]),
+        )
         for value in b.inputs
         if value.name in own and value.name in given_b and own[value.name].name in test_input.arrays
     ]
@@ -94,10 +99,10 @@ def match_values(a: Graph, b: Graph, test_input: TestInput) -> list[Match]:
             found += _match_named(a, b, named, (test_input.arrays, given_b))
     except (DiagnosticError, KeyError):
         return []
-    return _in_order(a, b, found)
+    return _sort(a, b, found)
 
 
-def _kept(x: Any) -> Any:
+def _drop_floats(x: Any) -> Any:
     """Elements that segments need: integers and booleans; of floats the shape and the type are enough."""
     if not is_array(x) or x.dtype.kind != "f":
         return x
@@ -158,7 +163,7 @@ def _match_named(
     return found
 
 
-def _in_order(a: Graph, b: Graph, found: list[Match]) -> list[Match]:
+def _sort(a: Graph, b: Graph, found: list[Match]) -> list[Match]:
     """Matches in the order of `b`, each with whether both values are computed in the same way."""
     position = {value: index for index, value in enumerate([*b.inputs, *_computed_values(b)])}
     found.sort(key=lambda each: position[each.b])
@@ -207,7 +212,7 @@ def _match(a: Value, b: Value, elements: tuple[Any, Any], limit: float) -> Match
     if best is None or not _relative_norm(one, two.transpose(best)) <= limit:
         return None
     is_moved = x.shape != y.shape or best != tuple(range(two.ndim))
-    return Match(a, b, _kept(x), _kept(y), best if is_moved else None)
+    return Match(a, b, _drop_floats(x), _drop_floats(y), best if is_moved else None)
 
 
 def _is_alike(x: Any, y: Any) -> bool:
@@ -230,7 +235,7 @@ def _relative_norm(x: Any, y: Any) -> float:
     """Norm of the difference, relative to the norm of `x`; elements that are not finite in both count as equal."""
     if x.dtype.kind in "iub":
         return 0.0 if np.array_equal(x, y) else 1.0
-    x, y = _sampled(x), _sampled(y)
+    x, y = _sample(x), _sample(y)
     with np.errstate(all="ignore"):
         one, two = x.astype(np.float64), y.astype(np.float64)
         finite = np.isfinite(one) & np.isfinite(two)
@@ -241,7 +246,7 @@ def _relative_norm(x: Any, y: Any) -> float:
     return gap / norm if norm else float(gap > 0)
 
 
-def _sampled(x: Any) -> Any:
+def _sample(x: Any) -> Any:
     """Evenly spread elements of a large array, along its longest axis."""
     step = -(-x.size // MAX_SAMPLED)
     if step <= 1:
@@ -270,7 +275,7 @@ def _match_by_elements(
         mark = None if value in taken_b else _mark(y.get(value))
         if mark is None or _is_ambiguous(value, mark, by_mark_b, y):
             continue
-        candidates = [other for other in _near(mark, by_mark_a) if other not in used]
+        candidates = [other for other in _candidates(mark, by_mark_a) if other not in used]
         match = next((m for other in candidates if (m := _match(other, value, (x[other], y[value]), NEAR))), None)
         if match is not None and not _is_ambiguous(match.a, mark, by_mark_a, x):
             used.add(match.a)
@@ -290,7 +295,7 @@ def _by_mark(values: list[Value], elements: Mapping[Value, Any]) -> dict[Mark, l
     return found
 
 
-def _near(mark: Mark, by_mark: Mapping[Mark, list[Value]]) -> list[Value]:
+def _candidates(mark: Mark, by_mark: Mapping[Mark, list[Value]]) -> list[Value]:
     """The values that may have the elements of a mark."""
     size, kind, level = mark
     return [value for near in (level, level - 1, level + 1) for value in by_mark.get((size, kind, near), [])]
@@ -298,14 +303,16 @@ def _near(mark: Mark, by_mark: Mapping[Mark, list[Value]]) -> list[Value]:
 
 def _is_ambiguous(value: Value, mark: Mark, by_mark: Mapping[Mark, list[Value]], elements: Mapping[Value, Any]) -> bool:
     """Whether another value of the same graph has the same elements, and does not differ by moves of data alone."""
-    root = _moved(value)
-    others = [other for other in _near(mark, by_mark) if other is not value and _moved(other) is not root]
+    root = _source_of_moves(value)
+    others = [
+        other for other in _candidates(mark, by_mark) if other is not value and _source_of_moves(other) is not root
+    ]
     if len(others) > MAX_ALIKE:
         return True
     return any(_match(other, value, (elements[other], elements[value]), NEAR) is not None for other in others)
 
 
-def _moved(value: Value) -> Value:
+def _source_of_moves(value: Value) -> Value:
     """The value whose data, moved, is that of `value`."""
     pages = registry.pages()
     while value.producer is not None:

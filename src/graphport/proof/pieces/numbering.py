@@ -75,10 +75,10 @@ class Numbering:
         keywords = {} if page is None else page.signature.keywords
         found: dict[str, Any] = {name: keyword.default for name, keyword in keywords.items() if not keyword.is_required}
         found |= dict(node.stated)
-        plain = ((name, self._plain(attribute)) for name, attribute in sorted(found.items()) if attribute is not None)
+        plain = ((name, self._freeze(attribute)) for name, attribute in sorted(found.items()) if attribute is not None)
         return tuple(item for item in plain if item[1] is not None)
 
-    def _plain(self, attribute: Any) -> Hashable:
+    def _freeze(self, attribute: Any) -> Hashable:
         match attribute:
             case Graph():
                 return None
@@ -87,7 +87,7 @@ class Numbering:
             case float():
                 return float(np.float32(attribute))
             case tuple():
-                return tuple(self._plain(item) for item in attribute)  # pyright: ignore[reportUnknownVariableType]
+                return tuple(self._freeze(item) for item in attribute)  # pyright: ignore[reportUnknownVariableType]
             case _:
                 return attribute
 

@@ -85,7 +85,7 @@ class Segmentation:
             return None
         return [matches[each] for each in found]
 
-    def grown(self, segment: Segment) -> Segment | None:
+    def grow(self, segment: Segment) -> Segment | None:
         """The segment without the inputs that depend on other inputs of it; `None` if it cannot be told or made."""
         dependent: set[Match] = set()
         left_out: set[Match] = set()

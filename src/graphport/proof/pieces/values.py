@@ -32,7 +32,7 @@ class FreeInput(NamedTuple):
     is_iteration: bool = False
     """Whether it is the number of the iteration of a loop, which may be any integer of the range."""
     is_fixed: bool = False
-    """Whether it has these elements in every run, as the condition of a loop that goes on has."""
+    """Whether its elements never vary: the condition of a loop is true in its body."""
 
 
 def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeInput:
@@ -48,7 +48,7 @@ def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeIn
     return FreeInput(value, seen, low, max(low, high))
 
 
-def elements_of_kinds(graph: Graph, inputs: list[FreeInput]) -> Iterator[tuple[str, list[Any]]]:
+def draw_elements(graph: Graph, inputs: list[FreeInput]) -> Iterator[tuple[str, list[Any]]]:
     """Kinds of elements, and elements of each input of a segment.
 
     Args:
@@ -93,21 +93,21 @@ def _elements(each: FreeInput, kind: str, constants: Any, random: np.random.Gene
 
 
 def _integers(each: FreeInput, kind: str, random: np.random.Generator) -> Any:
-    """Elements between those that a run has, and of what the operators that read them can take."""
+    """Draw the elements of an integer input: every index of a table or iteration, otherwise the elements of the run."""
     seen = np.asarray(each.seen)
     if not seen.size:
         return seen
     if each.is_iteration:
-        return _between(int(each.low), int(each.high), seen, kind, random)
+        return _draw_integers(int(each.low), int(each.high), seen, kind, random)
     if kind == "ordinary":
         return seen
     allowed = integer_range(each.value, {})
     if allowed.is_data or not _reads_all(each.value):
         return seen
-    return _between(max(allowed.low, 0), max(allowed.high, 1) - 1, seen, kind, random)
+    return _draw_integers(max(allowed.low, 0), max(allowed.high, 1) - 1, seen, kind, random)
 
 
-def _between(low: int, high: int, seen: Any, kind: str, random: np.random.Generator) -> Any:
+def _draw_integers(low: int, high: int, seen: Any, kind: str, random: np.random.Generator) -> Any:
     """Integers from `low` to `high`; of the kind `limits` these two alone."""
     shape: tuple[int, ...] = np.shape(seen)
     if kind == "limits":
@@ -127,12 +127,12 @@ def _floats(shape: tuple[int, ...], kind: str, constants: Any, random: np.random
         case "ordinary":
             return 2 * normal
         case "small variance":
-            return _with_constant_rows(_by_row(random, shape, np.array([0.0, 1.0, -3.0])) + 1e-3 * normal)
+            return _set_constant_rows(_by_row(random, shape, np.array([0.0, 1.0, -3.0])) + 1e-3 * normal)
         case "small":
             return 1e-4 * normal
         case "steps":
             ties = _STEP * random.integers(-32, 33, shape)
-            near = _near(constants, shape, random)
+            near = _draw_near_constants(constants, shape, random)
             return np.where(random.random(shape) < 0.6, ties, near)
         case "large":
             return normal * _by_row(random, shape, np.array([30.0, 300.0, 3e3]))
@@ -150,7 +150,7 @@ def _by_row(random: np.random.Generator, shape: tuple[int, ...], choices: Any) -
     return random.choice(choices, (*shape[:-1], 1) if shape else ())
 
 
-def _with_constant_rows(x: Any) -> Any:
+def _set_constant_rows(x: Any) -> Any:
     """The same with a first row of zeros and a second of ones, as far as there are rows besides."""
     if np.ndim(x) < 2:
         return x
@@ -160,7 +160,7 @@ def _with_constant_rows(x: Any) -> Any:
     return x
 
 
-def _near(constants: Any, shape: tuple[int, ...], random: np.random.Generator) -> Any:
+def _draw_near_constants(constants: Any, shape: tuple[int, ...], random: np.random.Generator) -> Any:
     """Constants and the floats beside them."""
     chosen = random.choice(constants, shape).astype(np.float32)
     toward = np.where(random.integers(0, 2, shape) == 0, -np.inf, np.inf).astype(np.float32)
