@@ -328,3 +328,12 @@ def test_a_row_of_a_large_table_is_found(tmp_path):
     protos = [net([node("Gather", "t ids", "y")], [info("ids", [1, 16], I64)], {"t": table}) for table in tables]
     paths = [write_onnx(tmp_path / f"{number}.onnx", proto) for number, proto in enumerate(protos)]
     assert gp.verify(*paths).failed
+
+
+def test_a_proof_asks_topk_for_one_element_at_least(tmp_path):
+    proto = net(
+        [node("TopK", "x k", "v i", axis=1), node("Identity", "v", "y")], [info("x", [3, 4]), info("k", [1], I64)]
+    )
+    graph = side("a", gp.load(write_onnx(tmp_path / "net.onnx", proto))).graph
+    counts = [make_test_input(graph, kind, {}, seed).arrays["k"] for kind in KINDS for seed in range(20)]
+    assert set(np.concatenate(counts).tolist()) == {1, 2, 3, 4}

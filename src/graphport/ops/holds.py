@@ -18,6 +18,11 @@ def index_along_axis(data: TensorFact, *_: object, axis: int = 0, **__: object) 
     return 0, data.dims[axis_index(axis, data.rank)]
 
 
+def count_along_axis(data: TensorFact, *_: object, axis: int = -1, **__: object) -> Range:
+    """A count of elements along `axis` of the first operand, at least 1: some runtimes refuse 0."""
+    return 1, data.dims[axis_index(axis, data.rank)] + 1
+
+
 def index_in_axes(data: TensorFact, indices: TensorFact, *_: object, batch_dims: int = 0, **__: object) -> Range:
     """A place along any of the axes that vectors of places name."""
     count = indices.dims[-1]

@@ -11,6 +11,7 @@ from graphport.core.dims import decide_less
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.holds import count_along_axis
 from graphport.ops.shapes import axis_index
 from graphport.ops.types import INT64, NUMBERS_4, SCALAR, Tensor, Types
 
@@ -88,6 +89,7 @@ def _topk_shape(
     exactness="exact",
     role="passive",
     index_operands=("k",),
+    holds={"k": count_along_axis},
     ranks={"x": (1, None), "k": SCALAR},
 )
 def TopK(x: Number, k: Index, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Number, Indices]:
