@@ -118,7 +118,7 @@ class _Bias:
 def _bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
     mask = op.attn_mask
     queries, length = b.dims(scores)[2:]
-    past = 0 if op.past_key is None else b.dims(op.past_key)[2]
+    past = 0 if op.past_key is None else b.dims(op.past_key, at_least=3)[2]
     if not (isinstance(queries, int) and isinstance(length, int) and isinstance(past, int)):
         return _open_bias(b, scores, op)
     seen = _seen(queries, length, past, _window(op))
@@ -141,7 +141,7 @@ def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
     After   hidden = Range(0, keys) - Range(past, past + queries) > 0;  bias = Where(hidden, -inf, 0) + mask
     """
     mask = None if op.attn_mask is None else _numbers(b, scores, op.attn_mask)
-    if mask is not None and b.dims(mask)[-1] != b.dims(scores)[3]:
+    if mask is not None and b.dims(mask, at_least=1)[-1] != b.dims(scores, at_least=4)[3]:
         message = "the columns of the mask must be known"
         raise UnsupportedError(message)
     left, right = _window(op)
@@ -157,7 +157,9 @@ def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
     is_hidden = parts[0] if len(parts) == 1 else b(Or, *parts)
     bias = b(Where, is_hidden, b.like(scores, -np.inf), b.like(scores, 0.0))
     # Of as many keys as queries each query sees its own.
-    sees_itself = mask is None and op.past_key is None and b.dims(scores)[2] == b.dims(scores)[3]
+    sees_itself = (
+        mask is None and op.past_key is None and b.dims(scores, at_least=3)[2] == b.dims(scores, at_least=4)[3]
+    )
     return _Bias(bias if mask is None else b(Add, mask, bias), may_blind=not sees_itself)
 
 

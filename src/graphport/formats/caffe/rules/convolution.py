@@ -136,7 +136,7 @@ def _window(at: Layer, index: int, group: int, stated: Stated) -> tuple[Dim, Fra
 @ConvView.lift("caffe")
 def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
     """Padding is the same before and behind."""
-    return _written(b, "Convolution", op, b.dims(op.w)[0], window_of(op))
+    return _written(b, "Convolution", op, b.dims(op.w, at_least=1)[0], window_of(op))
 
 
 @ConvTransposeView.lift("caffe")
@@ -147,7 +147,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
     if any(decide_equal((n - 1) * s + (k - 1) * d + 1 - p - q, out) is not True for n, k, s, d, (p, q), out in axes):
         message = "the result has entries that no window paints"
         raise UnsupportedError(message)
-    return _written(b, "Deconvolution", op, b.dims(op.w)[1] * op.group, slid)
+    return _written(b, "Deconvolution", op, b.dims(op.w, at_least=2)[1] * op.group, slid)
 
 
 def _written(b: Builder, type: str, op: ConvView | ConvTransposeView, maps: Dim, slid: Window) -> tuple[Value, ...]:

@@ -118,7 +118,7 @@ def multinomial_logistic_loss(at: Layer) -> Value:
 def hinge_loss(at: Layer, *, norm: str = "L1") -> Value:
     """How far each class is from the right side of a margin of 1."""
     flat = at.b(Flatten, at.x)
-    classes = at.b.dims(flat)[1]
+    classes = at.b.dims(flat, at_least=2)[1]
     if norm not in ("L1", "L2") or not isinstance(classes, int):
         message = f"norm {norm} of {classes} classes"
         raise UnsupportedError(message)

@@ -52,7 +52,7 @@ def batch_norm(
     if scale_bias:
         scale, bias = _scale_and_bias(at, channels)
     else:
-        count = at.b.dims(mean)[0]
+        count = at.b.dims(mean, at_least=1)[0]
         if not isinstance(count, int):
             message = "the number of channels is not known"
             raise UnsupportedError(message)

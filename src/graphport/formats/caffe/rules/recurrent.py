@@ -95,7 +95,7 @@ def _scanned(
     else:
         shape = b(Concat, b(Shape, at.x, start=1, end=2), at.integers(width), axis=0)
         states = [b(ConstantOfShape, shape) for _ in range(count)]
-    facts = [TensorFact(DType.FLOAT32, (batch, n)) for n in (*[width] * count, b.dims(driven)[2], 1)]
+    facts = [TensorFact(DType.FLOAT32, (batch, n)) for n in (*[width] * count, b.dims(driven, at_least=3)[2], 1)]
     inner, body, (*own, x, cont) = step_body(b, facts)
     new, out = step(inner, own, x, cont)
     # A body returns a value once.

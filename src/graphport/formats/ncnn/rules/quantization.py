@@ -163,7 +163,7 @@ def _along(at: Layer, place: int) -> Array:
     if at.rank == 1:
         message = f"weight {place} has {found.size} elements, and the runtime reads one for a vector"
         raise UnsupportedError(message)
-    wanted = at.b.dims(at.x)[1]
+    wanted = at.b.dims(at.x, at_least=2)[1]
     if isinstance(wanted, int) and found.size != wanted:
         message = f"weight {place} has {found.size} elements, and 1 or {wanted} are needed"
         raise ShapeError(message)

@@ -39,7 +39,7 @@ def _ordered(at: Layer, weight: Value, order: Sequence[int]) -> Value:
     """Blocks along axis 1, one for each gate, in another order."""
     if list(order) == list(range(len(order))):
         return weight
-    hidden = int(str(at.b.dims(weight)[1])) // len(order)
+    hidden = int(str(at.b.dims(weight, at_least=2)[1])) // len(order)
     blocks = at.b.results(Split, len(order), weight, vector(at.b, [hidden] * len(order)), axis=1)
     return at.b(Concat, *(blocks[place] for place in order), axis=1)
 

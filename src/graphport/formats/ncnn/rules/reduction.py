@@ -202,7 +202,7 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
-    is_itemwise = all(batch_of(x) == 0 and len(b.dims(x)) > 1 and b.dims(x)[0] == 1 for x in inputs)
+    is_itemwise = all(batch_of(x) == 0 and len(b.dims(x)) > 1 and b.dims(x, at_least=1)[0] == 1 for x in inputs)
     if not is_itemwise or any(folded(x) is not None for x in inputs):
         return einsum_by_matrices(b, *inputs, equation=equation)[0]
     letters = {term[:1] for term in terms}

@@ -36,7 +36,7 @@ def conv(
     kernel = _kernel(b, input, filter)
     x, slide = bordered(b, input, Slide.of(kernel, stated), stated.border)
     group = _groups(b, input, groups)
-    vector, rest = channel_bias(b, bias, b.dims(filter)[0])
+    vector, rest = channel_bias(b, bias, b.dims(filter, at_least=1)[0])
     y = b(Conv, x, filter, vector, group=group if group != 1 else None, **slide.attributes(b.dims(x)[2:]))
     return y if rest is None else b(Add, *trailed(b, y, rest))
 
@@ -65,7 +65,7 @@ def _kernel(b: Builder, input: Value, filter: Value) -> tuple[Dim, ...]:
 def _groups(b: Builder, input: Value, groups: int) -> int:
     if groups > 0:
         return groups
-    channels = b.dims(input)[1]
+    channels = b.dims(input, at_least=2)[1]
     if groups < 0:
         message = f"groups is {groups}"
         raise ShapeError(message, "a number of groups, or 0 for one each channel")
@@ -136,7 +136,7 @@ def emitted_bias(b: Builder, bias: Value | None) -> Value:
     """ONNX's bias [C] as NNEF's (1, C); the literal 0 where there is none."""
     if bias is None:
         return literal(b, 0.0)
-    maps = b.dims(bias)[0]
+    maps = b.dims(bias, at_least=1)[0]
     flat = b.reshaped(bias, [1, maps]) if isinstance(maps, int) else None
     return flat or b.word("unsqueeze", bias, facts=[TensorFact(fact_of(bias).dtype, (1, maps))], axes=(0,))[0]
 
@@ -168,7 +168,7 @@ def deconv(
     group = _groups(b, input, groups)
     dims = b.dims(input)[2:]
     shaped = deconv_attributes(slide, dims, _spatial_shape(b, input, filter, group, output_shape))
-    vector, rest = channel_bias(b, bias, b.dims(filter)[1] * group)
+    vector, rest = channel_bias(b, bias, b.dims(filter, at_least=2)[1] * group)
     y = b(ConvTranspose, input, filter, vector, group=group if group != 1 else None, **shaped)
     return y if rest is None else b(Add, *trailed(b, y, rest))
 
@@ -232,7 +232,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] 
     """What is cut off is NNEF's padding; extents that the stride leaves open are said by `output_shape`."""
     if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
         return None
-    (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w)[1]
+    (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w, at_least=2)[1]
     geometry = transposed_window_of(op)
     padding = geometry.padding
     if padding is None:

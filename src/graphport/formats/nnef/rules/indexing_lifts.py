@@ -60,7 +60,7 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
     """Entries of one axis, in which those that are looked into are joined."""
     extents = sizes(b.dims(data))
     storage = indices.storage if indices.is_constant else None
-    count = b.dims(indices)[-1]
+    count = b.dims(indices, at_least=1)[-1]
     if batch_dims or storage is None or not isinstance(count, int) or not 0 < count <= len(extents):
         return None
     positions = storage.numpy().reshape(-1, count).astype(np.int64)

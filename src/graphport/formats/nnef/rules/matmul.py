@@ -48,7 +48,7 @@ def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -
     summand = None if bias is None or is_zero(bias) else bias
     dims = b.dims(input)
     if len(dims) == 2 and (summand is None or len(b.dims(summand)) in (0, 2)):
-        rows = None if summand is None or not b.dims(summand) else b.dims(summand)[0]
+        rows = None if summand is None or not b.dims(summand) else b.dims(summand, at_least=1)[0]
         if rows is None or decide_equal(rows, 1) is True or decide_equal(rows, dims[0]) is True:
             return b(Gemm, input, filter, summand, transB=1)
     y = matmul(b, input, filter, transposeB=True)
@@ -65,7 +65,7 @@ def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | No
     ranks = len(b.dims(left)), len(b.dims(right))
     split = _before_reshape(b, left) if ranks[1] == 2 else None
     if split is not None:
-        lengths = sizes((*b.dims(left)[:-1], b.dims(right)[1]))
+        lengths = sizes((*b.dims(left)[:-1], b.dims(right, at_least=2)[1]))
         return (b(Reshape, b(MatMul, split, right), vector(b, lengths)),)
     a = left if ranks[0] > 1 else _unsqueezed(b, left, 0)
     c = right if ranks[1] > 1 else _unsqueezed(b, right, 1)
@@ -105,7 +105,7 @@ def _before_reshape(b: Builder, value: Value) -> Value | None:
 
 
 def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
-    n = b.dims(value)[0]
+    n = b.dims(value, at_least=1)[0]
     shape = (1, n) if axis == 0 else (n, 1)
     flat = b.reshaped(value, [dim for dim in shape if isinstance(dim, int)]) if isinstance(n, int) else None
     return flat or b.word("unsqueeze", value, facts=[TensorFact(fact_of(value).dtype, shape)], axes=(axis,))[0]

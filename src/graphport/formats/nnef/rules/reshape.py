@@ -303,7 +303,7 @@ def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
 @DepthToSpace.lift("nnef")
 def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
     k = blocksize
-    channels = b.dims(input)[1]
+    channels = b.dims(input, at_least=2)[1]
     if not isinstance(channels, int):
         return None
     c = channels // k**2

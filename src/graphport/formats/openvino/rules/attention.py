@@ -67,7 +67,7 @@ def scaled_dot_product_attention(
 def _factor(b: Builder, q: Value, k: Value, scale: Value | None) -> float | None:
     if scale is not None:
         return real(scale)
-    known = [dim for dim in (b.dims(q)[-1], b.dims(k)[-1]) if isinstance(dim, int)]
+    known = [dim for dim in (b.dims(q, at_least=1)[-1], b.dims(k, at_least=1)[-1]) if isinstance(dim, int)]
     return 1 / sqrt(known[0]) if known and known[0] else None
 
 
@@ -84,12 +84,12 @@ def _covers(b: Builder, mask: Value | None, k: Value) -> bool:
     if mask is None:
         return True
     dims = b.dims(mask)
-    return 1 <= len(dims) <= 4 and decide_equal(dims[-1], b.dims(k)[-2]) is True
+    return 1 <= len(dims) <= 4 and decide_equal(dims[-1], b.dims(k, at_least=2)[-2]) is True
 
 
 def _rowed(b: Builder, mask: Value, q: Value) -> Value:
     """A mask with a row for each query: ONNX Runtime does not repeat one."""
-    dims, length = b.dims(mask), b.dims(q)[2]
+    dims, length = b.dims(mask), b.dims(q, at_least=3)[2]
     if len(dims) > 1 and decide_equal(dims[-2], length) is True:
         return mask
     rows = vector(b, [length]) if isinstance(length, int) else b(Shape, q, start=2, end=3)
@@ -135,7 +135,7 @@ def lift_attention(b: Builder, op: AttentionView) -> Lifted:
     value = value if op.past_value is None else emit(b, "opset1.Concat", op.past_value, value, axis=2)
     (size,) = sizes(b.dims(q)[3:], "the size of a head")
     factor = 1 / sqrt(size) if op.scale is None else op.scale
-    keys, values = (_repeated(b, each, b.dims(q)[1]) for each in (key, value))
+    keys, values = (_repeated(b, each, b.dims(q, at_least=2)[1]) for each in (key, value))
     window = (op.left_window_size, 0 if op.is_causal else op.right_window_size)
     is_plain = not op.softcap and op.softmax_precision is None and op.nonpad_kv_seqlen is None and op.past_key is None
     if is_plain and b.count == 1 and op.left_window_size < 0 and op.right_window_size < 0 and op.attn_mask is None:
@@ -196,7 +196,7 @@ def _joined(b: Builder, y: Value) -> Value:
 
 def _repeated(b: Builder, x: Value, queries: Dim) -> Value:
     """Each head of keys as often as heads of queries share it."""
-    count = b.dims(x)[1]
+    count = b.dims(x, at_least=2)[1]
     if decide_equal(count, queries) is True:
         return x
     (wanted, own) = sizes([queries, count], "the numbers of heads")
@@ -239,7 +239,7 @@ def _biased(b: Builder, scores: Value, mask: Value | None, seen: Value | None) -
     """
     dtype = dtype_of(scores)
     if mask is not None:
-        mask = _widened(b, mask, b.dims(scores)[-1])
+        mask = _widened(b, mask, b.dims(scores, at_least=1)[-1])
         if dtype_of(mask) is DType.BOOL:
             seen = mask if seen is None else emit(b, "opset1.LogicalAnd", seen, mask)
             mask = None
@@ -261,7 +261,7 @@ def _hidden(b: Builder, scores: Value) -> Value:
 
 def _widened(b: Builder, mask: Value, keys: Dim) -> Value:
     """A mask with a column for each key; keys behind its end take no part."""
-    columns = b.dims(mask)[-1]
+    columns = b.dims(mask, at_least=1)[-1]
     if decide_equal(columns, keys) is not False:
         return mask
     (missing,) = sizes([keys - columns], "the keys behind the end of a mask")

@@ -101,7 +101,7 @@ def extract_image_patches(
     auto_pad: str,
 ) -> Value:
     """The entries of each window as channels: all channels of the first place, then of the next."""
-    channels = b.dims(x)[1]
+    channels = b.dims(x, at_least=2)[1]
     if not isinstance(channels, int):
         message = "the number of channels must be known"
         raise UnsupportedError(message)

@@ -135,7 +135,7 @@ class Greedy:
         limits = b(Add, cut(b, none, 0, 1, 1), limit)
         scanned = [b(Transpose, boxes, perm=(1, 0, 2)), b(Transpose, areas, perm=(1, 0)), b(Transpose, usable), steps]
         groups, count = b.dims(usable, 2)
-        shapes = ((groups, count), (groups, 1), (groups, b.dims(boxes)[2]), (groups,), (groups,))
+        shapes = ((groups, count), (groups, 1), (groups, b.dims(boxes, at_least=3)[2]), (groups,), (groups,))
         facts = [TensorFact(dtype_of(boxes), dims) for dims in shapes]
         inner, body, given = step_body(b, (*facts, TensorFact(DType.INT64, ())))
         body.set_outputs(self._step(inner, boxes, areas, steps, given))

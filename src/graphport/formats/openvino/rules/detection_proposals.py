@@ -122,7 +122,7 @@ def generate_proposals(
 
 def _least(b: Builder, pictures: Value, size: float) -> Value:
     """The least width and height [N, 1, 2] of a box, in the scale that pictures [N, 3 or 4] say, if they do."""
-    columns = b.dims(pictures)[1]
+    columns = b.dims(pictures, at_least=2)[1]
     if columns not in (2, 3, 4):
         message = f"pictures of {columns} numbers"
         raise UnsupportedError(message)

@@ -91,7 +91,7 @@ def sparse_fill_empty_rows(
     if len(b.dims(values)) != 1 or len(b.dims(indices)) != 2:
         message = f"values of {len(b.dims(values))} axes at places of {len(b.dims(indices))}, not of 1 and 2"
         raise ShapeError(message)
-    entries, named = b.dims(values)[0], b.dims(indices)[0]
+    entries, named = b.dims(values, at_least=1)[0], b.dims(indices, at_least=1)[0]
     if isinstance(entries, int) and isinstance(named, int) and entries != named:
         message = f"{entries} values at {named} places"
         raise ShapeError(message)

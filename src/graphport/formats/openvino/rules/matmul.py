@@ -143,7 +143,7 @@ def check_exact(terms: Sequence[Dim]) -> None:
 
 def per_row(b: Builder, parameter: Value | None, x: Value) -> Value | None:
     """A vector of one number for each row of a matrix, as a column."""
-    if parameter is None or len(b.dims(parameter)) != 1 or b.dims(parameter)[0] == 1 or len(b.dims(x)) < 2:
+    if parameter is None or len(b.dims(parameter)) != 1 or b.dims(parameter, at_least=1)[0] == 1 or len(b.dims(x)) < 2:
         return parameter
     return emitted_reshape(b, parameter, (-1, 1))
 

@@ -40,7 +40,7 @@ def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int
             return None
         return vector(b, range(len(b.dims(data))))
     axes = as_vector(b, axes)
-    if integers(axes) is None and not isinstance(b.dims(axes)[0], int) and not noop_with_empty_axes:
+    if integers(axes) is None and not isinstance(b.dims(axes, at_least=1)[0], int) and not noop_with_empty_axes:
         message = "whether any axes are named depends on an extent that is not known"
         raise UnsupportedError(message)
     return axes

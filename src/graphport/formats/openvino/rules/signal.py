@@ -161,7 +161,7 @@ def lift_dft(b: Builder, op: DFTView) -> Lifted:
     input = op.input
     rank = len(b.dims(input))
     place = (-2,) if op.axis is None else integers(op.axis)
-    parts = b.dims(input)[-1]
+    parts = b.dims(input, at_least=1)[-1]
     if place is None or (op.onesided and not isinstance(parts, int)):
         return None
     at = place[0] % rank
@@ -199,7 +199,7 @@ def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value
     own = emitted_gather(b, emit(b, "opset3.ShapeOf", x), [axis])
     lack = emit(b, "opset1.Maximum", emit(b, "opset1.Subtract", emitted_cast(b, lengths[0], DType.INT64), own), 0)
     parts = [vector(b, [0] * axis), lack, vector(b, [0] * (rank - 1 - axis))]
-    behind = emit(b, "opset1.Concat", *(part for part in parts if b.dims(part)[0] != 0), axis=0)
+    behind = emit(b, "opset1.Concat", *(part for part in parts if b.dims(part, at_least=1)[0] != 0), axis=0)
     return emit(b, "opset12.Pad", x, vector(b, [0] * rank), behind, b.like(x, 0), pad_mode="constant")
 
 
@@ -231,7 +231,7 @@ def lift_stft(b: Builder, op: STFTView) -> Lifted:
 
 def _by_own_word(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Lifted:
     """Of a real signal of any length, half the spectra: what OpenVINO has a word for from opset 15 on."""
-    length = _frame(b, b.dims(signal)[1], window, frame_length)
+    length = _frame(b, b.dims(signal, at_least=2)[1], window, frame_length)
     dtype = dtype_of(signal)
     weights = b.constant(np.ones(length, dtype.numpy)) if window is None else emitted_cast(b, window, dtype)
     x = emit(b, "opset1.Squeeze", signal, vector(b, [2]))

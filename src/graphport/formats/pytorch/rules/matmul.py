@@ -30,7 +30,7 @@ def det(b: Builder, self: Any = None, A: Any = None) -> Any:
 
 def _is_small(b: Builder, x: Value) -> bool:
     """Whether the minors of each matrix can be written out."""
-    rows = b.dims(x)[-1]
+    rows = b.dims(x, at_least=1)[-1]
     return isinstance(rows, int) and rows <= LARGEST
 
 

@@ -160,7 +160,7 @@ aten.bucketize(self, boundaries, out_int32=False, right=False)
 @aten("aten._pdist_forward", "aten.pdist")
 def pdist(b: Builder, self: Value, p: Any = 2.0) -> Value:
     """The distances of all pairs of rows, each once: those above the diagonal."""
-    count = b.dims(self)[0]
+    count = b.dims(self, at_least=1)[0]
     if isinstance(count, int):
         reserve(count, count)
         pairs = [vector(b, [int(n) for n in row]) for row in np.triu_indices(count, 1)]

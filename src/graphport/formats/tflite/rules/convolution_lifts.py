@@ -171,7 +171,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     steps = (*[1] * flat, *geometry.strides)
     cut = [*[(0, 0)] * flat, *(tuple(sizes(pair, "padding")) for pair in geometry.pads)]
     _, maps, *kernel = sizes(b.dims(w), "the filters")
-    batch, space = b.dims(x)[0], sizes(b.dims(x)[2:], "what a transposed convolution reads")
+    batch, space = b.dims(x, at_least=1)[0], sizes(b.dims(x)[2:], "what a transposed convolution reads")
     lengths = [*[1] * flat, *sizes(geometry.lengths, "the result")]
     full = [(n - 1) * s + k for n, s, k in zip(space, steps, kernel, strict=True)]
     whole = [max(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
@@ -194,7 +194,7 @@ def _behind_batch(b: Builder, x: Value, extents: Sequence[int]) -> Value:
 
     An input of the graph with the same batch is asked for it, if there is one: nobody reads the order of its axes.
     """
-    batch = b.dims(x)[0]
+    batch = b.dims(x, at_least=1)[0]
     ports = [] if b.graph is None else [each for each in b.graph.inputs if _begins_with(each, batch)]
     b.looks_around = True
     batch_length = emit(b, "GATHER", lengths_of(b, (ports or [x])[0]), ints(b, [0]), axis=0)

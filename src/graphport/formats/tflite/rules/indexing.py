@@ -182,7 +182,7 @@ def sparse_to_dense(op: Operator) -> Value:
     indices, rank = as_int64(b, op.raw(0)), len(op.dims(0))
     if rank < 2:
         indices = reshaped(b, indices, (1, 1) if not rank else (-1, 1))
-    count = b.dims(indices)[0]
+    count = b.dims(indices, at_least=1)[0]
     if not b.dims(values):
         values = b(Expand, values, vector(b, [count]) if isinstance(count, int) else b(Shape, indices, end=1))
     return b(ScatterND, b(Expand, default, shape), indices, values)

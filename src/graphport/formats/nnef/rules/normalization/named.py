@@ -65,7 +65,7 @@ def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Va
 
 def channel_row(b: Builder, value: Value) -> Value:
     """A vector with one entry per channel as (1, C)."""
-    channels = b.dims(value)[0]
+    channels = b.dims(value, at_least=1)[0]
     flat = b.reshaped(value, [1, channels]) if isinstance(channels, int) else None
     fact = TensorFact(fact_of(value).dtype, (1, channels))
     return flat or b.word("unsqueeze", value, facts=[fact], axes=(0,))[0]

@@ -98,7 +98,7 @@ def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> tuple[Va
 
 def _reshaped(b: Builder, x: Value, *extents: int) -> Value:
     """`x` with other axes behind the first one."""
-    fact = TensorFact(fact_of(x).dtype, (b.dims(x)[0], *extents))
+    fact = TensorFact(fact_of(x).dtype, (b.dims(x, at_least=1)[0], *extents))
     return term(b, "reshape", x, fact=fact, shape=(0, *extents), axis_start=0, axis_count=-1)
 
 

@@ -77,7 +77,7 @@ def debox(b: Builder, stated: Pooling, input: Value, *, output_shape: Shaped = (
         message = f"border {stated.border!r} of a filter that writes"
         raise UnsupportedError(message)
     found = arranged(b, input, stated)
-    channels = b.dims(found.x)[1]
+    channels = b.dims(found.x, at_least=2)[1]
     if not isinstance(channels, int):
         message = "the extent of an axis that no window slides over is not known"
         raise UnsupportedError(message)

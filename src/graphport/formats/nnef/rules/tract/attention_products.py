@@ -46,7 +46,7 @@ def sdpa(
 
 def _factor(b: Builder, q: Value, scale: float) -> Value:
     """What scores are multiplied by: one over the root of the length of a query, where nothing else is told."""
-    depth = b.dims(q)[-1]
+    depth = b.dims(q, at_least=1)[-1]
     if scale or isinstance(depth, int):
         return b.like(q, scale or 1.0 / float(np.sqrt(depth if isinstance(depth, int) else 1)))
     emit = OpBuilder(b)

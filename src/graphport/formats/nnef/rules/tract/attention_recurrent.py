@@ -34,7 +34,7 @@ def gated_delta(
     """
     heads, width = b.dims(query, 4)[2:]
     if b.dims(value, 4)[2] != heads or not isinstance(width, int):
-        message = f"{b.dims(value)[2]} heads of values for {heads} of queries"
+        message = f"{b.dims(value, at_least=3)[2]} heads of values for {heads} of queries"
         raise UnsupportedError(message)
     emit = OpBuilder(b)
     q, k = (_unit(b, each) for each in (query, key))
@@ -43,7 +43,7 @@ def gated_delta(
     factors = [_column(b, each) for each in (emit("Exp", log_decay), beta)]
     factors = [emit("Unsqueeze", each, b.constant(np.array([-1], np.int64))) for each in factors]
     given = [*rows, *factors]
-    facts = [TensorFact(each.dtype, (b.dims(each)[0], *b.dims(each)[2:])) for each in given]
+    facts = [TensorFact(each.dtype, (b.dims(each, at_least=1)[0], *b.dims(each)[2:])) for each in given]
     inner, body, (state, *entries) = step_body(b, (initial_state.fact, *facts))
     body.set_outputs(list(_step(inner, state, entries)))
     scans = len(given)
@@ -89,7 +89,7 @@ def causal_convolution(b: Builder, input: Value, weight: Value, initial_state: V
     Shapes: input [batch, channels, time]; weight [channels, k] or [channels, 1, k]; the state [batch, channels, k].
     """
     emit = OpBuilder(b)
-    channels, taps = b.dims(weight)[0], b.dims(weight)[-1]
+    channels, taps = b.dims(weight, at_least=1)[0], b.dims(weight, at_least=1)[-1]
     if not isinstance(channels, int) or not isinstance(taps, int):
         message = "a filter of unknown length"
         raise UnsupportedError(message)

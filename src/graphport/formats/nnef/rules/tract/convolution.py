@@ -34,13 +34,13 @@ def deconv(
     transposed = swapped(b, filter, group)
     shape: tuple[Any, ...] = ()
     if len(output_shape) == len(dims) - 2:
-        shape = (dims[0], b.dims(filter)[0], *output_shape)
+        shape = (dims[0], b.dims(filter, at_least=1)[0], *output_shape)
     return nnef.deconv(b, Sliding(**attributes), input, transposed, bias, groups=group, output_shape=shape)
 
 
 def swapped(b: Builder, filter: Value, groups: int) -> Value:
     """A filter with its first two axes in the other order, group by group."""
-    emit, dims = OpBuilder(b), b.dims(filter)
+    emit, dims = OpBuilder(b), b.dims(filter, at_least=2)
     rank = len(dims)
     if groups == 1:
         return emit("Transpose", filter, perm=(1, 0, *range(2, rank)))

@@ -163,7 +163,7 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
 
 def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Value:
     """Places along several axes, those before the first one counted from the end: tract ends over these."""
-    count = b.dims(indices)[-1]
+    count = b.dims(indices, at_least=1)[-1]
     dims = b.dims(data)[behind:][:count] if isinstance(count, int) else ()
     lengths = [dim for dim in dims if isinstance(dim, int)]
     if len(lengths) < len(dims) or not lengths:

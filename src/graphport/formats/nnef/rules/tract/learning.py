@@ -44,7 +44,7 @@ def trees(
     del max_used_feature
     roots = _numbers(trees, "trees").reshape(-1)
     rows, ends = _numbers(nodes, "nodes"), _numbers(leaves, "leaves")
-    batch = b.dims(input)[0]
+    batch = b.dims(input, at_least=1)[0]
     fact = TensorFact(DType.FLOAT32, (batch, n_classes))
     if b.graph is None or b.before is None:
         return Value(b.stem, fact)

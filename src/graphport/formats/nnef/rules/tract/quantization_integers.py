@@ -118,7 +118,7 @@ def _operator(
     """ONNX's convolution of bytes; `None` where it is none, or where runtimes have no such."""
     x, w, bias = tensors
     emit = OpBuilder(b)
-    maps, numbers = b.dims(w)[0], folded(bias)
+    maps, numbers = b.dims(w, at_least=1)[0], folded(bias)
     if x.dtype is not DType.UINT8 or not isinstance(maps, int) or numbers is None or window is None:
         return None
     whole = np.broadcast_to(numbers.numpy().reshape(-1), (maps,)).astype(np.int32)

@@ -123,6 +123,6 @@ def lift_multinomial(
     fact = input.fact
     (most,) = b.word("max_reduce", input, facts=[TensorFact(DType.FLOAT32, None)], axes=(1,))
     (x,) = b.word("sub", input, most, facts=[fact])
-    fact = TensorFact(DType.INT32, (b.dims(input)[0], sample_size))
+    fact = TensorFact(DType.INT32, (b.dims(input, at_least=1)[0], sample_size))
     (y,) = b.word("tract_onnx_multinomial", x, facts=[fact], dtype=6, sample_size=sample_size)
     return y if dtype is DType.INT32 else b.word("tract_core_cast", y, to=datum_name(dtype))

@@ -49,7 +49,7 @@ def stft(b: Builder, input: Value, window: Value | None = None, *, axis: int, fr
     indices = b.constant((starts[:, None] + np.arange(frame)[None]).astype(np.int64))
     frames = emit("Gather", input, indices, axis=place)
     if window is not None:
-        own = b.dims(window)[0]
+        own = b.dims(window, at_least=1)[0]
         if isinstance(own, int) and own < frame:
             left = (frame - own) // 2
             window = emit("Pad", window, b.constant(np.array([left, frame - own - left], np.int64)))

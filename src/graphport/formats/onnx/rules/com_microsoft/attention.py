@@ -120,7 +120,7 @@ def _of_itself(
 
 def _thirds(b: Builder, projected: Value, sizes: Sequence[int] | None) -> tuple[Value, ...]:
     if sizes is None:
-        width = b.dims(projected)[-1]
+        width = b.dims(projected, at_least=1)[-1]
         each = width // 3 if isinstance(width, int) and width % 3 == 0 else 0
         only("a projection of known width", holds=each > 0)
         sizes = [each] * 3
@@ -170,7 +170,7 @@ def _seen(b: Builder, mask: Value, keys: Value, past: Value | None) -> Value:
     dims = b.dims(mask)
     if len(dims) in (2, 3):
         return b(Unsqueeze, b(Cast, mask, to=DType.BOOL), _numbers(b, *((1, 2) if len(dims) == 2 else (1,))))
-    is_one_each = len(dims) == 1 and decide_equal(dims[0], b.dims(keys)[0]) is True
+    is_one_each = len(dims) == 1 and decide_equal(dims[0], b.dims(keys, at_least=1)[0]) is True
     only("a mask of keys, of queries and keys, or of a length for each sample", holds=is_one_each)
     axis = 1 if len(b.dims(keys)) == 3 else 2
     total = b(Shape, keys, start=axis, end=axis + 1)
@@ -237,7 +237,7 @@ def _parts(b: Builder, packed: Value, count: int) -> list[Value]:
 def _with_bias(b: Builder, q: Value, k: Value, v: Value, bias: Value | None) -> tuple[Value, Value, Value]:
     if bias is None:
         return q, k, v
-    widths = [b.dims(x)[-1] for x in (q, k, v)]
+    widths = [b.dims(x, at_least=1)[-1] for x in (q, k, v)]
     known = [width for width in widths if isinstance(width, int)]
     only("a bias of three tensors of known width", holds=len(known) == 3 and len(b.dims(k)) == 3)
     summands = b.results(Split, 3, bias, _numbers(b, *known), axis=0)
@@ -271,7 +271,7 @@ def rotary_embedding(
     only("a batch of one length, and no scale", holds=not is_packed_batching and scale == 1)
     heads: int | None = num_heads or None
     if heads is None and len(b.dims(x)) == 3:
-        width, pairs = b.dims(x)[2], b.dims(cos_cache)[1]
+        width, pairs = b.dims(x, at_least=3)[2], b.dims(cos_cache, at_least=2)[1]
         only("heads of known width", holds=isinstance(width, int) and isinstance(pairs, int))
         heads = width // (2 * pairs) if isinstance(width, int) and isinstance(pairs, int) else None
     positions = position_ids
@@ -380,7 +380,7 @@ def _grouped(
 ) -> tuple[Value, Value, Value]:
     if key is not None and value is not None:
         return query, key, value
-    width = b.dims(query)[2]
+    width = b.dims(query, at_least=3)[2]
     size = width // (heads + 2 * groups) if isinstance(width, int) else 0
     only("queries, keys and values of known width in one tensor", holds=size > 0 and key is None and value is None)
     q, k, v = b.results(Split, 3, query, _numbers(b, heads * size, groups * size, groups * size), axis=2)
@@ -395,7 +395,7 @@ def _rows(b: Builder, starts: Value, length: Value) -> Value:
 def _rotated(
     b: Builder, x: Value, cos: Value | None, sin: Value | None, positions: Value, heads: int, interleaved: int
 ) -> Value:
-    pairs = None if cos is None else b.dims(cos)[1]
+    pairs = None if cos is None else b.dims(cos, at_least=2)[1]
     only("rotations of known width", holds=isinstance(pairs, int) and sin is not None)
     return b(
         RotaryEmbedding,

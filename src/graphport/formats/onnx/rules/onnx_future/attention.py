@@ -54,7 +54,7 @@ def linear_attention(
     _check(update_rule, decay, beta, q_num_heads, kv_num_heads)
     dk, dv = _width(b, query, q_num_heads, "query"), _width(b, value, kv_num_heads, "value")
     if _width(b, key, kv_num_heads, "key") != dk:
-        message = f"{b.dims(key)[2]} numbers of a key are not {kv_num_heads} heads of {dk}"
+        message = f"{b.dims(key, at_least=3)[2]} numbers of a key are not {kv_num_heads} heads of {dk}"
         raise ShapeError(message)
     own = dtype_of(query)
     q, k, v = (cast(b, x, DType.FLOAT32) for x in (query, key, value))
@@ -106,7 +106,7 @@ def _width(b: Builder, x: Value, heads: int, name: str) -> int:
 
 def _nothing(b: Builder, like: Value, tail: tuple[int, ...]) -> Value:
     """Zeros for each entry of the batch."""
-    batch = b.dims(like)[0]
+    batch = b.dims(like, at_least=1)[0]
     if isinstance(batch, int):
         return b.constant(np.zeros((batch, *tail), np.float32))
     shape = b(Concat, b(Shape, like, end=1), vector(b, tail), axis=0)

@@ -46,7 +46,7 @@ def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | No
 
 def _causal(b: Builder, query: Value, key: Value) -> Value:
     """Which keys each query sees: those up to its own place."""
-    rows, columns = (b.dims(x)[-2] for x in (query, key))
+    rows, columns = (b.dims(x, at_least=2)[-2] for x in (query, key))
     if isinstance(rows, Symbolic) or isinstance(columns, Symbolic):
         own, others = (b(Unsqueeze, _positions(b, x), vector(b, [axis])) for x, axis in ((query, 1), (key, 0)))
         return b(LessOrEqual, others, own)
@@ -187,7 +187,7 @@ def _masks_by_shape(
     """
     if mask is None or padding is not None or len(b.dims(mask)) != 2:
         return mask, padding
-    rows, query_length, items = b.dims(mask)[0], b.dims(query)[1], b.dims(key)[0]
+    rows, query_length, items = b.dims(mask, at_least=1)[0], b.dims(query, at_least=2)[1], b.dims(key, at_least=1)[0]
     if rows == query_length or (mask.is_constant and rows != items):
         return mask, None
     if rows == items:
@@ -357,8 +357,8 @@ def lift_attention(b: Builder, op: AttentionView) -> Value | None:
     is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
     if not is_plain or b.count > 1 or len(b.dims(q)) != 4 or (op.is_causal and op.attn_mask):
         return None
-    heads, groups = b.dims(q)[1], b.dims(k)[1]
-    if op.is_causal and b.dims(q)[2] != b.dims(k)[2]:
+    heads, groups = b.dims(q, at_least=2)[1], b.dims(k, at_least=2)[1]
+    if op.is_causal and b.dims(q, at_least=3)[2] != b.dims(k, at_least=3)[2]:
         return None
     return called(
         b,

@@ -43,7 +43,7 @@ def _lifted(
     """A layer of one module; where that has no word for something of it, its steps."""
     known = [None if value is None else weight_of(value) for value in (op.w, op.r, op.b)]
     w, r, bias = known
-    size = b.dims(op.x)[2]
+    size = b.dims(op.x, at_least=3)[2]
     are_given = [state is not None for state in states]
     if w is None or r is None or (op.b is not None and bias is None) or not isinstance(size, int):
         return in_steps(b, op, "its weights are computed")

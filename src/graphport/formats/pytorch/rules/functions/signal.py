@@ -315,7 +315,7 @@ def istft(
 
 def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, length: Any) -> Value:
     """Sums of frames, divided by the sums of squared windows, without what padding added."""
-    total = b.dims(x)[1]
+    total = b.dims(x, at_least=2)[1]
     if not isinstance(total, int):
         message = "an unknown number of frames"
         raise UnsupportedError(message)
@@ -366,7 +366,7 @@ def lift_stft(b: Builder, op: STFTView) -> Value | None:
     """Of real signals; places come before frames there."""
     dims = b.dims(op.signal)
     step = next(iter(static(op.frame_step) or ()), None)
-    width = None if op.window is None else b.dims(op.window)[0]
+    width = None if op.window is None else b.dims(op.window, at_least=1)[0]
     size = width if op.frame_length is None else next(iter(static(op.frame_length) or ()), None)
     if len(dims) != 3 or dims[2] != 1 or not isinstance(size, int) or step is None or width not in (None, size):
         return None
