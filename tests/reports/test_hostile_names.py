@@ -1,0 +1,59 @@
+"""Names of a model are text in pages and drawings: no element, attribute or reference comes from them."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from tests.models import model, node
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    '"><img src="http://example.org/x" onerror="alert(1)">',
+    "'><a href='javascript:alert(1)'>",
+    "<svg onload=alert(1)>",
+    "]]><!--",
+    "&#x3c;script&#x3e;",
+    "<foreignObject><iframe src=//example.org>",
+)
+
+
+class Elements(HTMLParser):
+    """The names of elements and attributes, and the references, of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.references: set[str] = set()
+        self.scripts = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.scripts += tag == "script"
+        self.names |= {tag, *(name for name, _ in attrs)}
+        self.references |= {value or "" for name, value in attrs if name in {"src", "href", "xlink:href", "action"}}
+
+
+def report(name: str) -> gp.Report:
+    nodes = [
+        node("MatMul", [f"x{name}", "w"], [f"h{name}"], name=name),
+        node("Relu", [f"h{name}"], [f"y{name}"], name=f"{name}2"),
+    ]
+    made = model(nodes, [(f"x{name}", [2, 3])], [(f"y{name}", [2, 3])], {"w": np.eye(3, dtype=np.float32)})
+    made.graph.name = made.doc_string = name
+    return gp.report(gp.from_onnx(made))
+
+
+@pytest.mark.parametrize("view", ["html", "svg"])
+def test_names_add_no_element_attribute_or_reference(view):
+    plain = Elements(report("plain").text(view))
+    # A slash opens a scope, which is drawn.
+    usual = plain.names | Elements(report("scope/plain").text(view)).names
+    for name in HOSTILE:
+        found = Elements(report(name).text(view))
+        assert found.names <= usual, name
+        assert found.scripts == plain.scripts, name
+        assert all(each.startswith("#") for each in found.references), found.references
