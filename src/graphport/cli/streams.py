@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import shutil
 import sys
 import tempfile
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from graphport.cli.quiet import is_quiet, stdout
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -128,21 +131,35 @@ def target(dst: Path, format: str | None, *, is_json: bool) -> Generator[Path]:
         raise click.UsageError(message)
     path = _folder(ctx) / f"stdout{kind.streamed}"
     _name(ctx, path, "<stdout>")
-    out = sys.stdout
+    out, text = sys.stdout, io.StringIO()
     if not is_quiet():
-        sys.stdout = sys.stderr
+        sys.stdout = text
     try:
         yield path
     finally:
         sys.stdout = out
         if path.is_file():
-            send(path.read_bytes())
+            send(path.read_bytes())  # before the text that says so
+        click.echo(text.getvalue(), nl=False, err=True)
 
 
 def send(data: bytes) -> None:
-    """Bytes to standard output."""
+    """Write bytes to standard output.
+
+    Raises:
+        DiagnosticError: IO0014 its reader has closed it.
+    """
     out = stdout()
     out.flush()
     binary = cast("Any", out).buffer
-    binary.write(data)
-    binary.flush()
+    left = memoryview(data)
+    try:
+        while left:  # without a buffer (PYTHONUNBUFFERED) a pipe takes a part at a time
+            left = left[binary.write(left) :]
+        binary.flush()
+    except BrokenPipeError as error:
+        # What is left in the buffer would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        message = f"standard output was closed before all {len(data)} bytes of the model were written"
+        remedy = "read all of it, or write to a file"
+        raise DiagnosticError(Diagnostic("IO0014", message, None, remedy)) from error

@@ -19,6 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from graphport.core.budget import reserve
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.opening import regular
 from graphport.core.system import open_movable
@@ -137,6 +138,15 @@ class Windows:
         return memoryview(window)[start - first :]
 
 
+class ChangedFileError(DiagnosticError, OSError):
+    """A file that is in use was cut, written to or replaced."""
+
+    def __init__(self, message: str, path: Path) -> None:
+        remedy = "load the model again, and let no program write to its files while it is in use"
+        super().__init__(Diagnostic("IO0015", f"a file in use has changed: {message}", Span(Source(str(path))), remedy))
+        self.strerror = message
+
+
 class MappedFile:
     """A file of weights, mapped when somebody first looks into it.
 
@@ -173,18 +183,18 @@ class MappedFile:
         finally:
             self._is_steady = False
         if self._map is not None and self._is_there() and self._map.is_cut():
-            raise OSError(self._shortened())
+            raise ChangedFileError(self._shortened(), self.path)
 
     def view(self, start: int, length: int) -> memoryview:
         """Bytes `start` to `start + length`, not copied: the system reads what is touched."""
         if start + length > self.size:
-            raise OSError(self._shortened())
+            raise ChangedFileError(self._shortened(), self.path)
         if self.size == 0:
             return memoryview(b"")
         if self._map is None:
             self._map = self._open()
         elif not self._is_steady and self._is_there() and self._map.is_cut():
-            raise OSError(self._shortened())
+            raise ChangedFileError(self._shortened(), self.path)
         return self._map.view(start, length)
 
     def chunks(self, start: int, length: int, limit: int = CHUNK) -> Iterator[memoryview]:
@@ -201,7 +211,7 @@ class MappedFile:
             while length > 0:
                 count = file.readinto(buffer[: min(len(buffer), length)])
                 if not count:
-                    raise OSError(self._shortened())
+                    raise ChangedFileError(self._shortened(), self.path)
                 length -= count
                 yield buffer[:count]
         # What was given out is used by now: better told late than not at all.
@@ -211,7 +221,7 @@ class MappedFile:
         with open(self._name, "rb", opener=open_movable) as file:
             status = os.fstat(file.fileno())
             if _identity(status) != self._identity or self._is_written(status):
-                raise OSError(self._changed())
+                raise ChangedFileError(self._changed(), self.path)
             try:
                 return Pages(file.fileno())
             except OSError as error:
@@ -229,18 +239,18 @@ class MappedFile:
             status = os.stat(self._name)  # noqa: PTH116  a Path takes five times as long
             found = _identity(status)
             if found == self._identity and self._is_written(status):
-                raise OSError(self._changed())
+                raise ChangedFileError(self._changed(), self.path)
             if found == self._identity and time.monotonic() >= self._due:
                 self._due = time.monotonic() + _PATIENCE
                 found_digest = self._sample_digest()
                 if None not in (found_digest, self._digest) and found_digest != self._digest:
-                    raise OSError(self._changed())
+                    raise ChangedFileError(self._changed(), self.path)
         except FileNotFoundError:
             return False
         if found == self._identity:
             return True
         if found[:2] == self._identity[:2]:
-            raise OSError(self._changed())
+            raise ChangedFileError(self._changed(), self.path)
         return False
 
     def _is_written(self, status: os.stat_result) -> bool:

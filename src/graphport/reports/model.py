@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.conversion.inspection import macs_of
@@ -152,10 +153,10 @@ def describe_fact(of: Fact) -> dict[str, Any]:
 
 
 def describe_location(span: Span | None) -> dict[str, Any]:
-    """Return the source location, with line and excerpt for a text source."""
+    """Return the source location, with line and excerpt for a text source; of the file its name alone."""
     if span is None:
         return {}
-    found: dict[str, Any] = {"origin": str(span)}
+    found: dict[str, Any] = {"origin": str(span).replace(span.file, PurePath(span.file).name, 1)}
     if span.start is not None and span.source.text is not None and span.line is not None:
         found["line"] = span.line
         found["excerpt"] = truncate(span.source.line(span.line))

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from importlib.metadata import version
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.replacing import replacing
@@ -45,7 +45,7 @@ class Report:
                 "title": title,
                 "models": list(models),
                 **{name: finite(stated) for name, stated in found.items() if stated},
-                "diagnostics": [finding.as_json() for finding in diagnostics],
+                "diagnostics": [_with_file_name(finding) for finding in diagnostics],
             }
         )
 
@@ -128,3 +128,9 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report {self.document['title']}>"
+
+
+def _with_file_name(finding: Diagnostic) -> dict[str, Any]:
+    """A finding in JSON with the name of its file, without the folders of the machine: reports are shared."""
+    found: dict[str, Any] = {**finding.as_json()}
+    return found | {"file": None if finding.span is None else PurePath(finding.span.file).name}
