@@ -40,6 +40,9 @@ def aligned(x: Any, y: Any, manner: Manner) -> tuple[Any, Any]:
     if x is None or y is None or is_sequence(x) or is_sequence(y):
         return x, y
     x, y = np.asarray(x), np.asarray(y)
+    # Without elements nothing differs; LiteRT reports the other dims of such a result as 0.
+    if x.size == y.size == 0 and x.ndim == y.ndim:
+        y = y.reshape(x.shape)
     if not manner.has_batches and x.shape != y.shape and x.size == y.size:
         y = y.reshape(x.shape)
     if not manner.has_exact_types and x.dtype != y.dtype and "O" not in (x.dtype.kind, y.dtype.kind):

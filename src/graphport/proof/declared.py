@@ -30,6 +30,8 @@ def mismatch(runner: Runner, outputs: Sequence[Any]) -> str | None:
         if output is None or is_sequence(output):
             continue
         array = np.asarray(output)
+        if array.size == 0:
+            continue
         if index < len(ports) and not _fits(array, ports[index].shape):
             declared = f"declares {ports[index].name} as {_stated(ports[index].shape)}"
             return f"{runner.sentence} {declared}, and gives {list(array.shape)}"

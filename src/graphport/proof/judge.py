@@ -94,7 +94,7 @@ def _run(case: Case, given: Mapping[str, Any] | None) -> str | None:
     if given is None and case.test_inputs and case.limit is None and not case.is_refuted:
         _extend(case, "the search for test inputs", lambda: explore(case, lambda each: compare_input(case, each)))
     if not case.test_inputs:
-        return refused or next(iter(case.notes), "no inputs can be made up")
+        return refused or next(iter((*case.notes, *case.coverage.never)), "no inputs can be made up")
     if refused is not None:
         never = f"other sizes ({refused})" if case.limit is None else f"the other test inputs ({refused})"
         case.coverage = case.coverage.merged(Coverage(never=(never,)))
@@ -182,6 +182,11 @@ def compare_input(case: Case, test_input: TestInput, *, is_first: bool = False) 
         return f"{a.sentence} does not compute it: {a.reason}"
     if is_first and test_input.sizes and test_input.kind != "given" and (outside := _outside(a, found[a])):
         return outside
+    if b not in found and any(getattr(output, "size", 1) == 0 for output in found[a]):
+        # A result without elements proves nothing; some runtimes do not compute one.
+        never = f"an empty result ({b.title} rejects it: {b.reason})"
+        case.coverage = case.coverage.merged(Coverage(never=(never,)))
+        return None
     case.test_inputs.append(test_input)
     if b not in found:
         _record_refusal(case, test_input)
