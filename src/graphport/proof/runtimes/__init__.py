@@ -135,5 +135,6 @@ RUNTIMES: dict[str, Runtime] = {
         reads_flavour=True,
     ),
     "pt2": Runtime("torch", "PyTorch", "torch", "graphport.proof.runtimes.torch"),
+    "torchscript": Runtime("torch", "PyTorch", "torch", "graphport.proof.runtimes.torchscript"),
 }
 """By format."""

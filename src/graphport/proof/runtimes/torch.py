@@ -16,7 +16,7 @@ from graphport.runtimes.serve import Port, RefusedError, Settings, serve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_runtime: Any = torch  # it may be any version, of another interpreter
+runtime: Any = torch  # it may be any version, of another interpreter
 
 
 class _Program:
@@ -24,9 +24,9 @@ class _Program:
 
     def __init__(self, path: str, settings: Settings) -> None:
         if settings.threads:
-            _runtime.set_num_threads(settings.threads)
+            runtime.set_num_threads(settings.threads)
         try:
-            program = _runtime.export.load(path)
+            program = runtime.export.load(path)
             signature = program.graph_signature
             self.inputs = [Port(str(name)) for name in signature.user_inputs]
             self.outputs = [Port(str(name)) for name in signature.user_outputs]
@@ -34,43 +34,46 @@ class _Program:
             self._module = program.module()
             self._is_changed_by_runs = bool(signature.buffers_to_mutate)
         except Exception as error:
-            raise RefusedError(_message(error)) from error
+            raise RefusedError(message_of(error)) from error
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        tree: Any = _runtime.utils._pytree
+        tree: Any = runtime.utils._pytree
         module = copy.deepcopy(self._module) if self._is_changed_by_runs else self._module
         try:
-            with _runtime.no_grad():
-                args, kwargs = tree.tree_unflatten([_tensor(value) for value in inputs], self._spec)
+            with runtime.no_grad():
+                args, kwargs = tree.tree_unflatten([to_tensor(value) for value in inputs], self._spec)
                 found, _ = tree.tree_flatten(module(*args, **kwargs))
-            return [_array(value) for value in found], states
+            return [to_array(value) for value in found], states
         except Exception as error:
-            raise RefusedError(_message(error)) from error
+            raise RefusedError(message_of(error)) from error
 
 
-def _tensor(value: Any) -> Any:
+def to_tensor(value: Any) -> Any:
+    """An array as a tensor."""
     if value.dtype.name == "bfloat16":
-        return _runtime.from_numpy(value.view("uint16").copy()).view(_runtime.bfloat16)
-    return _runtime.from_numpy(value.copy())
+        return runtime.from_numpy(value.view("uint16").copy()).view(runtime.bfloat16)
+    return runtime.from_numpy(value.copy())
 
 
-def _array(value: Any) -> Any:
-    if not isinstance(value, _runtime.Tensor):
+def to_array(value: Any) -> Any:
+    """A tensor or number as an array."""
+    if not isinstance(value, runtime.Tensor):
         import numpy as np
 
         return None if value is None else np.asarray(value)
     found: Any = value.detach().cpu().contiguous()
-    if found.dtype == _runtime.bfloat16:
+    if found.dtype == runtime.bfloat16:
         from graphport.core.dtypes import DType
 
-        return found.view(_runtime.uint16).numpy().view(DType.BFLOAT16.numpy)
+        return found.view(runtime.uint16).numpy().view(DType.BFLOAT16.numpy)
     return found.numpy()
 
 
-def _message(error: Exception) -> str:
+def message_of(error: Exception) -> str:
+    """The first line of what PyTorch says."""
     lines = str(error).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__
 
 
 if __name__ == "__main__":
-    serve(_runtime.__version__, _Program)
+    serve(runtime.__version__, _Program)
