@@ -281,7 +281,9 @@ def _in_turn(factors: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 def _fitted(numbers: Any, dtype: Any) -> Any:
     """Numbers in an element type, integers within its range."""
     if dtype.kind not in "iu":
-        return numbers.astype(dtype)
+        # A number beyond a narrower type is infinite there.
+        with np.errstate(over="ignore"):
+            return numbers.astype(dtype)
     limits = np.iinfo(dtype)
     rounded = cast("Any", np.round(numbers))
     return np.minimum(np.maximum(rounded, limits.min), limits.max).astype(dtype)
