@@ -478,6 +478,9 @@ def _check_against(stated: _Stated, operands: Sequence[Value | None], attributes
     Raises:
         ShapeError: an operand is absent that must be there, or an attribute is of another type.
     """
+    if stated.rest and not stated.first and not operands:
+        message = "0 operands, at least 1 is needed"
+        raise ShapeError(message)
     for index, operand in enumerate(operands) if None in operands else ():
         name = stated.required.get(index, stated.rest if stated.rest and index >= stated.first else "")
         if operand is None and name:

@@ -61,10 +61,10 @@ def number(value: Any) -> Any:
 
 
 def _arithmetic(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-    """The result of an arithmetic operator.
+    """The result of an arithmetic or comparison operator.
 
     Raises:
-        ShapeError: the attributes that the numbers come from have none: a division by zero, a number that is too large.
+        ShapeError: there is none: a division by zero, a number that is too large, a list in place of a number.
     """
     try:
         return function(x, y)
@@ -339,7 +339,7 @@ class Reader:
         function = _COMPARED[op]
         if op in (ast.Is, ast.IsNot):
             return lambda b, names: function(x(b, names), y(b, names))
-        return lambda b, names: function(number(x(b, names)), number(y(b, names)))
+        return lambda b, names: _arithmetic(function, number(x(b, names)), number(y(b, names)))
 
     def _call(self, node: ast.expr, *, is_last: bool = False, count: int | None = None) -> Term:
         """A call; `count` of its results are wanted, or one, or in the end those that the node has."""

@@ -72,7 +72,7 @@ def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
 def elements_of(b: Builder, data: Value, positions: Value, axis: int) -> Value:
     """Entries of `data` along an axis, at real places that each of its rows has."""
     dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(positions), "the places")
-    rank, rows = len(dims), prod(dims) // dims[axis]
+    rank, rows = len(dims), prod((*dims[:axis], *dims[axis + 1 :]))
     order = [*(each for each in range(rank) if each != axis), axis]
     table = b(Reshape, transposed(b, data, order), vector(b, [1, 1, rows, dims[axis]]))
     found = gathered_columns(b, table, b(Reshape, transposed(b, positions, order), vector(b, [1, rows, wanted[axis]])))

@@ -53,6 +53,10 @@ def word(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             if computed is not None:
                 message = f"{computed} is computed"
                 raise UnsupportedError(message)
+            try:
+                inspect.signature(function).bind(b, *tensors, **attributes, **given)
+            except TypeError as error:
+                raise ShapeError(str(error)) from error
             return function(b, *tensors, **attributes, **given)
 
         for name in names:
