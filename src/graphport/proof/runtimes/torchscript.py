@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from graphport.proof.runtimes.torch import message_of, runtime, to_array, to_tensor
 from graphport.runtimes.serve import Port, RefusedError, Settings, serve
@@ -57,11 +57,9 @@ def _outputs(kind: Any, name: str = "output") -> list[str]:
 def _leaves(answer: Any) -> list[Any]:
     """Tensors and numbers of an answer in order."""
     if isinstance(answer, dict):
-        values: Any = answer.values()
-        return [leaf for value in values for leaf in _leaves(value)]
+        return [leaf for value in cast("dict[Any, Any]", answer).values() for leaf in _leaves(value)]
     if isinstance(answer, list | tuple):
-        items: Any = answer
-        return [leaf for value in items for leaf in _leaves(value)]
+        return [leaf for value in cast("Sequence[Any]", answer) for leaf in _leaves(value)]
     return [] if answer is None or isinstance(answer, str) else [answer]
 
 
