@@ -107,11 +107,13 @@ class RawModel:
 
         Names are those of the file, so the values are looked up by name.
         """
+        kind = formats.recognize(self._side.path or "")
+        if not kind.writes:
+            return None
         values = self._named_values()
         if not all(_is_same(value, values.get(value.name)) for value in (output, *inputs)):
             return None
         self._count += 1
-        kind = formats.recognize(self._side.path or "")
         path = self._folder / f"{self._side.letter}{self._count}{kind.endings[0]}"
         options = {"flavour": "tract"} if any(value.dialect == "tract" for value in self._nodes) else {}
         try:
