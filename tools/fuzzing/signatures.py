@@ -522,7 +522,7 @@ class _Parameter(NamedTuple):
 @cache
 def _fragments() -> list[tuple[str, list[_Parameter], int]]:
     """Name, parameters and number of results of the standard's operations and of those of tract's registries."""
-    folder = Path(formats.__file__).parent / "nnef"
+    folder = Path(formats.__file__).parent / "nnef" / "container"
     text = "".join(path.read_text() for name in ("stdlib.nnef", "registries.nnef") for path in folder.rglob(name))
     found: list[tuple[str, list[_Parameter], int]] = []
     for name, stated, results in _FRAGMENT.findall(re.sub("#.*", "", text)):
