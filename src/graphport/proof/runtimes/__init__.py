@@ -134,7 +134,7 @@ RUNTIMES: dict[str, Runtime] = {
         takes_all=False,
         reads_flavour=True,
     ),
-    "pt2": Runtime("torch", "PyTorch", "torch", "graphport.proof.runtimes.torch"),
+    "pt2": Runtime("torch", "PyTorch", "torch", "graphport.formats.pytorch.runtime_process"),
     "torchscript": Runtime("torch", "PyTorch", "torch", "graphport.proof.runtimes.torchscript"),
 }
 """By format."""
