@@ -135,6 +135,6 @@ RUNTIMES: dict[str, Runtime] = {
         reads_flavour=True,
     ),
     "pt2": Runtime("torch", "PyTorch", "torch", "graphport.formats.pytorch.runtime_process"),
-    "torchscript": Runtime("torch", "PyTorch", "torch", "graphport.proof.runtimes.torchscript"),
+    "torchscript": Runtime("torch", "PyTorch", "torch", "graphport.formats.pytorch.torchscript.runtime_process"),
 }
 """By format."""

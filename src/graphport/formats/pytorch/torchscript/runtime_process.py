@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from graphport.proof.runtimes.torch import message_of, runtime, to_array, to_tensor
+from graphport.formats.pytorch.runtime_process import message_of, runtime, to_array, to_tensor
 from graphport.runtimes.serve import Port, RefusedError, Settings, serve
 
 if TYPE_CHECKING:
