@@ -324,7 +324,7 @@ def lift_split(
         parts = constant_numbers(split)
     else:
         (extent,) = known(input, [lengths[place]])
-        size = -(-extent // (num_outputs or b.count))
+        size = max(-(-extent // (num_outputs or b.count)), 1)
         parts = tuple(min(size, extent - start) for start in range(0, extent, size))
     if parts is None or len(parts) != b.count:
         message = "the lengths of pieces are computed"
