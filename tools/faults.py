@@ -307,7 +307,7 @@ class Trial:
         table.counts[state] += 1
         is_refused = FAULTS[fault] > 0
         reasons = {
-            state: state == "MIXED",
+            state: state == "MIXED" or (state == "part" and fault != "kill"),
             "raised": fault != "kill" and (code == OURS or code < 0 or "Traceback" in text),
             "NOT REPORTED": state == "part" and "IO0012" not in self._read(path),
             "silent": is_refused and code == 0 and state == "old",
