@@ -52,6 +52,7 @@ def test_each_row_has_the_number_and_the_diagnostic_of_the_source():
         module, found, path = home, None, SOURCE
         while found is None:
             module = module.rpartition(".")[0]
+            assert module, f"there is no module of {home}"
             path = SOURCE / (module.replace(".", "/") + ".py")
             found = importlib.import_module(f"graphport.{module}") if path.exists() else None
         for name in home.removeprefix(f"{module}.").split("."):
@@ -72,10 +73,12 @@ def test_each_row_has_the_number_and_the_diagnostic_of_the_source():
 
 def test_each_bound_of_a_reader_has_a_row():
     found = {f"formats.nnef.container.limits.DEFAULT.{field.name}" for field in fields(DEFAULT)}
-    found |= {f"formats.nnef.container.FILES.{field.name}" for field in fields(FILES)}
+    found |= {f"formats.nnef.container.packaging.FILES.{field.name}" for field in fields(FILES)}
     beside = ("core/budget.py", "runtimes/memory.py", "runtimes/run_limits.py", "conversion/lift.py")
     for path in [*(SOURCE / name for name in beside), *(SOURCE / "formats").rglob("*.py")]:
         module = str(path.relative_to(SOURCE).with_suffix("")).replace("/", ".")
+        if {"rules", "graph_passes"} & set(path.parts):
+            continue  # they read no files
         for node in ast.parse(path.read_text("utf-8")).body:
             if (
                 isinstance(node, ast.Assign)
