@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 
-import torch
+import torch  # pyright: ignore[reportMissingImports]  # in an environment of its own
 
 UNREAD = re.compile(
     r"backward|sparse|mkldnn|cudnn|miopen|mps|_foreach|_fused|_nested|nested_|_cslt|_amp_|_test_|_triton|_flash|_efficient"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 # Before PyTorch is imported: it then unpickles tensors of a file and nothing else.
 os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
 os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 from graphport.runtimes.serve import Port, RefusedError, Settings, serve
 

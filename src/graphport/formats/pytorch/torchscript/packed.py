@@ -29,7 +29,7 @@ def packed(name: str, state: Any) -> Packed:
     Raises:
         RefusedError: TS0006 the class is not known.
     """
-    items: Any = state.items if isinstance(state, List) else state
+    items: Any = state.items if isinstance(state, List) else state  # pyright: ignore[reportUnknownMemberType]
     count = len(cast("tuple[Any, ...]", items)) if isinstance(items, tuple) else 0
     if name == LINEAR and count >= 2:
         return Packed(name, {"weight": items[0], "bias": items[1]})
