@@ -192,7 +192,7 @@ def test_who_is_ended_while_writing_leaves_nothing_behind(tmp_path, number):
     net = write_onnx(tmp_path / "net.onnx", perceptron())
     # The writer waits in the middle of its file.
     waiting = (
-        "import pathlib, time; from graphport.formats.openvino import writer; real = writer.render; "
+        "import pathlib, time; from graphport.formats.openvino.container import writer; real = writer.render; "
         f"writer.render = lambda *a: [pathlib.Path({str(tmp_path / 'ready')!r}).touch(), time.sleep(60)]"
     )
     command = [*COMMAND[:-1], f"{waiting}; {COMMAND[-1]}", "convert", str(net), str(tmp_path / "m.xml"), "--no-verify"]

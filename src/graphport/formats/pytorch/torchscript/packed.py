@@ -29,14 +29,14 @@ def packed(name: str, state: Any) -> Packed:
     Raises:
         RefusedError: TS0006 the class is not known.
     """
-    items: Any = state.items if isinstance(state, List) else state  # pyright: ignore[reportUnknownMemberType]
+    items: Any = state.items if isinstance(state, List) else state
     count = len(cast("tuple[Any, ...]", items)) if isinstance(items, tuple) else 0
     if name == LINEAR and count >= 2:
         return Packed(name, {"weight": items[0], "bias": items[1]})
     if name in (convolution_class(2), convolution_class(3)) and count == 3:
         return Packed(name, {"raw": items})
     if name == EMBEDDING and count >= 2:
-        return Packed(name, {"weight": items[1].items[0], "bias": None})
+        return Packed(name, {"weight": cast("Any", items)[1].items[0], "bias": None})
     if name == CELL and count == 5:
         return Packed(name, _cell(*items))
     refuse(
