@@ -51,7 +51,10 @@ def test_the_document_has_passes_nodes_and_the_verification(net, tmp_path):
 def test_the_table_says_what_each_pass_did_and_with_v_why_not(net, tmp_path):
     plain = run("prepare", net, tmp_path / "ready.onnx")
     assert plain.exit_code == 0
-    assert "verified: ONNX Runtime on net.onnx and ONNX Runtime on ready.onnx agree on" in plain.stdout
+    assert (
+        "verified: ONNX Runtime on net.onnx and ONNX Runtime on ready.onnx agree on 7 test inputs of 3 sizes"
+        in plain.stdout
+    )
     assert "became weights" not in plain.stdout
     told = run("prepare", net, tmp_path / "ready.onnx", "-v", "--skip", "fuse-batchnorm", "--skip", "batchnorm-to-conv")
     assert "onnx.Clip y: said in today's words, not in those of onnx 10" in told.stdout

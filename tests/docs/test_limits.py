@@ -89,7 +89,7 @@ def test_each_bound_of_a_reader_has_a_row():
                 found.add(f"{module}.{node.targets[0].id}")
     listed = {home for *_, home in rows()}
     assert listed <= found
-    small = {each for each in found - listed if each.startswith("formats.pytorch.")}
+    small = {each for each in found - listed if each.startswith("formats.pytorch.pt2.")}
     assert found - listed - small == set(NO_BOUNDS_OF_FILES)
 
 
