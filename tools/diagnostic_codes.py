@@ -32,6 +32,7 @@ GROUPS = {
     "PT": "exported programs of PyTorch (`.pt2`)",
     "TS": "TorchScript files",
     "TFL": "TFLite",
+    "CKPT": "checkpoints: folders of Hugging Face and GGUF files",
     "EXPR": "the expression language",
     "LEG": "legalizing and lifting: from one dialect to another",
     "SHAPE": "shapes and element types",

@@ -249,6 +249,7 @@ FORMATS: dict[str, Format] = {
             writes=False,
         ),
         Format("tflite", "TFLite", (".tflite",), "tflite", ("program",), streamed=".tflite", tells=True),
+        Format("checkpoint", "language-model checkpoint", (".gguf",), "", writes=False),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",), ".graphport"),
     )
 }

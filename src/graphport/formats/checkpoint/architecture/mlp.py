@@ -1,0 +1,152 @@
+"""MLPs and mixtures of experts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.formats.checkpoint.architecture.net import transposed
+from graphport.formats.checkpoint.container.tensors import mapped, rows
+from graphport.ops.pages.activation import Clip, Sigmoid, Softmax
+from graphport.ops.pages.arithmetic import Div, Min, Mul
+from graphport.ops.pages.indexing.scattering import ScatterElements
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.reduction.indices import TopK
+from graphport.ops.pages.reduction.reduce import ReduceSum
+from graphport.ops.pages.reshape import Expand, Shape
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.formats.checkpoint.architecture.projections import Projections
+    from graphport.ir.graph import Value
+
+
+def mlp(parts: Projections, x: Value, layer: int) -> Value:
+    """Append the MLP of a layer, or its mixture of experts.  Shapes: [B, S, hidden] → [B, S, hidden]."""
+    decoder = parts.decoder
+    if decoder.experts and layer not in parts.dense_layers:
+        return _experts(parts, x, layer)
+    up, down = parts.name("up", layer), parts.name("down", layer)
+    has_bias = decoder.mlp_bias
+    if decoder.mlp == "plain":
+        h = parts.named_linear(x, up, decoder.inner, decoder.hidden, has_bias=has_bias)
+        h = parts.net.activate(h, decoder.act)
+        return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
+    if decoder.mlp == "joined":
+        name = parts.name("gate_up", layer)
+        both = parts.matrix(name, 2 * decoder.inner, decoder.hidden)
+        gate = rows(both, np.arange(decoder.inner))
+        return _gated(parts, x, (gate, rows(both, np.arange(decoder.inner, 2 * decoder.inner)), down), name)
+    gate = parts.named_linear(x, parts.name("gate", layer), decoder.inner, decoder.hidden, has_bias=has_bias)
+    h = parts.named_linear(x, up, decoder.inner, decoder.hidden, has_bias=has_bias)
+    h = parts.net.op(Mul, parts.net.activate(gate, decoder.act), h)
+    return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
+
+
+def _gated(parts: Projections, x: Value, weights: tuple[Storage, Storage, str], name: str) -> Value:
+    net, decoder = parts.net, parts.decoder
+    gate, up, down = weights
+    h = net.op(
+        Mul,
+        net.activate(net.linear(x, gate, None, f"{name}.gate"), decoder.act),
+        net.linear(x, up, None, f"{name}.up"),
+    )
+    return parts.named_linear(h, down, decoder.hidden, decoder.inner)
+
+
+def _experts(parts: Projections, x: Value, layer: int) -> Value:
+    """Append a mixture of experts: every expert computes all tokens, weighted by the router."""
+    net, decoder = parts.net, parts.decoder
+    shares = _shares(parts, x, layer)
+    total: Value | None = None
+    for expert in range(decoder.experts):
+        share = net.op(
+            Slice, shares, net.integers(expert), net.integers(expert + 1), net.integers(2), stem=f"share{expert}"
+        )
+        y = net.op(Mul, _expert(parts, x, layer, expert), share)
+        total = y if total is None else net.add(total, y)
+    if total is None:
+        return x
+    if not decoder.shared_inner:
+        return total
+    name = parts.name("shared", layer)
+    shared = _gated_mlp(parts, x, name, decoder.shared_inner)
+    if decoder.shared_gate:
+        gate = parts.named_linear(x, parts.name("shared_gate", layer), 1, decoder.hidden)
+        shared = net.op(Mul, net.op(Sigmoid, gate), shared)
+    return net.add(total, shared)
+
+
+def _shares(parts: Projections, x: Value, layer: int) -> Value:
+    """Append the router.  Shapes: [B, S, hidden] → [B, S, experts], 0 for experts that are not chosen."""
+    net, decoder = parts.net, parts.decoder
+    name = parts.name("router", layer)
+    scores = parts.named_linear(x, name, decoder.experts, decoder.hidden, has_bias=decoder.router_bias)
+    if decoder.router == "softmax":
+        scores = net.op(Softmax, scores, axis=-1, stem="router")
+    net.build.stem = "chosen"
+    values, chosen = net.build.results(TopK, 2, scores, net.integers(decoder.experts_per_token), axis=-1)
+    if decoder.router == "chosen":
+        values = net.op(Softmax, values, axis=-1, stem="router")
+    elif decoder.router_normalized:
+        values = net.op(Div, values, net.op(ReduceSum, values, net.integers(-1), keepdims=1), stem="router")
+    empty = net.op(Expand, net.floats(0), net.op(Shape, scores), stem="router")
+    return net.op(ScatterElements, empty, chosen, values, axis=2, stem="router")
+
+
+def _expert(parts: Projections, x: Value, layer: int, expert: int) -> Value:
+    decoder = parts.decoder
+    if decoder.expert_layout == "gpt_oss":
+        return _gpt_oss_expert(parts, x, layer, expert)
+    name = parts.name("expert", layer)
+    if decoder.expert_layout == "stacked":
+        return _stacked_expert(parts, x, name, expert)
+    return _gated_mlp(parts, x, name.format(expert), decoder.expert_inner)
+
+
+def _gated_mlp(parts: Projections, x: Value, name: str, inner: int) -> Value:
+    net, decoder = parts.net, parts.decoder
+    gate, up, down = (name + decoder.names[f"expert_{role}"] for role in ("gate", "up", "down"))
+    h = net.activate(parts.named_linear(x, gate, inner, decoder.hidden), decoder.act)
+    h = net.op(Mul, h, parts.named_linear(x, up, inner, decoder.hidden))
+    return parts.named_linear(h, down, decoder.hidden, inner)
+
+
+def _stacked_expert(parts: Projections, x: Value, name: str, expert: int) -> Value:
+    """Append one of several experts in two tensors: gate and up [E, 2 I, H], and down [E, H, I]."""
+    net, decoder = parts.net, parts.decoder
+    count, inner, hidden = decoder.experts, decoder.expert_inner, decoder.hidden
+    both = parts.weights.float(name + decoder.names["expert_gate_up"], (count, 2 * inner, hidden))
+    down = parts.weights.float(name + decoder.names["expert_down"], (count, hidden, inner))
+    gate = mapped(both, lambda array: array[expert, :inner], (inner, hidden))
+    up = mapped(both, lambda array: array[expert, inner:], (inner, hidden))
+    label = f"{name}{expert}"
+    h = net.activate(net.linear(x, gate, None, f"{label}.gate"), decoder.act)
+    h = net.op(Mul, h, net.linear(x, up, None, f"{label}.up"))
+    return net.linear(h, mapped(down, lambda array: array[expert], (hidden, inner)), None, f"{label}.down")
+
+
+def _gpt_oss_expert(parts: Projections, x: Value, layer: int, expert: int) -> Value:
+    """Append an expert of gpt-oss: gate and up interleaved [E, H, 2 I], clipped, (up + 1) * gate * sigmoid(a gate)."""
+    net, decoder = parts.net, parts.decoder
+    count, inner, hidden = decoder.experts, decoder.expert_inner, decoder.hidden
+    name = parts.name("expert", layer)
+    both = parts.weights.float(f"{name}gate_up_proj", (count, hidden, 2 * inner))
+    bias = parts.weights.float(f"{name}gate_up_proj_bias", (count, 2 * inner))
+    halves: list[Value] = []
+    for half, label in ((0, "gate"), (1, "up")):
+        weight = mapped(both, lambda array, half=half: array[expert, :, half::2], (hidden, inner))
+        shift = mapped(bias, lambda array, half=half: array[expert, half::2], (inner,))
+        halves.append(net.linear(x, transposed(weight), shift, f"{name}{expert}.{label}"))
+    limit = decoder.swiglu_limit
+    gate = net.op(Min, halves[0], net.floats(limit))
+    up = net.op(Clip, halves[1], net.floats(-limit), net.floats(limit))
+    h = net.op(Mul, gate, net.op(Sigmoid, net.scaled(gate, decoder.swiglu_alpha)))
+    h = net.op(Mul, h, net.add(up, net.floats(1)))
+    down = parts.weights.float(f"{name}down_proj", (count, inner, hidden))
+    shift = parts.weights.float(f"{name}down_proj_bias", (count, hidden))
+    weight = mapped(down, lambda array: array[expert], (inner, hidden))
+    return net.linear(
+        h, transposed(weight), mapped(shift, lambda array: array[expert], (hidden,)), f"{name}{expert}.down"
+    )

@@ -1,0 +1,38 @@
+"""Names of tensors as files have them: with and without prefixes, and older ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from graphport.formats.checkpoint.architecture.declaration import Decoder, Family
+
+_OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+
+
+def canonical_names(names: Container[str], decoder: Decoder, family: Family) -> Callable[[str], str]:
+    """Return the function that maps the names in a file to those of the family."""
+    embed = f"{decoder.names['embed']}.weight"
+    prefix = family.prefix
+    head = f"{decoder.names['head']}."
+    bare = embed.removeprefix(prefix)
+    for extra in ("", "language_model.", "model.language_model.", "model."):
+        if extra + embed in names:
+            return lambda name: _current(name.removeprefix(extra))
+    for extra in ("model.language_model.", "language_model.", ""):
+        if extra + bare in names:
+            return lambda name: _with_prefix(_current(name.removeprefix(extra)), prefix, head)
+    return _current
+
+
+def _with_prefix(name: str, prefix: str, head: str) -> str:
+    return name if name.startswith(head) else prefix + name
+
+
+def _current(name: str) -> str:
+    for old, new in _OLD.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name

@@ -1,0 +1,1 @@
+"""Files of checkpoints: configuration, tensors and their storages."""

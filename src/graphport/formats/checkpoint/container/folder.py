@@ -1,0 +1,96 @@
+"""Folders of Hugging Face: `config.json` and safetensors files, whole or in shards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Source
+from graphport.formats.checkpoint.container import recognition
+from graphport.formats.checkpoint.container.config import Config, read_json
+from graphport.formats.checkpoint.container.faults import fault
+from graphport.formats.checkpoint.container.safetensors import read_safetensors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphport.core.storage import Storage
+
+MAX_SHARDS = 1000
+
+
+def read_config(folder: Path) -> Config:
+    """Return the configuration of a folder.
+
+    Raises:
+        DiagnosticError: CKPT0001 it is absent or cannot be read; CKPT0002 it is malformed; CKPT0005 an adapter.
+    """
+    path = folder / recognition.CONFIG
+    if not path.exists() and (folder / recognition.ADAPTER).exists():
+        message = "unsupported: the folder contains an adapter (LoRA) without its base model"
+        raise fault("CKPT0005", message, Source(str(folder)), remedy="merge the adapter into its base model")
+    if not path.exists():
+        message = f"the folder has no {recognition.CONFIG}"
+        raise fault("CKPT0001", message, Source(str(folder)), remedy="copy it from where the weights are from")
+    return Config(read_json(path), Source(str(path)))
+
+
+def read_tensors(folder: Path) -> dict[str, Storage]:
+    """Return the tensors of all safetensors files of a folder.
+
+    Raises:
+        DiagnosticError: CKPT0001 to CKPT0003, a file is absent or malformed; CKPT0005 only pickles or adapters.
+    """
+    index = folder / recognition.INDEX
+    single = folder / recognition.WEIGHTS
+    if not index.exists() and not index.is_symlink():
+        if not single.exists() and not single.is_symlink():
+            raise _without_weights(folder)
+        return read_safetensors(single)
+    found: dict[str, Storage] = {}
+    weight_map = _weight_map(index)
+    for file in dict.fromkeys(weight_map.values()):
+        tensors = read_safetensors(folder / file)
+        _check_shard(index, weight_map, file, tensors)
+        found.update(tensors)
+    return found
+
+
+def _check_shard(index: Path, weight_map: dict[str, str], file: str, tensors: dict[str, Storage]) -> None:
+    source = Source(str(index))
+    missing = next((name for name, owner in weight_map.items() if owner == file and name not in tensors), None)
+    if missing is not None:
+        message = f"{missing[:200]!r} is not in {file}, where the index says it is"
+        raise fault("CKPT0007", message, source, missing[:200], "download the shards again")
+    foreign = next((name for name in tensors if weight_map.get(name, file) != file), None)
+    if foreign is not None:
+        message = f"{foreign[:200]!r} is in {file} and in {weight_map[foreign]}"
+        raise fault("CKPT0007", message, source, foreign[:200], "download the shards again")
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    config = Config(read_json(index), Source(str(index)))
+    section = config.section("weight_map")
+    if section is None or not section.values:
+        raise config.fault("weight_map", "the index has no weight_map", "download the index again")
+    for name, file in section.values.items():
+        is_plain = isinstance(file, str) and not set(file) & set("/\\:\0") and file not in {"", ".", ".."}
+        if not is_plain or not file.endswith(".safetensors"):
+            message = f"{name[:200]!r} is said to be in {str(file)[:200]!r}, which is no safetensors file of the folder"
+            raise section.fault(name[:200], message, "file names of an index are plain names in its folder")
+    files = set(section.values.values())
+    if len(files) > MAX_SHARDS:
+        raise section.fault("weight_map", f"the index names {len(files)} files, at most {MAX_SHARDS} are read")
+    return dict(section.values)
+
+
+def _without_weights(folder: Path) -> Exception:
+    source = Source(str(folder))
+    pickles = (recognition.PICKLE, f"{recognition.PICKLE}.index.json")
+    if (folder / "adapter_model.safetensors").exists():
+        message = "unsupported: the folder contains an adapter (LoRA) without its base model"
+        return fault("CKPT0005", message, source, remedy="merge the adapter into its base model")
+    if any((folder / name).exists() for name in pickles):
+        message = f"unsupported: the weights are a pickle ({recognition.PICKLE}), which can run any program"
+        return fault("CKPT0005", message, source, remedy="convert the weights to safetensors")
+    message = f"the folder has neither {recognition.WEIGHTS} nor {recognition.INDEX}"
+    return fault("CKPT0001", message, source, remedy="copy the weights into the folder")

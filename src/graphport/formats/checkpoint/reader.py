@@ -1,0 +1,69 @@
+"""Checkpoints as canonical graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Source
+from graphport.formats.checkpoint.architecture.declaration import resolve
+from graphport.formats.checkpoint.architecture.decoder import DecoderNet
+from graphport.formats.checkpoint.architecture.families import FAMILIES
+from graphport.formats.checkpoint.architecture.names import canonical_names
+from graphport.formats.checkpoint.architecture.net import ACTIVATIONS, Net
+from graphport.formats.checkpoint.architecture.weights import Weights
+from graphport.formats.checkpoint.container.folder import read_config, read_tensors
+from graphport.ops.declare import OPSET
+
+if TYPE_CHECKING:
+    import os
+
+    from graphport.core.diagnostics import Diagnostic
+    from graphport.formats.checkpoint.container.config import Config
+    from graphport.ir.graph import Graph
+
+TYPE = "checkpoint.type"
+"""The note of a graph with the model type."""
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
+    """Return the graph of a checkpoint and warnings.
+
+    Raises:
+        DiagnosticError: CKPT0001 to CKPT0008.
+    """
+    place = Path(path)
+    config = read_config(place)
+    return _read_folder(place, config)
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """Return the model type."""
+    kind = graph.notes.get(TYPE) if graph.has_notes else None
+    return {} if kind is None else {"model_type": str(kind)}
+
+
+def has_facts(graph: Graph) -> bool:
+    """Whether all facts are known: the graph is built by inference."""
+    del graph
+    return True
+
+
+def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:
+    kind = config.text("model_type", default="")
+    if not kind:
+        raise config.fault("model_type", "model_type is missing", "docs/checkpoint.md lists the types that are read")
+    if kind not in FAMILIES:
+        architecture = (config.items("architectures") or ["of no architecture"])[0]
+        message = f"models of the type {kind[:60]!r} ({str(architecture)[:80]})"
+        raise config.unsupported("model_type", message, f"read are: {', '.join(sorted(FAMILIES))}")
+    family = FAMILIES[kind]
+    decoder = resolve(family, config)
+    if decoder.act not in ACTIVATIONS:
+        message = f"the activation {decoder.act[:60]!r}"
+        raise config.unsupported("hidden_act", message, f"known: {', '.join(ACTIVATIONS)}")
+    tensors = read_tensors(folder)
+    weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, decoder, family))
+    graph = DecoderNet(Net(kind, OPSET), decoder, config, weights).graph()
+    graph.notes[TYPE] = kind
+    return graph, weights.findings(has_other_tasks=False)
