@@ -31,6 +31,7 @@ GROUPS = {
     "CAFFE": "Caffe",
     "PT": "exported programs of PyTorch (`.pt2`)",
     "TS": "TorchScript files",
+    "KERAS": "Keras files (`.keras`, `.h5`)",
     "TFL": "TFLite",
     "CKPT": "checkpoints: folders of Hugging Face and GGUF files",
     "EXPR": "the expression language",

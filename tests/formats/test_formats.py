@@ -136,7 +136,7 @@ def test_what_says_no_format_is_told(path, name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_read_and_all_but_programs_of_pytorch_are_written(name):
     assert FORMATS[name].reads
-    assert FORMATS[name].writes == (name not in ("checkpoint", "pt2", "torchscript"))
+    assert FORMATS[name].writes == (name not in ("checkpoint", "keras", "pt2", "torchscript"))
 
 
 def test_what_is_only_read_is_told():

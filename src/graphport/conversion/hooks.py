@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOOKS = {
     "caffe": "graphport.formats.caffe.graph_passes.hooks",
+    "keras": "graphport.formats.keras.graph_passes.hooks",
     "ncnn": "graphport.formats.ncnn.graph_passes.hooks",
     "nnef": "graphport.formats.nnef.graph_passes.hooks",
     "onnx": "graphport.formats.onnx.graph_passes.hooks",

@@ -248,6 +248,7 @@ FORMATS: dict[str, Format] = {
             ("shapes", "states"),
             writes=False,
         ),
+        Format("keras", "Keras", (".keras", ".h5", ".hdf5"), "keras", writes=False),
         Format("tflite", "TFLite", (".tflite",), "tflite", ("program",), streamed=".tflite", tells=True),
         Format("checkpoint", "language-model checkpoint", (".gguf",), "", writes=False),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",), ".graphport"),

@@ -9,6 +9,7 @@ RULES: dict[str, str] = {
     "caffe": "graphport.formats.caffe.rules",
     "com_microsoft": "graphport.formats.onnx.rules.com_microsoft",
     "expression": "graphport.ops.expression_rules",
+    "keras": "graphport.formats.keras.rules",
     "ncnn": "graphport.formats.ncnn.rules",
     "nnef": "graphport.formats.nnef.rules",
     "onnx": "graphport.formats.onnx.rules",

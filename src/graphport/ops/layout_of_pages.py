@@ -51,7 +51,7 @@ class Pages:
             return ()
         if not page.turns:
             keywords = page.signature.keywords.keys()
-            is_plain = page.role == "pointwise" and page.exactness != "accumulation"
+            is_plain = page.role == "pointwise" and page.exactness != "accumulation" and not _names_axes(page)
             return range(len(node.inputs)) if is_plain and not {"axis", "axes", "size"} & keywords else ()
         if page.turns == "axis":
             return range(len(node.inputs)) if page.signature.variadic is not None else (0,)
@@ -89,6 +89,11 @@ class Pages:
         storage = storage_of(np.array(shape, np.int64))
         node.restate("Reshape", "", {})
         node.set_input(1, graph.add_constant("shape", TensorFact.of(storage), storage))
+
+
+def _names_axes(page: Page) -> bool:
+    """Whether operands of a fixed rank belong to certain axes of the first one, as the mean of each channel does."""
+    return any(each.rank is not None and not each.rank.is_scalar for each in page.signature.operands)
 
 
 def _place(page: Page) -> int | None:

@@ -1,0 +1,1 @@
+"""Keras files as graphs of the dialect `keras`."""

@@ -1,0 +1,1 @@
+"""Passes on whole graphs that were read from Keras files."""

@@ -1,0 +1,5 @@
+"""Layers and operations of Keras in canonical operators."""
+
+from graphport.ops.declare import Dialect
+
+RECORD = Dialect(checks_operands=True)

@@ -1,0 +1,67 @@
+"""Poolings of Keras."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.formats.keras.rules.binding import Layer, layer, pair
+from graphport.formats.keras.rules.convolution import pads_of, window
+from graphport.formats.keras.rules.tensors import reduced, spatial_axes, to_first, to_given, unsqueezed
+from graphport.ops.lowering.operands import cast
+from graphport.ops.pages.arithmetic import Div, Mul
+from graphport.ops.pages.pooling import AveragePool, MaxPool
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceSum
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.declare import Page
+
+
+def _pooled(at: Layer, page: Page, pool_size: Any, strides: Any, padding: str, data_format: str | None) -> Value:
+    b, spatial = at.b, at.rank - 2
+    kernel = pair(pool_size, spatial, "pool_size")
+    steps = kernel if strides is None else pair(strides, spatial, "strides")
+    ones = (1,) * spatial
+    x = to_first(b, at.x, data_format)
+    attributes = window(kernel, steps, ones) | pads_of(b.dims(x)[2:], kernel, steps, ones, padding)
+    return to_given(b, b(page, x, **attributes), data_format)
+
+
+@layer("MaxPooling1D", "MaxPooling2D", "MaxPooling3D")
+def max_pooling(
+    at: Layer, *, pool_size: Any = 2, strides: Any = None, padding: str = "valid", data_format: str | None = None
+) -> Value:
+    """The largest element of each window."""
+    return _pooled(at, MaxPool, pool_size, strides, padding, data_format)
+
+
+@layer("AveragePooling1D", "AveragePooling2D", "AveragePooling3D")
+def average_pooling(
+    at: Layer, *, pool_size: Any = 2, strides: Any = None, padding: str = "valid", data_format: str | None = None
+) -> Value:
+    """The mean of each window without its padding."""
+    return _pooled(at, AveragePool, pool_size, strides, padding, data_format)
+
+
+@layer("GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D")
+def global_max_pooling(at: Layer, *, data_format: str | None = None, keepdims: bool = False) -> Value:
+    """The largest element of each channel."""
+    return reduced(at.b, ReduceMax, at.x, spatial_axes(at.rank, data_format), keepdims=keepdims)
+
+
+@layer("GlobalAveragePooling2D", "GlobalAveragePooling3D")
+def global_average_pooling(at: Layer, *, data_format: str | None = None, keepdims: bool = False) -> Value:
+    """The mean of each channel."""
+    return reduced(at.b, ReduceMean, at.x, spatial_axes(at.rank, data_format), keepdims=keepdims)
+
+
+@layer("GlobalAveragePooling1D", call="x mask", takes_mask=True)
+def global_average_pooling_1d(at: Layer, *, data_format: str | None = None, keepdims: bool = False) -> Value:
+    """The mean over the steps, of those that the mask selects."""
+    b, mask = at.b, at.get("mask")
+    axis = spatial_axes(3, data_format)
+    if mask is None:
+        return reduced(b, ReduceMean, at.x, axis, keepdims=keepdims)
+    weights = unsqueezed(b, cast(b, mask, at.dtype), [1 if axis == (2,) else 2])
+    total = reduced(b, ReduceSum, b(Mul, at.x, weights), axis, keepdims=keepdims)
+    return b(Div, total, reduced(b, ReduceSum, weights, axis, keepdims=keepdims))
