@@ -169,10 +169,9 @@ class ConfigReader:
         if not isinstance(data.get("class_name"), str):
             self.findings.refuse("KERAS0105", "a layer has no class_name", "the configuration", "save the model again")
         class_name = str(data["class_name"])
+        # Sequential of Keras 2.2 has a list of layers as its configuration.
         config = data.get("config")
-        options: dict[str, Any] = (
-            {"layers": config} if isinstance(config, list) else config if isinstance(config, dict) else {}
-        )
+        options = {"layers": config} if is_sequence(config) else _object(config)
         name = data.get("name") or options.get("name") or class_name.lower()
         found = LayerConfig(self._word(data, class_name, options), str(name), options, data.get("inbound_nodes"))
         found.is_trainable = options.get("trainable") is not False
