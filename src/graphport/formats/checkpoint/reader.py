@@ -13,12 +13,14 @@ from graphport.formats.checkpoint.architecture.names import canonical_names
 from graphport.formats.checkpoint.architecture.net import ACTIVATIONS, Net
 from graphport.formats.checkpoint.architecture.weights import Weights
 from graphport.formats.checkpoint.container.folder import read_config, read_tensors
+from graphport.formats.checkpoint.gguf_reader import read_file
 from graphport.ops.declare import OPSET
 
 if TYPE_CHECKING:
     import os
 
     from graphport.core.diagnostics import Diagnostic
+    from graphport.formats.checkpoint.architecture.declaration import Decoder
     from graphport.formats.checkpoint.container.config import Config
     from graphport.ir.graph import Graph
 
@@ -33,8 +35,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
         DiagnosticError: CKPT0001 to CKPT0008.
     """
     place = Path(path)
-    config = read_config(place)
-    return _read_folder(place, config)
+    return _read_file(place) if place.is_file() else _read_folder(place, read_config(place))
 
 
 def versions(graph: Graph) -> dict[str, str]:
@@ -59,11 +60,21 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
         raise config.unsupported("model_type", message, f"read are: {', '.join(sorted(FAMILIES))}")
     family = FAMILIES[kind]
     decoder = resolve(family, config)
+    tensors = read_tensors(folder)
+    weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, decoder, family))
+    return _decoder(kind, decoder, config, weights)
+
+
+def _read_file(path: Path) -> tuple[Graph, list[Diagnostic]]:
+    architecture, found, config, tensors = read_file(path)
+    decoder = resolve(found.family(), config)
+    return _decoder(architecture, decoder, config, Weights(tensors, Source(str(path))))
+
+
+def _decoder(kind: str, decoder: Decoder, config: Config, weights: Weights) -> tuple[Graph, list[Diagnostic]]:
     if decoder.act not in ACTIVATIONS:
         message = f"the activation {decoder.act[:60]!r}"
         raise config.unsupported("hidden_act", message, f"known: {', '.join(ACTIVATIONS)}")
-    tensors = read_tensors(folder)
-    weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, decoder, family))
     graph = DecoderNet(Net(kind, OPSET), decoder, config, weights).graph()
     graph.notes[TYPE] = kind
     return graph, weights.findings(has_other_tasks=False)

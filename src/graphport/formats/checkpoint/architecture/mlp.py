@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.formats.checkpoint.architecture.net import transposed
-from graphport.formats.checkpoint.container.tensors import mapped, rows
+from graphport.formats.checkpoint.container.tensors import leading, mapped, rows
 from graphport.ops.pages.activation import Clip, Sigmoid, Softmax
 from graphport.ops.pages.arithmetic import Div, Min, Mul
 from graphport.ops.pages.indexing.scattering import ScatterElements
@@ -102,6 +102,8 @@ def _expert(parts: Projections, x: Value, layer: int, expert: int) -> Value:
     name = parts.name("expert", layer)
     if decoder.expert_layout == "stacked":
         return _stacked_expert(parts, x, name, expert)
+    if decoder.expert_layout == "parts":
+        return _parted_expert(parts, x, name, expert)
     return _gated_mlp(parts, x, name.format(expert), decoder.expert_inner)
 
 
@@ -117,14 +119,29 @@ def _stacked_expert(parts: Projections, x: Value, name: str, expert: int) -> Val
     """Append one of several experts in two tensors: gate and up [E, 2 I, H], and down [E, H, I]."""
     net, decoder = parts.net, parts.decoder
     count, inner, hidden = decoder.experts, decoder.expert_inner, decoder.hidden
-    both = parts.weights.float(name + decoder.names["expert_gate_up"], (count, 2 * inner, hidden))
-    down = parts.weights.float(name + decoder.names["expert_down"], (count, hidden, inner))
-    gate = mapped(both, lambda array: array[expert, :inner], (inner, hidden))
-    up = mapped(both, lambda array: array[expert, inner:], (inner, hidden))
+    both = leading(parts.weights.float(name + decoder.names["expert_gate_up"], (count, 2 * inner, hidden)), expert)
+    down = leading(parts.weights.float(name + decoder.names["expert_down"], (count, hidden, inner)), expert)
+    gate, up = rows(both, np.arange(inner)), rows(both, np.arange(inner, 2 * inner))
     label = f"{name}{expert}"
     h = net.activate(net.linear(x, gate, None, f"{label}.gate"), decoder.act)
     h = net.op(Mul, h, net.linear(x, up, None, f"{label}.up"))
-    return net.linear(h, mapped(down, lambda array: array[expert], (hidden, inner)), None, f"{label}.down")
+    return net.linear(h, down, None, f"{label}.down")
+
+
+def _parted_expert(parts: Projections, x: Value, name: str, expert: int) -> Value:
+    """Append one of several experts in three tensors: gate and up [E, I, H], and down [E, H, I]."""
+    net, decoder = parts.net, parts.decoder
+    inner, hidden = decoder.expert_inner, decoder.hidden
+    gate, up, down = (
+        leading(
+            parts.weights.float(f"{name}{decoder.names[f'expert_{role}']}.weight", (decoder.experts, *shape)), expert
+        )
+        for role, shape in (("gate", (inner, hidden)), ("up", (inner, hidden)), ("down", (hidden, inner)))
+    )
+    label = f"{name}expert{expert}"
+    h = net.activate(net.linear(x, gate, None, f"{label}.gate"), decoder.act)
+    h = net.op(Mul, h, net.linear(x, up, None, f"{label}.up"))
+    return net.linear(h, down, None, f"{label}.down")
 
 
 def _gpt_oss_expert(parts: Projections, x: Value, layer: int, expert: int) -> Value:
@@ -132,21 +149,18 @@ def _gpt_oss_expert(parts: Projections, x: Value, layer: int, expert: int) -> Va
     net, decoder = parts.net, parts.decoder
     count, inner, hidden = decoder.experts, decoder.expert_inner, decoder.hidden
     name = parts.name("expert", layer)
-    both = parts.weights.float(f"{name}gate_up_proj", (count, hidden, 2 * inner))
-    bias = parts.weights.float(f"{name}gate_up_proj_bias", (count, 2 * inner))
+    both = leading(parts.weights.float(f"{name}gate_up_proj", (count, hidden, 2 * inner)), expert)
+    bias = leading(parts.weights.float(f"{name}gate_up_proj_bias", (count, 2 * inner)), expert)
     halves: list[Value] = []
     for half, label in ((0, "gate"), (1, "up")):
-        weight = mapped(both, lambda array, half=half: array[expert, :, half::2], (hidden, inner))
-        shift = mapped(bias, lambda array, half=half: array[expert, half::2], (inner,))
+        weight = mapped(both, lambda array, half=half: array[:, half::2], (hidden, inner))
+        shift = mapped(bias, lambda array, half=half: array[half::2], (inner,))
         halves.append(net.linear(x, transposed(weight), shift, f"{name}{expert}.{label}"))
     limit = decoder.swiglu_limit
     gate = net.op(Min, halves[0], net.floats(limit))
     up = net.op(Clip, halves[1], net.floats(-limit), net.floats(limit))
     h = net.op(Mul, gate, net.op(Sigmoid, net.scaled(gate, decoder.swiglu_alpha)))
     h = net.op(Mul, h, net.add(up, net.floats(1)))
-    down = parts.weights.float(f"{name}down_proj", (count, inner, hidden))
-    shift = parts.weights.float(f"{name}down_proj_bias", (count, hidden))
-    weight = mapped(down, lambda array: array[expert], (inner, hidden))
-    return net.linear(
-        h, transposed(weight), mapped(shift, lambda array: array[expert], (hidden,)), f"{name}{expert}.down"
-    )
+    down = leading(parts.weights.float(f"{name}down_proj", (count, inner, hidden)), expert)
+    shift = leading(parts.weights.float(f"{name}down_proj_bias", (count, hidden)), expert)
+    return net.linear(h, transposed(down), shift, f"{name}{expert}.down")

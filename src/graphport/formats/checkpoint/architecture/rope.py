@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 
-ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope", "divided")
+"""Scaling methods; `divided` is the tensor of divisors in a GGUF file."""
 _ALIASES = {"su": "longrope", "mrope": "default"}
 
 
@@ -67,6 +68,9 @@ def read_rotation(config: Config, decoder: Decoder, layer_type: str = "") -> Rot
             return Rotation(_llama3(frequencies, section, decoder))
         case "yarn":
             return _yarn(theta, width, section, decoder)
+        case "divided":
+            divisors = np.asarray(section.numbers("divisors", len(frequencies)), np.float32)
+            return Rotation((frequencies / divisors).astype(np.float32))
         case "longrope":
             return _longrope(theta, exponents, section, decoder)
         case _:

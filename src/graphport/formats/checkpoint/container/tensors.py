@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, Bytes, FileStorage, Storage
+from graphport.formats.checkpoint.container.blocks import BlockStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -85,3 +87,15 @@ def rows(storage: Storage, index: Array) -> Storage:
 def mapped(storage: Storage, compute: Callable[[Array], Array], shape: Sequence[int] | None = None) -> Storage:
     """Return a function of a tensor."""
     return Derived(storage.shape if shape is None else shape, lambda: compute(storage.numpy()), storage)
+
+
+def leading(storage: Storage, index: int) -> Storage:
+    """Return the tensor at an index of the first axis, without decoding the others."""
+    if isinstance(storage, Widened):
+        return Widened(leading(storage.of, index))
+    if isinstance(storage, BlockStorage):
+        return storage.part(index)
+    shape = storage.shape[1:]
+    if isinstance(storage, FileStorage) and storage.dtype.bits >= 8:
+        return FileStorage(storage.file, storage.start + index * storage.dtype.size(prod(shape)), storage.dtype, shape)
+    return mapped(storage, lambda array: array[index], shape)
