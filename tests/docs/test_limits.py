@@ -31,6 +31,9 @@ NO_BOUNDS_OF_FILES = {
     "formats.onnx.container.functions.MOST_GROWTH": "in the row of `MOST_NODES`",
     "formats.pnnx.container.code_expressions.MAX_DEPTH": "what is written",
     "formats.pnnx.container.param.MOST_FINDINGS": "further ones are counted",
+    "formats.pytorch.torchscript.control_flow.MAX_TRIALS": "refused as not stable",
+    "formats.pytorch.torchscript.emit.MAX_FOLDED": "what is larger stays an operator",
+    "formats.pytorch.torchscript.emit.MAX_FOLD_STEPS": "what is longer stays an operator",
     "formats.tflite.container.releases.MAX_CUSTOM_VERSION": "the format's own",
     "formats.archive.container.layout.MOST_NESTED": "what is deeper is damaged",
 }

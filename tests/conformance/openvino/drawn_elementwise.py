@@ -41,7 +41,7 @@ _OF_ONE = {
     "opset1.LogicalNot": ("bool",),
     "opset4.Mish": FLOATS,
 }
-_FINITE = {"opset4.Asinh", "opset1.Cos", "opset5.HSigmoid"}
+_FINITE = {"opset4.Asinh", "opset1.Cos", "opset2.Gelu", "opset5.HSigmoid"}
 """Those whose kernels make other numbers of infinities and NaN than the formula has."""
 
 

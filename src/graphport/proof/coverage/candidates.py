@@ -137,8 +137,7 @@ def _by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterato
     for value in a.inputs:
         twin = twins.get(value.name)
         both = (value,) if twin is None else (value, twin)
-        operators = frozenset[str]().union(*map(values.operators_reached, both))
-        by_input[value.name] = list(_makes(value, operators, numbers))
+        by_input[value.name] = list(_makes(both, numbers))
     random = np.random.default_rng(5)
     longest = max(map(len, by_input.values()), default=0)
     for index in range(longest):
@@ -150,12 +149,14 @@ def _by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterato
                 yield _changed(base, {name: make}, random)
 
 
-def _makes(value: Value, operators: frozenset[str], numbers: dict[str, int]) -> Iterator[Chosen]:
+def _makes(both: Sequence[Value], numbers: dict[str, int]) -> Iterator[Chosen]:
+    """The kinds of values for an input, which is the first of `both`; the other is the same one in the other graph."""
+    value = both[0]
     dtype = value.dtype
     if dtype is None or value.storage is not None:
         return
     if values.is_real(dtype) and not is_coordinate(value):
-        for kind in values.kinds_for(operators):
+        for kind in values.kinds_for(*both):
             if dtype.bits > 16 or not kind.is_special:
                 yield kind.name, kind.make, kind.is_special
     elif dtype.kind == "b":

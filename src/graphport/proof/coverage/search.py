@@ -18,7 +18,7 @@ from graphport.core.sequences import is_sequence
 from graphport.proof.coverage.noise import NoisySession
 from graphport.proof.coverage.parts import Reach, parts_of
 from graphport.proof.coverage.probes import probed
-from graphport.proof.coverage.undefined import Undefined
+from graphport.proof.coverage.undefined import Overflow, Undefined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -114,6 +114,18 @@ class Subject:
             return None
         return [found[value.name] for value in self.graph.outputs]
 
+    def overflows(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether a node computes infinity or NaN of finite elements because the element type ends.
+
+        A result that an overflow decides is no purpose of a model: a file that keeps it finite is as right.
+        """
+        overflow = Overflow()
+        try:
+            self.session.run(arrays, watch=overflow.watch)
+        except DiagnosticError:
+            return False
+        return overflow.is_seen
+
     def run_noisy(self, arrays: Mapping[str, Any], budget: WorkBudget) -> list[list[Any]] | None:
         """The outputs of several runs with rounding errors.
 
@@ -197,7 +209,13 @@ class Search:
                 continue
             runs = [(x, [run[position] for run in noisy[0] or ()]), (y, [run[position] for run in noisy[1] or ()])]
             found = significant(x, y, runs)
-            if found is not None and found.any():
+            if found is None:
+                continue
+            if np.shape(x) == np.shape(y):
+                is_lost = found & _is_finite(y) & ~_is_finite(x)
+                if is_lost.any() and self.a.overflows(candidate.arrays):
+                    found &= ~is_lost
+            if found.any():
                 flags.append(Flag(position, found, float(np.max(np.where(found, raw[position], 0)))))
         return Finding(candidate, tuple(flags), first, second) if flags else None
 
@@ -274,6 +292,10 @@ def significant(x: Any, y: Any, runs: Sequence[tuple[Any, Sequence[Any]]]) -> An
         (one > LARGEST_FINITE) & np.isfinite(one) | (two > LARGEST_FINITE) & np.isfinite(two)
     )
     return is_large & np.isfinite(noise) & ~is_beyond
+
+
+def _is_finite(x: Any) -> Any:
+    return np.isfinite(np.asarray(x, np.float64))
 
 
 def _row_magnitude(x: Any) -> Any:

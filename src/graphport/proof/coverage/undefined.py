@@ -47,3 +47,26 @@ class Undefined:
         with np.errstate(all="ignore"):
             if not np.all((x >= low) & (x <= high)):
                 self.reason = f"{node.name} converts floats beyond the range of {y.dtype.name}"
+
+
+_UNBOUNDED = frozenset({"Log", "Div", "Reciprocal", "Atanh", "Mod"})
+"""Operators that compute infinity of finite elements without an overflow."""
+
+
+@dataclass(slots=True)
+class Overflow:
+    """Watches a run for finite elements of which a node computes infinity because the element type ends."""
+
+    is_seen: bool = False
+
+    def watch(self, node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:
+        """Look at one run of a node."""
+        if self.is_seen or node.op in _UNBOUNDED or any(map(_is_unbounded, operands)):
+            return
+        self.is_seen = any(map(_is_unbounded, results))
+
+
+def _is_unbounded(x: Any) -> bool:
+    """Whether an element is NaN or infinite."""
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and dtype.kind == "f" and not bool(np.isfinite(x).all())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.ir.graph import Node
+from graphport.ops import registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,8 @@ class Kind:
     """Operators that ask for it; every input has it if there are none."""
     is_special: bool = False
     """Whether the values are NaN, infinite or so large that runtimes may legitimately differ."""
+    is_finite: bool = True
+    """Whether no value is NaN or infinite. Others are no use of products of matrices or of convolutions."""
 
 
 def _rows(shape: Sequence[int]) -> tuple[int, int]:
@@ -153,13 +156,24 @@ KINDS: tuple[Kind, ...] = (
     Kind("half steps", _half_steps, _ROUNDING),
     Kind("numbers in [0, 1]", _unit),
     Kind("pixels", _pixels),
-    Kind("NaN", _sprinkled(np.nan), _GUARDING, is_special=True),
-    Kind("infinity", _sprinkled(np.inf, -np.inf), _GUARDING | frozenset({"Clip", "Min", "Max"}), is_special=True),
+    Kind("NaN", _sprinkled(np.nan), _GUARDING, is_special=True, is_finite=False),
+    Kind(
+        "infinity",
+        _sprinkled(np.inf, -np.inf),
+        _GUARDING | frozenset({"Clip", "Min", "Max"}),
+        is_special=True,
+        is_finite=False,
+    ),
 )
 
 
-def uses_reached(value: Value) -> set[tuple[str, int]]:
-    """The operators that read a value or what is computed of it, with the index of the operand, in bodies too."""
+def uses_reached(value: Value, *, through_products: bool = True) -> set[tuple[str, int]]:
+    """The operators that read a value or what is computed from it, with the index of the operand, in bodies too.
+
+    Args:
+        value: the value.
+        through_products: whether the results of convolutions and of products of matrices are followed.
+    """
     seen: set[Value] = {value}
     todo = [value]
     found: set[tuple[str, int]] = set()
@@ -168,6 +182,8 @@ def uses_reached(value: Value) -> set[tuple[str, int]]:
             if not isinstance(node, Node):
                 continue
             found.add((node.op, index))
+            if not through_products and is_product(node):
+                continue
             bodies = [inner for body in node.bodies() for inner in (*body.inputs, *_values_of(body))]
             new = [result for result in (*node.results, *bodies) if result not in seen]
             seen.update(new)
@@ -175,9 +191,15 @@ def uses_reached(value: Value) -> set[tuple[str, int]]:
     return found
 
 
-def operators_reached(value: Value) -> frozenset[str]:
-    """The operators that read a value or what is computed of it, in bodies too."""
-    return frozenset(op for op, _ in uses_reached(value))
+def operators_reached(value: Value, *, through_products: bool = True) -> frozenset[str]:
+    """The operators that read a value or what is computed from it, in bodies too."""
+    return frozenset(op for op, _ in uses_reached(value, through_products=through_products))
+
+
+def is_product(node: Node) -> bool:
+    """Whether it sums products of its operands, as a convolution does: one infinite element makes many NaN."""
+    page = None if node.dialect else registry.pages().get(node.op)
+    return page is not None and page.role == "weighted"
 
 
 def is_never_zero(value: Value) -> bool:
@@ -193,9 +215,16 @@ def _values_of(body: Graph) -> Iterator[Value]:
     return (value for node in body for value in node.results)
 
 
-def kinds_for(operators: frozenset[str]) -> list[Kind]:
-    """The kinds of values that operators ask for."""
-    return [kind for kind in KINDS if not kind.operators or kind.operators & operators]
+def kinds_for(*values: Value) -> list[Kind]:
+    """The kinds of values that the operators which read an input ask for; `values` are the input in both graphs."""
+    reached = _operators_of(values)
+    directly = _operators_of(values, through_products=False)
+    return [kind for kind in KINDS if not kind.operators or kind.operators & (reached if kind.is_finite else directly)]
+
+
+def _operators_of(values: Sequence[Value], *, through_products: bool = True) -> frozenset[str]:
+    reached = (operators_reached(value, through_products=through_products) for value in values)
+    return frozenset[str]().union(*reached)
 
 
 COUNTS = (0, 1, 2, 3, 5, 24)

@@ -81,6 +81,44 @@ _KEPT = frozenset(
 _MERGED = frozenset({"Concat", "Where", "Max", "Min"})
 """Operators whose results lie in the union of the ranges of their operands (of `Where`, all but the condition)."""
 _ROOTS = frozenset({"Sqrt", "Log"})
+_NAN_FREE = frozenset({"Add", "Where", "Max", "Min", "Concat"})
+"""Operators that compute no NaN from -inf in a mask and finite elements."""
+_NAN_PRODUCERS = frozenset({
+    "Log", "Sqrt", "Div", "Reciprocal", "Mod", "Pow", "Acos", "Acosh", "Asin", "Atanh",
+    "LpNormalization", "ReduceLogSum", "Det", "Mean", "ReduceMean", "If", "Loop", "Scan",
+})  # fmt: skip
+"""Operators that may compute NaN from finite elements."""
+_SOFTMAX = frozenset({"Softmax", "LogSoftmax", "ReduceLogSumExp"})
+"""Operators that compute NaN from rows of -inf."""
+
+
+def may_be_nan(value: Value, depth: int = MAX_DEPTH, *, is_infinity_safe: bool = True) -> bool:
+    """Whether an element can be NaN if the operands of convolutions and of products of matrices are finite.
+
+    Args:
+        value: the value.
+        depth: operators that are followed backward.
+        is_infinity_safe: whether the users of the value compute no NaN from -inf.
+    """
+    node = value.producer
+    page = None if node is None or node.dialect else registry.pages().get(node.op)
+    if node is None or page is None or depth == 0 or node.op in _NAN_PRODUCERS:
+        return True
+    if page.role == "weighted":
+        return False
+    is_safe = is_infinity_safe and node.op not in _SOFTMAX
+    for operand in node.operands:
+        if operand.storage is None or operand.is_input:
+            if may_be_nan(operand, depth - 1, is_infinity_safe=is_safe):
+                return True
+        elif not (is_safe and node.op in _NAN_FREE) and not _is_finite(operand):
+            return True
+    return False
+
+
+def _is_finite(constant: Value) -> bool:
+    storage = constant.storage
+    return storage is not None and (storage.dtype.kind != "f" or bool(np.isfinite(storage.numpy()).all()))
 
 
 def range_of(value: Value, depth: int = MAX_DEPTH) -> Range:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.ir.graph import walk
 from graphport.proof.integer_ranges import integer_range
-from graphport.proof.pieces.ranges import domain_of, range_of
+from graphport.proof.pieces.ranges import domain_of, may_be_nan, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,8 @@ class FreeInput(NamedTuple):
     """Whether it is the number of the iteration of a loop, which may be any integer of the range."""
     is_fixed: bool = False
     """Whether its elements never vary: the condition of a loop is true in its body."""
+    may_be_nan: bool = True
+    """Whether an element can be NaN."""
 
 
 def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeInput:
@@ -45,7 +47,7 @@ def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeIn
     """
     ranges = [range_of(each) for each in original] + [domain_of(value)]
     low, high = max(low for low, _ in ranges), min(high for _, high in ranges)
-    return FreeInput(value, seen, low, max(low, high))
+    return FreeInput(value, seen, low, max(low, high), may_be_nan=all(map(may_be_nan, original)))
 
 
 def draw_elements(graph: Graph, inputs: list[FreeInput]) -> Iterator[tuple[str, list[Any]]]:
@@ -86,10 +88,10 @@ def _elements(each: FreeInput, kind: str, constants: Any, random: np.random.Gene
         return _integers(each, kind, random)
     if seen.dtype.kind != "f" or not seen.size:
         return seen
-    found = _floats(seen.shape, kind, constants, random)
-    return (
-        np.clip(found, each.low, each.high).astype(seen.dtype) if kind != "not a number" else found.astype(seen.dtype)
-    )
+    if kind == "not a number" and each.may_be_nan:
+        return _floats(seen.shape, kind, constants, random).astype(seen.dtype)
+    found = _floats(seen.shape, "ordinary" if kind == "not a number" else kind, constants, random)
+    return np.clip(found, each.low, each.high).astype(seen.dtype)
 
 
 def _integers(each: FreeInput, kind: str, random: np.random.Generator) -> Any:

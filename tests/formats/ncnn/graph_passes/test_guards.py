@@ -45,11 +45,6 @@ def test_a_guard_of_scores_that_nothing_masks_goes(tmp_path):
             1,
             id="a finite mask",
         ),
-        pytest.param(
-            attention(node("Add", ["a", "m"], ["b"]), constants={"m": np.full([5, 5], -np.inf, np.float32)}),
-            0,
-            id="a mask",
-        ),
         pytest.param(attention(node("Add", ["a", "m"], ["b"]), inputs=[("m", [5, 5])]), 0, id="a mask that is given"),
         pytest.param(attention(node("Log", ["a"], ["b"])), 0, id="logarithms"),
     ],
@@ -62,6 +57,30 @@ def test_where_scores_may_be_infinite_it_stays(tmp_path, proto, count):
     if not count:
         with pytest.raises(DiagnosticError, match="loses what is no number"):
             gp.save(model_, tmp_path / "net.param", format="ncnn")
+
+
+MASK = np.where(np.tri(5, k=-1), 0, -np.inf).astype(np.float32)
+"""A causal mask that masks all elements of the first row."""
+
+
+def masked_by(**attributes):
+    """Attention whose scores are products of a mask of -inf, which may become +inf or NaN."""
+    return attention(node(attributes.pop("op"), ["m", "a"], ["b"]), constants={"m": MASK})
+
+
+def test_a_constant_mask_is_written_without_nan(tmp_path):
+    ncnn = pytest.importorskip("ncnn")
+    assert ncnn
+    source = write_onnx(tmp_path / "net.onnx", masked_by(op="Add"))
+    report = gp.convert(source, tmp_path / "net.param")
+    assert report.passed
+    assert any(each.runtime == "ncnn" and each.ran for each in report.proof.witnesses)
+
+
+@pytest.mark.parametrize("op", ["Sub", "Mul"])
+def test_a_mask_that_may_become_infinite_is_refused(tmp_path, op):
+    with pytest.raises(DiagnosticError, match="loses what is no number"):
+        gp.save(gp.from_onnx(masked_by(op=op)), tmp_path / "net.param", format="ncnn")
 
 
 def test_scores_are_followed_so_far_and_no_farther():

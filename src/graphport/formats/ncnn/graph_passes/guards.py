@@ -1,4 +1,4 @@
-"""What PyTorch's exporter guards softmaxes with, for rows of which every entry is masked."""
+"""The guard that PyTorch's exporter puts behind a softmax for rows of which every element is masked."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
-_MOST = 64
+MAX_VALUES = 64
 """Values that scores are followed back through."""
 
 
 def drop_guards(graph: Graph) -> int:
-    """Take out what turns NaN into 0 behind a softmax of scores that nothing masks; return how many.
+    """Remove the replacement of NaN by 0 behind a softmax of scores that nothing masks; return how many.
 
     Before  s = Softmax(MatMul(q, k));  y = Where(IsNaN(s), 0, s)
     After   y = Softmax(MatMul(q, k))
 
-    ncnn does not compare, and has no other word for it. Leaves alone: scores in which a mask, an input or a constant
-    that is not finite can be. Keeps values as long as the products are finite.
+    ncnn has no comparison. Does not apply to scores that an input or a constant which is not finite may mask. Keeps
+    values as long as the products are finite.
     """
     count = 0
     for node in list(graph):
-        shares = _guarded(node)
-        if shares is None or shares.producer is None or not _are_finite(shares.producer.operands[0]):
+        softmax = _guarded_softmax(node)
+        if softmax is None or not are_finite(softmax.operands[0]):
             continue
         test = node.operands[0].producer
-        node.output.replace_uses(shares)
+        node.output.replace_uses(softmax.output)
         graph.remove(node)
         if test is not None and not test.output.uses:
             graph.remove(test)
@@ -38,38 +38,54 @@ def drop_guards(graph: Graph) -> int:
     return count
 
 
-def _guarded(node: Node) -> Value | None:
-    """The shares of a softmax that are 0 behind `node` where they are NaN."""
-    if node.word != "Where" or node.dialect or node.output.is_output:
+def _guarded_softmax(node: Node) -> Node | None:
+    """The softmax whose NaN `node` replaces by 0."""
+    if node.op != "Where" or node.dialect or node.output.is_output:
         return None
-    condition, zero, shares = node.operands
-    test, softmax = condition.producer, shares.producer
-    if test is None or test.op != "IsNaN" or test.operands[0] is not shares:
+    condition, zero, result = node.operands
+    test, softmax = condition.producer, result.producer
+    if test is None or test.op != "IsNaN" or test.operands[0] is not result:
         return None
     is_zero = (
         zero.is_constant and zero.storage is not None and zero.storage.count == 1 and not zero.storage.numpy().any()
     )
-    return shares if is_zero and softmax is not None and softmax.op == "Softmax" else None
+    return softmax if is_zero and softmax is not None and softmax.op == "Softmax" else None
 
 
-def _are_finite(scores: Value) -> bool:
-    """Whether scores are made of products by factors, terms and moves that leave finite numbers finite."""
-    waiting, seen = [scores], {scores}
+def are_finite(scores: Value, *, may_be_masked: bool = False) -> bool:
+    """Whether scores are products that only finite factors, finite terms and moves change.
+
+    Args:
+        scores: operand of a softmax.
+        may_be_masked: whether constants that are added or chosen may hold -inf.
+    """
+    waiting, seen = [(scores, may_be_masked)], {scores}
     while waiting:
-        value = waiting.pop()
+        value, is_masked = waiting.pop()
         if value.is_constant:
-            if value.storage is None or not bool(np.all(np.isfinite(value.storage.numpy()))):
+            if not _is_bounded(value, is_masked=is_masked):
                 return False
             continue
         node = value.producer
-        page = None if node is None or node.dialect else registry.pages().get(node.word)
-        if node is None or page is None or len(seen) > _MOST:
+        page = None if node is None or node.dialect else registry.pages().get(node.op)
+        if node is None or page is None or len(seen) > MAX_VALUES:
             return False
         if page.role == "weighted":
             continue
-        if not (page.moves_data or node.word in ("Add", "Sub", "Mul")):
+        is_choice = node.op == "Where" and may_be_masked
+        if not (page.moves_data or is_choice or node.op in ("Add", "Sub", "Mul")):
             return False
-        new = [operand for operand in node.operands if operand not in seen]
+        # A difference or a product of -inf may be +inf or NaN.
+        is_masked &= node.op not in ("Sub", "Mul")
+        new = [operand for operand in node.operands[is_choice:] if operand not in seen]
         seen.update(new)
-        waiting += new
+        waiting += [(operand, is_masked) for operand in new]
     return True
+
+
+def _is_bounded(value: Value, *, is_masked: bool) -> bool:
+    """Whether a constant is known and has only finite elements, or -inf where scores may be masked."""
+    if value.storage is None:
+        return False
+    elements = value.storage.numpy()
+    return bool(np.all(elements < np.inf if is_masked else np.isfinite(elements)))

@@ -170,12 +170,12 @@ def before_lifting(graph: Graph) -> None:
     """
     _bind_batch(graph)
     _whole_inputs(graph)
+    drop_guards(graph)
     expand_safe_softmax(graph)
     for node in list(graph):
         if not node.dialect and cuts_to_grid(node):
             node.output.replace_uses(node.operands[0])
             graph.remove(node)
-    drop_guards(graph)
     note_functions(graph)
     _drop_unread(graph)
     fold_axes(graph)

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
+from graphport.formats.ncnn.graph_passes.guards import are_finite
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.folded import folded
@@ -27,7 +28,8 @@ def expand_safe_softmax(graph: Graph) -> int:
     Before  e = Equal(ReduceMax(a, [axis]), -inf) or IsNaN(Softmax(a, axis));  y = Where(e, 0, Softmax(a, axis))
     After   p = Exp(a - Max(ReduceMax(a, [axis]), lowest));  y = p / Max(ReduceSum(p, [axis]), least)
 
-    Does not apply if the softmax has another consumer than the condition.
+    Does not apply if the softmax has another consumer than the condition, or if a row of the scores of IsNaN may be
+    NaN or +inf: the source replaces it by 0, and ncnn would compute NaN.
     """
     count = 0
     for node in list(graph):
@@ -51,7 +53,8 @@ def _safe_softmax(node: Node) -> Node | None:
     if any(user not in (node, condition) for user in softmax.output.users) or softmax.output.is_output:
         return None
     if condition.op == "IsNaN":
-        return softmax if condition.operands[0] is softmax.output else None
+        is_masked_only = condition.operands[0] is softmax.output and are_finite(softmax.operands[0], may_be_masked=True)
+        return softmax if is_masked_only else None
     if condition.op != "Equal" or not any(_is_number(value, -np.inf) for value in condition.operands):
         return None
     most = next((value.producer for value in condition.operands if value.producer is not None), None)

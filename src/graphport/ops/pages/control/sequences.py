@@ -197,7 +197,9 @@ def _part(length: Dim, split: TensorFact) -> Dim:
     if split.shape == ():
         (part,) = split.elements
         return part if decide_equal(length % part, 0) else OPEN
-    if decide_equal(sum(split.elements), length) is False:
+    total = sum(split.elements)
+    # An open length may be 0.
+    if decide_equal(total, length) is False and (total != 0 or isinstance(length, int)):
         message = f"the parts {list(map(str, split.elements))} do not fill {length} entries"
         raise ShapeError(message)
     return split.elements[0] if len(set(split.elements)) == 1 else OPEN
