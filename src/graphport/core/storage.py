@@ -81,9 +81,10 @@ class Pages:
     time to time; views stay good, for what they touch is read again.
     """
 
-    __slots__ = ("_data", "_map", "_seen")
+    __slots__ = ("__weakref__", "_data", "_map", "_seen")
 
     def __init__(self, fileno: int) -> None:
+        _MAPPED.add(self)
         self._map = mmap.mmap(fileno, 0, access=mmap.ACCESS_READ)
         self._data = memoryview(self._map)
         self._seen = 0
@@ -100,10 +101,25 @@ class Pages:
     def view(self, start: int, length: int) -> memoryview:
         """Bytes `start` to `start + length`, not copied."""
         self._seen += max(length, _PAGE)
-        if self._seen > HELD and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        if self._seen > HELD:
+            self.release()
             self._seen = max(length, _PAGE)
         return self._data[start : start + length]
+
+    def release(self) -> None:
+        """Give back the memory of the pages that were read."""
+        if self._seen and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+            self._seen = 0
+
+
+_MAPPED: weakref.WeakSet[Pages] = weakref.WeakSet()
+
+
+def release_pages() -> None:
+    """Give back the memory of all mapped files: what is used again is read again."""
+    for each in list(_MAPPED):
+        each.release()
 
 
 class Windows:

@@ -14,6 +14,7 @@ from graphport.comparison.stream import Stream, Unanswered, is_array, values_of
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbolic, evaluate
 from graphport.core.facts import TensorFact
+from graphport.core.storage import release_pages
 from graphport.ops import registry
 from graphport.proof.pieces.numbering import number_pair
 from graphport.proof.side import paired
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
     from graphport.proof.test_inputs import TestInput
 
+MAX_COPIED_BYTES = 1 << 28
+"""Bytes of weights up to which a runtime that copies them computes the values of a graph."""
 MAX_BYTES = 1 << 24
 """Bytes that all values of both graphs may take together, to be matched by their elements without a name."""
 MAX_RELATIVE_NORM = 0.3
@@ -102,6 +105,12 @@ def match_values(a: Graph, b: Graph, test_input: TestInput) -> list[Match]:
     return _sort(a, b, found)
 
 
+def _backend(graph: Graph) -> str:
+    """The backend that computes values: of large weights the reference interpreter, which reads the mapped file."""
+    storages = (value.storage for value in graph.constants)
+    return "reference" if sum(0 if each is None else each.nbytes for each in storages) > MAX_COPIED_BYTES else "auto"
+
+
 def _drop_floats(x: Any) -> Any:
     """Elements that segments need: integers and booleans; of floats the shape and the type are enough."""
     if not is_array(x) or x.dtype.kind != "f":
@@ -114,7 +123,7 @@ def _match_all(
 ) -> list[Match]:
     """Matches of computed values by name, and of the others by their elements."""
     wanted_a, wanted_b = _computed_values(a), _computed_values(b)
-    x, y = values_of(a, given[0], wanted_a), values_of(b, given[1], wanted_b)
+    x, y = values_of(a, given[0], wanted_a, _backend(a)), values_of(b, given[1], wanted_b, _backend(b))
     found: list[Match] = []
     taken: set[Value] = set()
     for value in wanted_b:
@@ -155,7 +164,9 @@ def _match_named(
         value: other for value, other in named.items() if value.producer is not None and other.producer is not None
     }
     found: list[Match] = []
-    for step in Stream(a, b, known, *given):
+    release_pages()
+    for step in Stream(a, b, known, *given, backend_a=_backend(a), backend_b=_backend(b)):
+        release_pages()
         for pair in () if isinstance(step, Unanswered) else step:
             limit = np.inf if pair.b.is_output else MAX_RELATIVE_NORM
             match = _match(pair.a, pair.b, (pair.x, pair.y), limit)
