@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
+import graphport as gp
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.pages.reduction import (
@@ -20,6 +22,7 @@ from graphport.ops.pages.reduction import (
 from tests.every import every
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
+from tests.passes.cases import info, model, node
 
 PAGES = registry.pages()
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32) * 3
@@ -150,3 +153,22 @@ def test_saying_the_place_of_an_extreme_keeps_its_meaning(keepdims, axis):
     assert there_and_back(ArgMax, [X], axis=axis, keepdims=keepdims, symbolic=True)
     assert there_and_back(PAGES["ArgMin"], [X], axis=axis, keepdims=keepdims)
     assert there_and_back(ArgMax, [X], axis=axis, select_last_index=1) is None
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(("op", "infinity"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
+def test_an_extreme_of_masked_elements_alone_is_infinite(tmp_path, op, infinity, keepdims):
+    """tract returns the finite number next to infinity for them."""
+    nodes = [node("Where", "c x i", "m"), node(op, "m axes", "y", keepdims=keepdims)]
+    constants = {"i": np.float32(infinity), "axes": np.array([2], np.int64)}
+    inputs = [info("x", X.shape), info("c", L.shape, TensorProto.BOOL)]
+    proto = model(nodes, inputs, [info("y", None)], constants, opset=20)
+    path = tmp_path / "m.nnef.tgz"
+    gp.save(gp.from_onnx(proto), path, format="nnef")
+    mask = L.copy()
+    mask[0, 1] = False
+    reduce = np.max if op == "ReduceMax" else np.min
+    expected = reduce(np.where(mask, X, np.float32(infinity)), axis=2, keepdims=bool(keepdims))
+    (found,) = gp.run(gp.load(path), {"x": X, "c": mask}).values()
+    assert np.isinf(expected).any()
+    compare(found, expected)

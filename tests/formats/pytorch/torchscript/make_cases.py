@@ -1,6 +1,6 @@
 """Write the TorchScript files of this folder and what PyTorch computes with them.
 
-Needs torch: `python make_cases.py`. Each case is `cases/NAME.pt`, and `cases/NAME.npz` with the arrays `in_NAME` of the
+Needs torch and torchvision: `python make_cases.py`. Each case is `cases/NAME.pt`, and `cases/NAME.npz` with the arrays `in_NAME` of the
 inputs and `out_INDEX` of the outputs; a second set of both has the suffix `_b`. Modules and weights are made up here (MIT).
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import torch.ao.quantization as tq
 import torch.nn.functional as F
+import torchvision
 from torch import Tensor, nn
 
 HERE = Path(__file__).parent / "cases"
@@ -241,6 +242,26 @@ def dynamic() -> nn.Module:
     return tq.quantize_dynamic(Recurrent().eval(), {nn.LSTM, nn.Linear})
 
 
+class Paddings(nn.Module):
+    """Convolutions whose padding is a mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.same = nn.Conv2d(4, 6, 3, padding="same", dilation=2, groups=2)
+        self.valid = nn.Conv1d(3, 2, 3, stride=2, padding="valid", bias=False)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return self.same(x), self.valid(y)
+
+
+class Regions(nn.Module):
+    """Maxima of regions of an image."""
+
+    def forward(self, x: Tensor, boxes: Tensor) -> Tensor:
+        return torchvision.ops.roi_pool(x, boxes, (2, 3), 0.5)
+
+
+BOXES = torch.tensor([[0.0, 1, 1, 9, 11], [1, 0, 3, 15, 8], [0, 4, 4, 5, 5]])
 case("branches", Branches, {"x": ones(3, 4) + 1}, {"x": -torch.ones(3, 4)})
 case("steps", Steps, {"x": ones(6, 2, 4), "n": torch.tensor(4)}, {"x": ones(6, 2, 4), "n": torch.tensor(2)})
 case("writes_in_loop", WritesInLoop, {"x": ones(4), "k": torch.tensor(3)}, {"x": ones(4), "k": torch.tensor(0)})
@@ -259,6 +280,9 @@ case("network_lite", Network, {"x": ones(1, 3, 8, 8)}, how="script+lite")
 case("counter", Counter, {"x": ones(2)})
 case("attention", Attention, {"x": ones(2, 3, 8)}, how="trace")
 case("scaled", Scaled, {"x": ones(2, 4), "n": 3})
+case("paddings", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)}, how="trace")
+case("paddings_scripted", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)})
+case("regions", Regions, {"x": ones(2, 3, 8, 8).sin(), "boxes": BOXES}, how="trace")
 case("quantized_static", static, {"x": ones(2, 3, 8, 8)})
 case("quantized_dynamic", dynamic, {"x": ones(2, 4, 6)})
 
@@ -295,7 +319,7 @@ def named(inputs: dict) -> dict[str, Tensor]:
 def main() -> None:
     """Write all cases, or those that are named."""
     HERE.mkdir(exist_ok=True)
-    facts = {}
+    facts = json.loads((HERE / "cases.json").read_text()) if sys.argv[1:] else {}
     for name, (make, first, second, how) in CASES.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue

@@ -11,10 +11,20 @@ import graphport as gp
 from graphport.formats.pytorch.torchscript import reader
 
 CASES = Path(__file__).parent / "cases"
-TRACED = ("views_traced", "sizes_traced", "promotion_frozen", "promotion", "network", "attention")
+TRACED = (
+    "views_traced",
+    "sizes_traced",
+    "promotion_frozen",
+    "promotion",
+    "network",
+    "attention",
+    "paddings",
+    "regions",
+)
 SCRIPTED = (
     *("branches", "steps", "writes_in_loop", "breaks", "containers", "list_of_inputs", "views", "sizes"),
     *("network_frozen", "network_lite", "quantized_static", "quantized_dynamic"),
+    "paddings_scripted",
 )
 TOLERANCES = {"quantized_static": 2e-2, "quantized_dynamic": 1e-2}
 
