@@ -7,6 +7,7 @@ import pytest
 
 from graphport.formats import FORMATS
 from graphport.formats.archive import Documents
+from graphport.formats.contract import resolve
 from graphport.formats.options import FileOptions, WriteOptions
 
 TYPES = get_type_hints(WriteOptions, localns={"Documents": Documents})
@@ -21,7 +22,7 @@ def test_every_choice_of_a_format_has_a_type_and_every_option_a_format():
 def test_choices_are_the_keywords_of_the_writer(kind):
     keywords = {
         name
-        for name, parameter in inspect.signature(kind.module.write).parameters.items()
+        for name, parameter in inspect.signature(resolve(kind.hooks.write)).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
     assert keywords - {"findings"} == set(kind.choices) - set(kind.preparations)
@@ -29,7 +30,7 @@ def test_choices_are_the_keywords_of_the_writer(kind):
 
 @pytest.mark.parametrize("kind", WRITTEN, ids=[kind.name for kind in WRITTEN])
 def test_the_writer_takes_the_types_that_are_told(kind):
-    parameters = inspect.signature(kind.module.write).parameters
+    parameters = inspect.signature(resolve(kind.hooks.write)).parameters
     for name in set(kind.choices) - set(kind.preparations):
         stated = {each.partition("[")[0] for each in str(parameters[name].annotation).split(" | ")}
         told = {getattr(each, "__name__", str(each)) for each in getattr(TYPES[name], "__args__", (TYPES[name],))}

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def foreign(graph: Graph) -> set[str]:
-    """Domains of ONNX besides the default one: who uses their operators knows why, so they stay as they are."""
+    """The domains of ONNX in a graph besides the default one: their operators are kept."""
     kind = formats.FORMATS["onnx"]
-    others = {kind.read_dialect} | {each.dialect for each in formats.FORMATS.values()}
-    used = {node.dialect for inner in walk(graph) for node in inner}
-    return {dialect for dialect in used - others if kind.keeps(dialect)}
+    used = {node.dialect for inner in walk(graph) for node in inner} - {"", kind.read_dialect}
+    domains = {dialect for dialect in used if kind.keeps(dialect)}
+    return domains - {format.dialect for format in formats.FORMATS.values()} if domains else domains
 
 
 def kept(read: Graph, canonical: Graph) -> Kept:

@@ -150,9 +150,11 @@ def _read(
 
 def from_onnx(model: Any) -> Model:
     """The model of an `onnx.ModelProto` or `onnx_ir.Model`."""
+    from graphport.formats import onnx
+
     kind = formats.FORMATS["onnx"]
     findings: list[Diagnostic] = []
-    make = kind.module.from_ir if type(model).__module__.startswith("onnx_ir") else kind.module.from_proto
+    make = onnx.from_ir if type(model).__module__.startswith("onnx_ir") else onnx.from_proto
     raw = make(model, findings=findings)
     graph, found = legalize(raw)
     raise_errors(found)
@@ -174,9 +176,11 @@ def from_torch(
     Raises:
         DiagnosticError: PT0013 torch is not there, or does not export the module; what the reader raises.
     """
+    from graphport.formats.pytorch.pt2 import exported, read_bytes
+
     kind = formats.FORMATS["pt2"]
-    data = kind.module.exported(module, args, kwargs, dynamic_shapes)
-    graph, findings = kind.module.read_bytes(data, states=states)
+    data = exported(module, args, kwargs, dynamic_shapes)
+    graph, findings = read_bytes(data, states=states)
     versions = kind.versions(graph)
     graph, found = legalize(graph, in_place=True)
     findings = list(dict.fromkeys([*findings, *found]))

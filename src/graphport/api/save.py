@@ -67,7 +67,9 @@ def write_scales(model: Model, kind: formats.Format, path: Path) -> None:
     if not isinstance(model, QuantizedModel):
         return
     if model.scales is not None and kind.name == "ncnn":
-        kind.module.write_table(path.with_suffix(".table"), model.scales)
+        from graphport.formats.ncnn import write_table
+
+        write_table(path.with_suffix(".table"), model.scales)
     if model.report is not None and kind.name == "onnx":
         from graphport.quantization.written import beside
 
@@ -83,8 +85,10 @@ def to_onnx(model: Model) -> Any:
     Raises:
         DiagnosticError: LEG0001 for nodes that have no canonical form and belong to no ONNX domain.
     """
+    from graphport.formats.onnx import to_proto
+
     kind = formats.FORMATS["onnx"]
-    return kind.module.to_proto(lifted_for(model, kind))
+    return to_proto(lifted_for(model, kind))
 
 
 class Stated(NamedTuple):

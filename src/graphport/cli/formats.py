@@ -33,7 +33,7 @@ def verb(color: str, as_json_: bool) -> None:
                 "name": found.name,
                 "title": found.title,
                 "endings": list(found.endings),
-                "read": found.reads,
+                "read": True,
                 "write": found.writes,
             }
             for found in FORMATS.values()
@@ -41,7 +41,7 @@ def verb(color: str, as_json_: bool) -> None:
         print_json({"formats": listed})
         return
     rows = [
-        (found.name, found.title, " ".join(found.endings), _yes(holds=found.reads), _yes(holds=found.writes))
+        (found.name, found.title, " ".join(found.endings), "yes", _yes(holds=found.writes))
         for found in FORMATS.values()
     ]
     print_table(("format", "title", "endings", "read", "write"), rows)

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING
 from graphport.core.lazy import first_used
 from graphport.formats.archive.container.documents import NOTE, Documents, noted, provenance
 from graphport.formats.archive.container.recognition import recognizes
+from graphport.formats.contract import Format, Hooks, deferred
 
 if TYPE_CHECKING:
     from graphport.formats.archive.container.reader import keeps, read, versions
     from graphport.formats.archive.container.writer import write
 
-__all__ = ["NOTE", "Documents", "keeps", "noted", "provenance", "read", "recognizes", "versions", "write"]
+__all__ = ["FORMAT", "NOTE", "Documents", "keeps", "noted", "provenance", "read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
@@ -37,4 +38,21 @@ __getattr__ = first_used(
         "versions": "graphport.formats.archive.container.reader",
         "write": "graphport.formats.archive.container.writer",
     },
+)
+
+FORMAT = Format(
+    "archive",
+    "graphport archive",
+    (".graphport",),
+    "",
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=deferred(__name__, "versions"),
+        write=deferred(__name__, "write"),
+        keeps=deferred(__name__, "keeps"),
+    ),
+    choices=("documents",),
+    faithful_choices=("documents",),
+    streamed=".graphport",
 )

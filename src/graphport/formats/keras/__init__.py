@@ -10,11 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
+from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.keras.container.recognition import recognizes
 
 if TYPE_CHECKING:
     from graphport.formats.keras.container.reader import read, versions
 
-__all__ = ["read", "recognizes", "versions"]
+__all__ = ["FORMAT", "read", "recognizes", "versions"]
 
 __getattr__ = first_used(__name__, dict.fromkeys(("read", "versions"), "graphport.formats.keras.container.reader"))
+
+FORMAT = Format(
+    "keras",
+    "Keras",
+    (".keras", ".h5", ".hdf5"),
+    "keras",
+    Hooks(recognize=recognizes, read=deferred(__name__, "read"), versions=deferred(__name__, "versions")),
+)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
+from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.ncnn.container.recognition import recognizes
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from graphport.formats.ncnn.container.table import Scales, read_table, write_table
     from graphport.formats.ncnn.container.writer import least_snr, write
 
-__all__ = ["Scales", "least_snr", "read", "read_table", "recognizes", "versions", "write", "write_table"]
+__all__ = ["FORMAT", "Scales", "least_snr", "read", "read_table", "recognizes", "versions", "write", "write_table"]
 
 __getattr__ = first_used(
     __name__,
@@ -30,4 +31,22 @@ __getattr__ = first_used(
         "write": "graphport.formats.ncnn.container.writer",
         "write_table": "graphport.formats.ncnn.container.table",
     },
+)
+
+FORMAT = Format(
+    "ncnn",
+    "ncnn",
+    (".ncnn.param", ".param", ".param.bin"),
+    "ncnn",
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=deferred(__name__, "versions"),
+        write=deferred(__name__, "write"),
+        least_snr=deferred(__name__, "least_snr"),
+    ),
+    choices=("batch", "optimize", "precision", "weights"),
+    faithful_choices=("precision", "weights"),
+    preparations=("batch", "optimize"),
+    has_one_width=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
+from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.nnef.container.original import has_facts, versions
 from graphport.formats.nnef.container.recognition import recognizes
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 __all__ = [
+    "FORMAT",
     "can_stay",
     "dialects_with",
     "has_facts",
@@ -53,3 +55,30 @@ def dialects_with(**options: object) -> tuple[str, ...]:
     if options.get("flavour") == "tract":
         return ("tract",)
     return ("nnef",) if any(options.get(name) is not None for name in ASKING) else ("nnef", "tract")
+
+
+FORMAT = Format(
+    "nnef",
+    "NNEF 1.0",
+    (".nnef", ".nnef.tgz", ".nnef.tar.gz", ".nnef.tar", ".tgz", ".tar.gz", ".tar"),
+    "nnef",
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=versions,
+        write=deferred(__name__, "write"),
+        can_stay=can_stay,
+        dialects_with=dialects_with,
+        has_facts=has_facts,
+        home=deferred(__name__, "home"),
+        refuse_path=deferred(__name__, "refuse_path"),
+        settled=deferred(__name__, "settled"),
+    ),
+    options=("edition", "shapes", "tolerant"),
+    choices=("allow_fragments", "edition", "flatten", "flavour", "strict"),
+    faithful_choices=("edition", "flatten", "strict"),
+    streamed=".nnef.tgz",
+    has_one_width=True,
+    wide_flavour="tract",
+    tells=True,
+)

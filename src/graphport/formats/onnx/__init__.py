@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
+from graphport.formats.contract import FINDINGS, Format, Hooks, deferred
 from graphport.formats.onnx.container.domains import keeps, versions
 from graphport.formats.onnx.container.recognition import recognizes
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from graphport.formats.onnx.container.writer import to_proto, write
 
 __all__ = [
+    "FORMAT",
     "from_ir",
     "from_proto",
     "inline_functions",
@@ -42,4 +44,21 @@ __getattr__ = first_used(
         "to_proto": "graphport.formats.onnx.container.writer",
         "write": "graphport.formats.onnx.container.writer",
     },
+)
+
+FORMAT = Format(
+    "onnx",
+    "ONNX",
+    (".onnx",),
+    "",
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=versions,
+        write=deferred(__name__, "write"),
+        keeps=keeps,
+    ),
+    options=(FINDINGS,),
+    choices=("external_data", "opset"),
+    streamed=".onnx",
 )

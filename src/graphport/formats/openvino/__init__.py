@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
+from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.openvino.container.notes import MEAN_VALUES, result_names
 from graphport.formats.openvino.container.recognition import recognizes
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from graphport.formats.openvino.container.reader import read, versions
     from graphport.formats.openvino.container.writer import can_stay, least_snr, write
 
-__all__ = ["MEAN_VALUES", "can_stay", "least_snr", "read", "recognizes", "result_names", "versions", "write"]
+__all__ = ["FORMAT", "MEAN_VALUES", "can_stay", "least_snr", "read", "recognizes", "result_names", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
@@ -42,4 +43,21 @@ __getattr__ = first_used(
         "versions": "graphport.formats.openvino.container.reader",
         "write": "graphport.formats.openvino.container.writer",
     },
+)
+
+FORMAT = Format(
+    "openvino",
+    "OpenVINO IR",
+    (".xml",),
+    "openvino",
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=deferred(__name__, "versions"),
+        write=deferred(__name__, "write"),
+        can_stay=deferred(__name__, "can_stay"),
+        least_snr=deferred(__name__, "least_snr"),
+    ),
+    choices=("ir_opset", "ir_version", "weights"),
+    faithful_choices=("ir_opset", "ir_version", "weights"),
 )

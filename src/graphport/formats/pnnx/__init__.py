@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
+from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.pnnx.container.recognition import recognizes
 
 if TYPE_CHECKING:
     from graphport.formats.pnnx.container.reader import read, versions
     from graphport.formats.pnnx.container.writer import write
 
-__all__ = ["read", "recognizes", "versions", "write"]
+__all__ = ["FORMAT", "read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
@@ -25,4 +26,19 @@ __getattr__ = first_used(
         "versions": "graphport.formats.pnnx.container.reader",
         "write": "graphport.formats.pnnx.container.writer",
     },
+)
+
+FORMAT = Format(
+    "pnnx",
+    "PNNX",
+    (".pnnx.param",),
+    "pnnx",
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=deferred(__name__, "versions"),
+        write=deferred(__name__, "write"),
+    ),
+    options=("tolerant",),
+    choices=("code",),
 )

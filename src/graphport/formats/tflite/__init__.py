@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
+from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.tflite.container.recognition import recognizes
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.formats.tflite.container.unchanged import copy_unchanged, mark_again
     from graphport.formats.tflite.container.writer import write
 
-__all__ = ["copy_unchanged", "kernels", "mark_again", "read", "recognizes", "versions", "write"]
+__all__ = ["FORMAT", "copy_unchanged", "kernels", "mark_again", "read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
@@ -31,4 +32,23 @@ __getattr__ = first_used(
         "versions": "graphport.formats.tflite.container.reader",
         "write": "graphport.formats.tflite.container.writer",
     },
+)
+
+FORMAT = Format(
+    "tflite",
+    "TFLite",
+    (".tflite",),
+    "tflite",
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=deferred(__name__, "versions"),
+        write=deferred(__name__, "write"),
+        copy_unchanged=deferred(__name__, "copy_unchanged"),
+        kernels=deferred(__name__, "kernels"),
+        mark_again=deferred(__name__, "mark_again"),
+    ),
+    options=("program",),
+    streamed=".tflite",
+    tells=True,
 )

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
+from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.pytorch.pt2.recognition import recognizes
 
 if TYPE_CHECKING:
     from graphport.formats.pytorch.pt2.exporting import exported
     from graphport.formats.pytorch.pt2.reader import read, read_bytes, versions
 
-__all__ = ["exported", "read", "read_bytes", "recognizes", "versions"]
+__all__ = ["FORMAT", "exported", "read", "read_bytes", "recognizes", "versions"]
 
 __getattr__ = first_used(
     __name__,
@@ -26,4 +27,13 @@ __getattr__ = first_used(
         "read_bytes": "graphport.formats.pytorch.pt2.reader",
         "versions": "graphport.formats.pytorch.pt2.reader",
     },
+)
+
+FORMAT = Format(
+    "pt2",
+    "PyTorch exported program",
+    (".pt2",),
+    "pytorch",
+    Hooks(recognize=recognizes, read=deferred(__name__, "read"), versions=deferred(__name__, "versions")),
+    options=("program", "states"),
 )

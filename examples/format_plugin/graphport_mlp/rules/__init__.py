@@ -1,0 +1,5 @@
+"""Import rules of the dialect `mlp`: a module per family of operators."""
+
+from graphport.ops.lowering.table import Rows
+
+ROWS = Rows("mlp")

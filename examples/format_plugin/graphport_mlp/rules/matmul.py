@@ -1,0 +1,5 @@
+"""Matrix products."""
+
+from graphport_mlp.rules import ROWS
+
+ROWS.lower("dense(x, weight, bias) -> Add(MatMul(x, weight), bias)")

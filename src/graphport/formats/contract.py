@@ -1,0 +1,250 @@
+"""The record by which a format registers: its names, its options, and the functions that read and write it.
+
+Each format's package defines one `FORMAT`. `graphport.formats` lists the packages of the built-in formats; other
+distributions register a record, or a package that has one, under the entry point group `graphport.formats`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.faults import as_finding
+from graphport.formats.interrupted_writes import report_marker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from graphport.ir.graph import Graph
+
+FINDINGS = "findings"
+"""The reader's option that names a list for its warnings."""
+
+
+class Recognizer(Protocol):
+    """Whether a file or folder is in a format.
+
+    Args:
+        path: a folder, or the name of a file; a file with content is called `model`, so that its bytes decide.
+        head: the first bytes of a file, at most `graphport.formats.HEAD`; none of a folder or an empty file.
+    """
+
+    def __call__(self, path: Path, head: bytes, /) -> bool: ...
+
+
+class Reader(Protocol):
+    """Read a file as a graph in the format's dialect.
+
+    Returns the graph and warnings, or the graph alone where the format's options contain `findings`.
+    """
+
+    def __call__(self, path: str | Path, /, **options: Any) -> Any: ...
+
+
+class Writer(Protocol):
+    """Write a graph in the format's dialect, completely or not at all."""
+
+    def __call__(self, graph: Graph, path: str | Path, /, **options: Any) -> Any: ...
+
+
+class VersionReader(Protocol):
+    """The version of the file that a graph was read from: its edition, or its operator sets by name."""
+
+    def __call__(self, graph: Graph, /) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """The functions of a format: `recognize`, `read` and `versions` are required; `Format` documents the others."""
+
+    recognize: Recognizer
+    read: Reader
+    versions: VersionReader
+    write: Writer | None = None
+    can_stay: Callable[..., bool] | None = None
+    copy_unchanged: Callable[[Graph, str | Path], bool] | None = None
+    dialects_with: Callable[..., tuple[str, ...]] | None = None
+    has_facts: Callable[[Graph], bool] | None = None
+    home: Callable[[Path], Path] | None = None
+    keeps: Callable[[str], bool] | None = None
+    kernels: Callable[[Graph], Iterable[tuple[str, int, int, str]]] | None = None
+    least_snr: Callable[..., float | None] | None = None
+    mark_again: Callable[[Graph], None] | None = None
+    refuse_path: Callable[[Path, Path], None] | None = None
+    settled: Callable[..., tuple[Graph, Mapping[str, Any], list[Diagnostic]]] | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """One exchange format."""
+
+    name: str
+    title: str
+    endings: tuple[str, ...]
+    dialect: str
+    """The dialect that its writer takes; the canonical dialect is empty."""
+    hooks: Hooks
+    options: tuple[str, ...] = ()
+    """The reader's options besides the path; with `findings`, a list that takes the warnings."""
+    choices: tuple[str, ...] = ()
+    """The writer's options besides the path."""
+    faithful_choices: tuple[str, ...] = ()
+    """The choices under which a model of the same format is written as it was read, without conversion."""
+    streamed: str | None = None
+    """The extension of a file that holds a whole model, where one file does."""
+    has_one_width: bool = False
+    """Whether floats are float32 wherever a file does not state their type."""
+    wide_flavour: str | None = None
+    """The writer's flavour that does state the type of floats."""
+    tells: bool = False
+    """Whether its writer takes a list `findings` for its warnings."""
+    preparations: tuple[str, ...] = ()
+    """The choices that are for the passes ahead of its writer."""
+    rules: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    """Packages of import and export rules by dialect; formats of graphport itself are listed in `ops.dialects`."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is written."""
+        return self.hooks.write is not None
+
+    def read(self, path: str | Path, **options: Any) -> tuple[Graph, list[Diagnostic]]:
+        """Read a graph in the format's dialect, and the warnings. Options that its reader does not have are ignored."""
+        known = {name: value for name, value in options.items() if name in self.options}
+        with as_finding(f"reading {self.title}", Span(Source(str(path)))):
+            if FINDINGS not in self.options:
+                graph, findings = self.hooks.read(path, **known)
+            else:
+                findings = list[Diagnostic]()
+                graph = self.hooks.read(path, findings=findings, **known)
+        return graph, [*findings, *report_marker(path)]
+
+    def write(self, graph: Graph, path: str | Path, **options: Any) -> list[Diagnostic]:
+        """Write a graph in the format's dialect, completely or not at all. Return the warnings.
+
+        Raises:
+            DiagnosticError: IO0008 its writer has no such option; the writer's errors.
+            TypeError: the format is read only.
+        """
+        write = self.hooks.write
+        if write is None:
+            message = f"{self.title} has no writer"  # `by_name` has refused it
+            raise TypeError(message)
+        self.check_choices(options)
+        findings: list[Diagnostic] = []
+        rest = {name: value for name, value in options.items() if name not in self.preparations}
+        with as_finding(f"writing {self.title}", Span(Source(str(path)))), paused_collection():
+            write(graph, path, **rest, **({FINDINGS: findings} if self.tells else {}))
+        return findings
+
+    def check_choices(self, options: Iterable[str]) -> None:
+        """Refuse options that its writer does not have.
+
+        Raises:
+            DiagnosticError: IO0008 for each option.
+        """
+        unknown = sorted(set(options) - set(self.choices))
+        if unknown:
+            known = f"options: {', '.join(self.choices)}" if self.choices else "it has none"
+            raise DiagnosticError(
+                *(
+                    Diagnostic("IO0008", f"{self.title} is written without an option {name!r}", None, known)
+                    for name in unknown
+                )
+            )
+
+    def home(self, path: Path) -> Path:
+        """The file or folder of a model that is written to `path`."""
+        return path if self.hooks.home is None else self.hooks.home(path)
+
+    def refuse_path(self, path: Path, written: Path) -> None:
+        """Refuse to move a model that was written to `written` to `path`, because of files at `path`.
+
+        Raises:
+            DiagnosticError: what `write` would raise at `path`.
+        """
+        if self.hooks.refuse_path is not None:
+            self.hooks.refuse_path(path, written)
+
+    def kernels(self, graph: Graph) -> Sequence[tuple[str, int, int, str]]:
+        """Operators of a raw graph: op type, version, count, and whether a delegate takes them."""
+        return () if self.hooks.kernels is None else tuple(self.hooks.kernels(graph))
+
+    def has_facts(self, graph: Graph) -> bool:
+        """Whether its reader has set all facts of a graph that was just read, as inference would."""
+        return self.hooks.has_facts is not None and bool(self.hooks.has_facts(graph))
+
+    def mark_again(self, graph: Graph) -> None:
+        """Record that a graph with more facts, or in another dialect, still equals its file."""
+        if self.hooks.mark_again is not None:
+            self.hooks.mark_again(graph)
+
+    def copy_unchanged(self, graph: Graph, path: str | Path) -> bool:
+        """Copy the file of an unchanged graph to `path`, byte for byte. Return whether that was done."""
+        return self.hooks.copy_unchanged is not None and bool(self.hooks.copy_unchanged(graph, path))
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether its files hold documents besides the graph: see `archive.Documents`."""
+        return "documents" in self.choices
+
+    def keeps(self, dialect: str) -> bool:
+        """Whether it can write nodes of a dialect that is not its own, as ONNX can those of other domains."""
+        return self.hooks.keeps is not None and bool(self.hooks.keeps(dialect))
+
+    def least_snr(self, **options: Any) -> float | None:
+        """Minimum SNR of the outputs in decibels where `options` of `write` round weights; `None` where they do not."""
+        return None if self.hooks.least_snr is None else self.hooks.least_snr(**options)
+
+    def can_stay(self, graph: Graph, **options: Any) -> bool:
+        """Whether its writer, with these faithful choices, takes a graph in its reader's dialect unchanged."""
+        return self.hooks.can_stay is None or bool(self.hooks.can_stay(graph, **options))
+
+    def versions(self, graph: Graph) -> dict[str, str]:
+        """The version of a raw graph's file: its edition, or its operator sets by name."""
+        return dict(self.hooks.versions(graph))
+
+    def settled(
+        self, stated: Callable[[str], Graph], options: Mapping[str, Any], versions: Mapping[str, str]
+    ) -> tuple[Graph, Mapping[str, Any], list[Diagnostic]]:
+        """Choose the dialect to write a model in: the graph, the writer's options, and findings about the choice.
+
+        Args:
+            stated: exports the model to a dialect; raises `DiagnosticError` where that is not possible.
+            options: options of the writer. Where they leave the dialect open, the model decides.
+            versions: what `versions` returned for a source in the same format.
+
+        Raises:
+            DiagnosticError: no dialect that is left open can express the model; the reasons of all of them.
+        """
+        if self.hooks.settled is None:
+            return stated(self.dialect), options, []
+        return self.hooks.settled(stated, options, versions)
+
+    def dialects_with(self, **options: Any) -> tuple[str, ...]:
+        """The dialects that its writer takes with these options, the one with the most operators last."""
+        return (self.dialect,) if self.hooks.dialects_with is None else self.hooks.dialects_with(**options)
+
+    @property
+    def read_dialect(self) -> str:
+        """The dialect that its reader returns; the canonical dialect is ONNX at one version of many."""
+        return self.dialect or "onnx"
+
+
+def deferred(package: str, name: str) -> Any:
+    """A function that imports `name` from `package` when it is called: registering a format imports no reader."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(import_module(package), name)(*arguments, **options)
+
+    call.__name__, call.__module__ = name, package
+    return call
+
+
+def resolve(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that a deferred hook calls."""
+    return getattr(import_module(hook.__module__), hook.__name__)
