@@ -42,7 +42,7 @@ def test_all_that_cannot_be_said_is_told_at_once_with_counts():
     assert [finding.code for finding in findings] == ["LEG0002"] * 4
     assert findings[0].message.startswith("madeup: unsupported operator Hardmax (2)")
     assert "graph.node[0]" in str(findings[0].span)
-    assert findings[3].message.endswith("it is a word of com.example")
+    assert findings[3].message.endswith("it belongs to the dialect com.example")
 
 
 def test_the_argument_is_not_changed():
@@ -130,7 +130,7 @@ def test_what_a_part_cannot_be_said_for_is_told_of_the_whole(say):
     say("Div", lambda b, left, right: b.word("div", left, right, facts=[left.fact]))
     graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
     _, findings = lift(graph, "madeup")
-    message = "madeup: unsupported operator Softsign (2): it is made of Abs, and there is no word for it"
+    message = "madeup: unsupported operator Softsign (2): its lowering contains Abs: no export rule exists"
     assert [finding.message for finding in findings] == [message]
     assert unsupported(graph, "madeup") == {"Softsign": 2}
 
@@ -249,7 +249,7 @@ def test_where_a_model_may_be_cut_is_what_is_computed_before_it():
     nodes += [node("Sum", ["x", "w", *(f"h{place}" for place in range(8)), "h0"], ["y"]), node("Hardmax", ["x"], ["z"])]
     graph = graph_of(nodes, [("y", [2, 3]), ("z", [2, 3])], constants={"w": np.ones((2, 3), np.float32)})
     helps = {finding.message.split()[3]: finding.help for finding in lift(graph, "madeup")[1]}
-    cut = "choose another format, or write what comes before: graphport cut MODEL PART --to h0,h1,h2,h3,h4,h5"
+    cut = "choose another format, or export the part before it: graphport cut MODEL PART --to h0,h1,h2,h3,h4,h5"
     assert helps == {"Relu": "choose another format", "Sum": cut, "Hardmax": "choose another format"}
 
 
@@ -281,6 +281,6 @@ def test_a_model_does_not_grow_without_bounds(say, monkeypatch, most, fits):
     if fits:
         assert len(lift(graph, "madeup")[0]) == 12
         return
-    with pytest.raises(DiagnosticError, match="more than 7 nodes beyond its own") as caught:
+    with pytest.raises(DiagnosticError, match="add more than 7 nodes") as caught:
         lift(graph, "madeup")
     assert [each.code for each in caught.value.diagnostics] == ["LEG0008"]

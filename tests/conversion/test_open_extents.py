@@ -51,8 +51,8 @@ def test_a_refusal_names_the_extents_to_bind(tmp_path, format):
     helps = {finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, format)}
     (asked,) = {text for text in helps if text is not None and "--input x=1x3x224x224" in text}
     bound, _, other = asked.partition("; or ")
-    assert bound == "bind the extents that are open, for instance --input x=1x3x224x224"
-    assert other == ("--flavour tract, which has words for it" if format == "nnef" else "")
+    assert bound == "bind the symbolic dims, for example --input x=1x3x224x224"
+    assert other == ("--flavour tract, which supports it" if format == "nnef" else "")
 
 
 def counted():
@@ -76,7 +76,7 @@ def test_what_is_counted_out_of_extents_waits_for_them_and_what_data_decide_does
     helps = {
         finding.message.split()[3]: finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "ncnn")
     }
-    assert helps["Range"] == "bind the extents that are open, for instance --input x=1x224"
+    assert helps["Range"] == "bind the symbolic dims, for example --input x=1x224"
     assert "bind" not in helps["NonZero"]
 
 
@@ -94,7 +94,7 @@ def test_a_refusal_names_the_flavour_that_has_words_for_it(tmp_path):
     at = onnx.helper.make_tensor_value_info("at", whole, [5, 2])
     onnx.save(model(nodes, [("x", [3, 8]), at], [("y", [5])]), tmp_path / "m.onnx")
     loaded = gp.load(tmp_path / "m.onnx")
-    assert [finding.help for finding in refused(loaded, tmp_path, "nnef")] == ["--flavour tract has words for it"]
+    assert [finding.help for finding in refused(loaded, tmp_path, "nnef")] == ["--flavour tract supports it"]
     gp.save(loaded, tmp_path / "out.nnef", format="nnef", flavour="tract")
 
 

@@ -11,8 +11,8 @@ from graphport.api.load import load
 from graphport.api.save import Stated, computed, fitted, stated_for
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, verdict_of, write_proven
-from graphport.conversion.became import Became, became
 from graphport.conversion.coverage import missing_operators
+from graphport.conversion.operator_mapping import OperatorMapping, map_operators
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.facts import TensorFact
 from graphport.quantization.record import note_documents
@@ -50,9 +50,9 @@ class ConversionReport:
     """The model in canonical words and in those of the target; `None` where it stays in its own."""
 
     @property
-    def words(self) -> list[Became]:
+    def words(self) -> list[OperatorMapping]:
         """What each operator became in the target."""
-        return [] if self.graphs is None else became(*self.graphs)
+        return [] if self.graphs is None else map_operators(*self.graphs)
 
     @property
     def verdict(self) -> Verdict:

@@ -10,7 +10,7 @@ from graphport.conversion.coverage import coverage
 from graphport.conversion.inspection import Inspection
 from graphport.conversion.inspection import inspect as inspect_graph
 from graphport.conversion.legalize import legalize
-from graphport.conversion.typical import typical
+from graphport.conversion.sampling import sample_graph
 from graphport.core import budget
 
 if TYPE_CHECKING:
@@ -28,5 +28,5 @@ def inspect(model: Model) -> Inspection:
     from graphport.api.save import computed
 
     # As `convert` does it: what is computed from what is known needs no words.
-    tried, stands_for = typical(graph)
+    tried, stands_for = sample_graph(graph)
     return replace(found, unsupported=coverage(computed(tried) or tried, stands_for))

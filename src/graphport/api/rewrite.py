@@ -15,8 +15,8 @@ from graphport.api.model import Model
 from graphport.api.save import Stated, stated_for
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
 from graphport.api.written import Checking, verdict_of, write_proven
-from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
+from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, Source, raise_errors
 from graphport.core.dims import Symbolic
@@ -193,7 +193,9 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
         is_bound=bool(shapes),
         opset=options.get("opset"),
     )
-    stated = stated_for(result, kind, options) if kind.dialect else Stated(without_idle(result.graph), options)
+    stated = (
+        stated_for(result, kind, options) if kind.dialect else Stated(remove_unused_constants(result.graph), options)
+    )
     checking = Checking(verify, verify_limit, keep_failed, effort, require_coverage)
     became = write_proven(stated, target, kind, source=model, against=side("a", model), checking=checking)
     report.findings.extend(became.findings)

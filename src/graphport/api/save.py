@@ -10,9 +10,9 @@ from graphport.api.foreign import foreign
 from graphport.api.model import Model, QuantizedModel
 from graphport.api.staging import staged
 from graphport.conversion.hooks import optimize
-from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
+from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, raise_errors
 from graphport.core.replacing import replacing
@@ -157,7 +157,7 @@ def lifted_for(
             optimize(graph, target)
     elif kind.name == "onnx" and isinstance(model, QuantizedModel):
         graph = _with_wanted_integers(graph, model)
-    return without_idle(graph)
+    return remove_unused_constants(graph)
 
 
 def _with_wanted_integers(graph: Graph, model: QuantizedModel) -> Graph:

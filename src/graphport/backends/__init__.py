@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from graphport.conversion.idle import without_idle
+from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.names import near
 from graphport.core.packages import distribution, install, is_older, is_there
@@ -85,7 +85,7 @@ def prepare(
         DiagnosticError: RUN0001 unknown backend, RUN0002 its package is not installed, RUN0003 it cannot run an
             operator of the graph, RUN0004 weights are missing, RUN0011 it cannot be told so many threads.
     """
-    graph = without_idle(graph)
+    graph = remove_unused_constants(graph)
     missing = [value.name for inner in walk(graph) for value in inner.constants if value.storage is None]
     if missing:
         message = f"the numbers of {_listed(missing)} are not there"

@@ -1,1 +1,1 @@
-"""Between dialects: legalize, lift, and what a target can say."""
+"""Conversion between dialects: legalize, export and operator coverage."""

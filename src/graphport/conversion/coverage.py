@@ -1,4 +1,4 @@
-"""Which formats can say what a graph holds."""
+"""The formats that support all operators of a graph."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def missing_operators(
     graph: Graph, format: Format, stands_for: Mapping[str, int] = ONE_EACH, **options: Any
 ) -> dict[str, int]:
-    """How many nodes of each operator a format cannot say, of a graph that is canonical where it can be.
+    """Count the nodes of each operator that a format does not support. `graph` is canonical as far as possible.
 
-    Some nodes may stand for several, by their first result: see `typical`. Where `options` of the writer leave several
-    dialects open, one that can say all is enough; what is missing is missing in the last one.
+    `stands_for` weights the nodes of a sample by their first result: see `sample_graph`. If `options` of the writer
+    permit several dialects, one that supports all operators is sufficient; otherwise the last dialect counts.
     """
     missing: dict[str, int] = {}
     for dialect in format.dialects_with(**options):
@@ -38,12 +38,12 @@ def _missing(graph: Graph, format: Format, dialect: str, stands_for: Mapping[str
         try:
             return unsupported(graph, dialect, stands_for)
         except DiagnosticError:
-            # What goes through the whole graph stumbles: nothing of it can be written.
+            # The export failed for the graph as a whole: no node can be written.
             return dict(Counter(node.op for inner in walk(graph) for node in inner))
     foreign = (node.op for inner in walk(graph) for node in inner if node.dialect and not format.keeps(node.dialect))
     return dict(Counter(foreign))
 
 
 def coverage(graph: Graph, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, dict[str, int]]:
-    """`missing_operators` of every format that is written, by its name; empty where it can say all of the graph."""
+    """Return `missing_operators` for each writable format by name; a fully supported graph gives an empty table."""
     return {name: missing_operators(graph, format, stands_for) for name, format in FORMATS.items() if format.writes}

@@ -1,4 +1,4 @@
-"""Operands of extent 0, which most formats and runtimes have no form for."""
+"""Removal of operands with a dimension of size 0, which most formats and runtimes do not support."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def drop_empty_operands(graph: Graph) -> None:
-    """Remove the operands of each Concat that have extent 0 along its axis.
+    """Remove the operands of each Concat that have size 0 along its axis.
 
     Before  h = Slice(x, [0], [0], [1]);  y = Concat(x, h, axis=1)
     After   y = x

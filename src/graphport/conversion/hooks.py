@@ -1,10 +1,9 @@
-"""Passes on whole graphs that a dialect needs before and after its rules: modules in `graph_passes` of formats.
+"""Whole-graph passes that a dialect needs before and after its rules (modules in `graph_passes` of formats).
 
-Its hooks are `before(graph)`, ahead of legalizing, which may return findings, or `before_using_rules(graph, legalize)`,
-which can legalize other graphs on the way, `after(graph)` behind it, and on the way
-back `before_lifting(graph)` and `after_lifting(graph)`, as far as it needs them; `optimize(graph)` where that is asked
-for. Where its words come in versions, `older(word, newest)` gives the function that says one in words that are no
-newer.
+All hooks are optional. Import: `before(graph)` runs before legalization and may return findings;
+`before_using_rules(graph, legalize)` can also legalize other graphs; `after(graph)` runs after legalization. Export:
+`before_lifting(graph)`, `after_lifting(graph)` and, on request, `optimize(graph)`. For a dialect with versioned op
+types, `older(word, newest)` returns the rule that lowers an op type to op types of version `newest` or older.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ _HOOKS = {
 
 
 def before_legalizing(graph: Graph, dialects: Iterable[str], legalize: Callable[[Graph], None]) -> list[Diagnostic]:
-    """Let each of `dialects`, which nodes of `graph` are in, settle what its words alone cannot say.
+    """Run the passes of `dialects`, those that nodes of `graph` belong to, before legalization.
 
     Returns:
-        What they found.
+        The findings of the passes.
     """
     findings: list[Diagnostic] = []
     for dialect in dict.fromkeys([*graph.opsets, *dialects]):
@@ -53,7 +52,7 @@ def before_legalizing(graph: Graph, dialects: Iterable[str], legalize: Callable[
 
 
 def after_legalizing(graph: Graph, dialects: Iterable[str]) -> None:
-    """Let each of `dialects` that a graph was written in say in canonical words what several of its own stand for."""
+    """Run the passes of the source `dialects` on the canonical graph, for example to recompose operators."""
     for dialect in dialects:
         module = _module(dialect)
         if module is not None and hasattr(module, "after"):
@@ -61,28 +60,28 @@ def after_legalizing(graph: Graph, dialects: Iterable[str]) -> None:
 
 
 def before_lifting(graph: Graph, dialect: str) -> None:
-    """Let `dialect` take out of a canonical graph what it says elsewhere than in its words."""
+    """Run the passes of `dialect` on the canonical graph before its export."""
     module = _module(dialect)
     if module is not None and hasattr(module, "before_lifting"):
         module.before_lifting(graph)
 
 
 def after_lifting(graph: Graph, dialect: str) -> None:
-    """Let `dialect` add to a graph in its words what no operator stands for."""
+    """Run the passes of `dialect` on the exported graph, for example to add nodes that have no canonical form."""
     module = _module(dialect)
     if module is not None and hasattr(module, "after_lifting"):
         module.after_lifting(graph)
 
 
 def optimize(graph: Graph, dialect: str) -> None:
-    """Let `dialect` make a graph in its words quicker: layers that take in what is behind them."""
+    """Run the optimizations of `dialect` on the exported graph, for example fusion of activations."""
     module = _module(dialect)
     if module is not None and hasattr(module, "optimize"):
         module.optimize(graph)
 
 
 def older(dialect: str, word: str, newest: int) -> Callable[[Builder, Node], tuple[Value, ...]] | None:
-    """How a word that is newer than `newest` is said in words of `dialect` that are not, where there is a way."""
+    """Return the rule that lowers an op type newer than `newest` to older op types of `dialect`; `None` without one."""
     module = _module(dialect)
     return module.older(word, newest) if module is not None and hasattr(module, "older") else None
 

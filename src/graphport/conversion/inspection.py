@@ -1,4 +1,4 @@
-"""What a model holds: operators, weights, work, and who can say it."""
+"""Statistics of a model: operators, weights, multiply-accumulates, and formats that support it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphport.conversion.coverage import coverage
-from graphport.conversion.typical import typical
+from graphport.conversion.sampling import sample_graph
 from graphport.core.dims import product
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, number
 from graphport.core.storage import Storage
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Multiply-accumulates where symbols are as long as `sizes` says."""
+    """Multiply-accumulates for example values of the symbolic dims (`sizes`)."""
 
     sizes: dict[str, int]
     macs: int
@@ -34,16 +34,14 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Inspection(Tabular):
-    """What a model holds; operators are canonical where they can be, and bodies count once.
+    """Statistics of a model. Operators are canonical where possible; nodes in bodies count once.
 
-    `versions` are those of the file (of operator sets, or the edition). `parameters` are the elements of all constants
-    that somebody reads otherwise than as a shape, axes or positions, `weight_bytes` their bytes; what several constants
-    share counts once. `macs` are the
-    multiply-accumulates of one run, symbolic where extents are, by operator in `macs_by_operator`; nodes of which they
-    are not known, since shapes are not, are counted in `macs_unknown`; where these formulas are long, `example`
-    has their numbers at sizes that somebody can have in mind. `unsupported` has for each format the operators
-    that it cannot say, with their numbers. `kernels` are the file's own operators where they have versions: name,
-    version, how many, and whether a delegate takes them.
+    `versions` are the opsets or the edition of the file. `parameters` counts the elements of all constants except those
+    that are only used as shapes, axes or indices; `weight_bytes` counts their bytes. Shared storage counts once. `macs`
+    are the multiply-accumulates of one run, symbolic for dynamic shapes, and by operator in `macs_by_operator`;
+    `macs_unknown` counts nodes of unknown shape. `example` evaluates long formulas for example sizes. `unsupported`
+    maps each format to the operators that it does not support, with counts. `kernels` lists the versioned operators of
+    the file: name, version, count, and whether a delegate supports them.
     """
 
     format: str
@@ -61,12 +59,12 @@ class Inspection(Tabular):
     kernels: Sequence[tuple[str, int, int, str]] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A row for each operator."""
+        """Return one row per operator."""
         return [
             {
                 "operator": op,
                 "nodes": count,
-                "macs": None if op not in self.macs_by_operator else _plain(self.macs_by_operator[op]),
+                "macs": None if op not in self.macs_by_operator else _int_or_text(self.macs_by_operator[op]),
                 "of_unknown_shape": self.macs_unknown.get(op, 0),
             }
             for op, count in self.operators.items()
@@ -74,21 +72,23 @@ class Inspection(Tabular):
 
     @property
     def caption(self) -> str:
-        """What all of it is."""
+        """Inputs, outputs, parameters and multiply-accumulates in one line."""
         ends = " → ".join(", ".join(f"{n}: {f}" for n, f in of.items()) for of in (self.inputs, self.outputs))
-        return f"{ends}; {self.parameters:,} parameters in {self.weight_bytes:,} bytes, {_plain(self.macs)} MACs"
+        return f"{ends}; {self.parameters:,} parameters in {self.weight_bytes:,} bytes, {_int_or_text(self.macs)} MACs"
 
 
-def _plain(dim: Dim) -> int | str:
+def _int_or_text(dim: Dim) -> int | str:
     return dim if isinstance(dim, int) else str(dim)
 
 
 def inspect(
     graph: Graph, format: str = "", versions: Mapping[str, str] | None = None, *, has_coverage: bool = True
 ) -> Inspection:
-    """What `graph` holds, which is canonical where it can be; the rest is said of the file that it came from.
+    """Compute the statistics of `graph`, which is canonical where possible.
 
-    Without `has_coverage` nobody looks for who can say it.
+    `format` and `versions` describe the source file.
+
+    `has_coverage=False` skips the check of which formats support the graph.
     """
     nodes = [node for inner in walk(graph) for node in inner]
     parameters, weight_bytes = _weights(graph)
@@ -101,13 +101,13 @@ def inspect(
         versions=dict(versions or {}),
         inputs=_facts(graph.inputs),
         outputs=_facts(graph.outputs),
-        operators=_by_number(Counter(node.op for node in nodes)),
+        operators=_sorted_by_count(Counter(node.op for node in nodes)),
         parameters=parameters,
         weight_bytes=weight_bytes,
         macs=total,
         macs_by_operator=macs,
-        macs_unknown=_by_number(unknown),
-        unsupported=coverage(*typical(graph)) if has_coverage else {},
+        macs_unknown=_sorted_by_count(unknown),
+        unsupported=coverage(*sample_graph(graph)) if has_coverage else {},
     )
 
 
@@ -115,28 +115,28 @@ def _facts(values: list[Value]) -> dict[str, Fact]:
     return {value.name: value.fact for value in values}
 
 
-def _by_number(counts: Counter[str]) -> dict[str, int]:
+def _sorted_by_count(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _weights(graph: Graph) -> tuple[int, int]:
-    """Elements and bytes of the parameters."""
+    """Return the number of elements and bytes of the parameters."""
     elements, size = 0, 0
     seen: set[Storage] = set()
-    for value in (value for inner in walk(graph) for value in inner.constants if any(map(_weighs, value.uses))):
+    for value in (value for inner in walk(graph) for value in inner.constants if any(map(_reads_numbers, value.uses))):
         if value.storage is not None:
             if value.storage in seen:
                 continue
             seen.add(value.storage)
             dtype, count = value.storage.dtype, value.storage.count
         elif isinstance(value.fact, TensorFact) and value.fact.dtype is not None and value.fact.is_static:
-            # Its numbers are not at hand, and the file says how many they would be.
+            # The data is not available, but the file states the element count.
             dtype, count = value.fact.dtype, number(product(value.fact.dims))
         else:
             continue
         elements += count
         size += dtype.size(count)
-    for storage in _in_nodes(graph):
+    for storage in _weights_in_nodes(graph):
         if storage not in seen:
             seen.add(storage)
             elements += storage.count
@@ -144,15 +144,15 @@ def _weights(graph: Graph) -> tuple[int, int]:
     return elements, size
 
 
-def _in_nodes(graph: Graph) -> Iterator[Storage]:
-    """The weights that nodes without operands hold: exporters write them so, too."""
+def _weights_in_nodes(graph: Graph) -> Iterator[Storage]:
+    """Yield the weights stored as attributes of nodes without operands (`Constant` nodes)."""
     for node in (node for inner in walk(graph) for node in inner if not node.inputs):
-        if any(_weighs(use) for value in node.results for use in value.uses):
+        if any(_reads_numbers(use) for value in node.results for use in value.uses):
             yield from (each for each in node.attributes.values() if isinstance(each, Storage))
 
 
-def _weighs(use: Use) -> bool:
-    """Whether a constant is read here for its numbers, and not to say what shape something has."""
+def _reads_numbers(use: Use) -> bool:
+    """Whether this use of a constant reads its data as numbers, not as a shape, axes or indices."""
     if not isinstance(use.user, Node) or use.user.dialect:
         return True
     page = registry.pages().get(use.user.word)
@@ -161,7 +161,7 @@ def _weighs(use: Use) -> bool:
 
 
 def _macs(nodes: list[Node]) -> tuple[dict[str, Dim], Counter[str]]:
-    """Multiply-accumulates by operator, and how many nodes of each there are of which they are not known."""
+    """Return the multiply-accumulates by operator, and by operator the count of nodes for which they are unknown."""
     found: dict[str, Dim] = {}
     unknown: Counter[str] = Counter()
     for node in nodes:
@@ -176,10 +176,10 @@ def _macs(nodes: list[Node]) -> tuple[dict[str, Dim], Counter[str]]:
 
 
 def macs_of(node: Node) -> Dim | None:
-    """Multiply-accumulates of one run of `node`; `None` where they are not what it takes time for.
+    """Return the multiply-accumulates of one run of `node`; `None` if the operator definition states none.
 
     Raises:
-        Unknown: they depend on shapes that are not known.
+        Unknown: they depend on unknown shapes.
     """
     page = None if node.dialect else registry.pages().get(node.word)
     if page is None or page.macs is None:

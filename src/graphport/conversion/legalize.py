@@ -1,4 +1,4 @@
-"""A dialect's graph in canonical words."""
+"""Conversion of a dialect graph to the canonical dialect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_canonical(graph: Graph) -> bool:
-    """Whether every node, bodies included, is a canonical operator."""
+    """Whether every node, including those in bodies, is a canonical operator."""
     return all(not node.dialect for inner in walk(graph) for node in inner)
 
 
@@ -32,18 +32,17 @@ def legalize(
     in_place: bool = False,
     exact: bool = False,
 ) -> tuple[Graph, list[Diagnostic]]:
-    """`graph` with every node that has a canonical form in it, facts set, and what was found on the way.
+    """Convert `graph` to the canonical dialect and infer all facts. Return the canonical graph and the findings.
 
-    Every value of the dialect keeps its name, element type, rank and layout; where channels are last, Transposes
-    that meet take values with them. A node without canonical form stays as it is; the finding (a warning) says why. A
-    graph that is canonical already is returned itself; else a copy.
+    Every value keeps its name, dtype, rank and layout. A node without a canonical form is kept unchanged, and a warning
+    states the reason. A canonical graph is returned itself, any other graph as a copy.
 
     Args:
         graph: in any dialect; not changed unless `in_place`.
-        check_declared: facts that the file declares are claims, a contradiction is a finding.
-        keep: dialects whose nodes stay as they are, also where they have a canonical form.
-        in_place: whether `graph` itself, which nobody else holds, becomes the canonical one.
-        exact: nodes stay as they are that the reference computes to the last bit as the format's own runtime does.
+        check_declared: report a contradiction between a declared and an inferred fact as a finding.
+        keep: dialects whose nodes are kept unchanged even if they have a canonical form.
+        in_place: change `graph` itself; no other code may use it.
+        exact: keep the nodes that the reference interpreter computes bit for bit as the native runtime does.
     """
     if is_canonical(graph):
         return graph, []
@@ -53,7 +52,7 @@ def legalize(
         worker = Legalizer(result, check_declared=check_declared, keep=frozenset(keep), exact=exact)
         worker.inference.findings += before_legalizing(result, present, legalize_nodes)
         worker.inference.meet(result)
-        with stage("reading nodes in canonical words", len(result), "nodes") as step:
+        with stage("legalizing", len(result), "nodes") as step:
             worker.graph(result, step)
         after_legalizing(result, present)
         worker.inference.conclude(result)

@@ -1,10 +1,10 @@
-"""The nodes of a dialect's graph in canonical words, one after another, each by its rule."""
+"""Application of import rules to the nodes of a dialect graph, in order."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.conversion.repetition import Repetition
+from graphport.conversion.rule_cache import RuleCache
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Undecided
 from graphport.core.facts import TensorFact, Unknown
@@ -28,24 +28,27 @@ if TYPE_CHECKING:
 
 
 class Legalizer:
-    """Lets the rule of each node of one graph make it canonical, with facts and findings in `inference`."""
+    """Converts each node of one graph by its import rule; facts and findings are collected in `inference`."""
 
     def __init__(
         self, graph: Graph, *, check_declared: bool = True, keep: frozenset[str] = frozenset(), exact: bool = False
     ) -> None:
         self.inference = Inference()
-        self.repetition = Repetition(graph, self.inference.findings)
+        self.repetition = RuleCache(graph, self.inference.findings)
         self.check_declared = check_declared
         self.keep = keep
         self.exact = exact
-        # Words of which what they became is remembered, of some operands and attributes at least.
+        # The op types for which `repetition` has at least one recorded lowering.
         self._repeated: set[tuple[str, str]] = set()
         self._opsets = graph.root.opsets
         self._facts = FactCache(self.inference)
 
     def graph(self, graph: Graph, step: Stage | None = None) -> None:
-        """Legalize the nodes in order, counted by `step`; a node's operands have final facts when it is reached."""
-        # Bodies are asked in their own way, and so is what is computed to the last bit.
+        """Legalize the nodes in order and count them in `step`.
+
+        The operands of a node have final facts when it is visited.
+        """
+        # Facts are not reused inside bodies and in exact mode, where nodes are converted differently.
         reuse = None if self.exact or graph.parent is not None else self._facts.reuse
         for node in graph:
             if step is not None:
@@ -61,11 +64,11 @@ class Legalizer:
                 self._repeat(graph, node)
 
     def _settle(self, node: Node) -> None:
-        """Infer the facts of a canonical node; behind an opaque one, what the file declared is all that is known."""
+        """Infer the facts of a canonical node. After an opaque node, only the declared facts are known."""
         claims = [(value, value.fact) for value in node.results]
         self.inference.settle(node, check_declared=False)
         if any(each.dialect for body in node.bodies() for inner in walk(body) for each in inner):
-            # Bodies are legalized knowing what they are given, which the fact of their node tells them.
+            # The facts of the node provide the facts of the body inputs, so infer them first.
             self._bodies(node)
             self.inference.settle(node, check_declared=False)
         for value, claim in claims:
@@ -73,7 +76,7 @@ class Legalizer:
                 value.fact = TensorFact(value.fact.dtype or claim.dtype, claim.shape)
 
     def _node(self, graph: Graph, node: Node, key: Hashable = None) -> None:
-        """Legalize a node of a dialect; `key` is what `Repetition` tells it by, if that is known already."""
+        """Legalize a node of a dialect; `key` is its `RuleCache` key if the caller has computed it."""
         version = self._opsets.get(node.dialect)
         if node.dialect in self.keep or (registry.OWN and registry.own(node)) or (self.exact and registry.exact(node)):
             self.inference.settle(node, check_declared=self.check_declared)
@@ -81,17 +84,17 @@ class Legalizer:
             return
         if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
             if version is not None and version > OPSET and not self.inference.allows(node):
-                # A later opset lets it have types or attributes that its page does not know.
+                # A later opset permits types or attributes that the operator definition does not have.
                 later = registry.lowering(LATER, node.word, version)
                 if later is None:
-                    self._opaque(node, f"its form of opset {version} has no rule yet")
+                    self._opaque(node, f"no import rule exists for its opset {version}")
                 self._bodies(node)
                 if later is not None:
                     self._lower(graph, node, later, version)
                 return
             self._facts.begin(node)
             node.dialect = ""
-            # Bodies are legalized knowing what they are given, which the fact of their node tells them.
+            # The facts of the node provide the facts of the body inputs, so infer them before the bodies.
             self.inference.settle(node, check_declared=self.check_declared)
             self._facts.learn(node)
             if node.has_bodies:
@@ -100,13 +103,13 @@ class Legalizer:
         rule = registry.lowering(node.dialect, node.word, version)
         if rule is None:
             is_older = node.dialect == "onnx" and node.word in registry.pages()
-            self._opaque(node, f"its form of opset {version} has no rule yet" if is_older else None)
+            self._opaque(node, f"no import rule exists for its opset {version}" if is_older else None)
             return
         self._bodies(node)
         self._lower(graph, node, rule, version, key or self.repetition.key(node, version))
 
     def _repeat(self, graph: Graph, node: Node) -> None:
-        """Let `node` become what one like it became, or ask its rule."""
+        """Apply the recorded lowering of an equal node, or run the import rule."""
         dialect = node.dialect
         key = self.repetition.key(node, self._opsets.get(dialect))
         template = None if key is None else self.repetition.find(key)
@@ -135,7 +138,7 @@ class Legalizer:
             origin=node.unasked_origin,
             stem=stem,
         )
-        before, moment = node.previous, self.repetition.moment()
+        before, state_before = node.previous, self.repetition.state_before()
         try:
             answer = registry.lowered(rule, builder, node.inputs, node.attributes)
         except (UnsupportedError, Unknown, Undecided, ShapeError) as error:
@@ -155,7 +158,7 @@ class Legalizer:
             )
             return
         if key is not None and not self.inference.required:
-            self.repetition.remember(key, node, _new_nodes(before, node), answer, moment)
+            self.repetition.remember(key, node, _new_nodes(before, node), answer, state_before)
             self._repeated.add((node.dialect, node.word))
         if self.inference.required:
             self.inference.hold(node)
@@ -164,17 +167,17 @@ class Legalizer:
             if old is not None:
                 new = answer[index] if index < len(answer) else None
                 if new is None:
-                    message = f"the lowering of {node.op} gives no result {index}"
+                    message = f"the import rule of {node.op} returns no result {index}"
                     raise ValueError(message)
-                # One value that is two results cannot have both names.
+                # One value that serves as two results cannot have both names.
                 named.add(self._take_over(builder, node, old, builder(Identity, new) if new in named else new))
         graph.remove(node)
-        # Nobody looks at them again: freed at once, they need not be found as a cycle.
+        # Break the reference cycles, so that the nodes are freed without the garbage collector.
         for value in node.results:
             value.producer = None
 
     def _claim(self, node: Node, facts: Sequence[Fact], dialect: str) -> None:
-        """Set `facts` of the outputs of a node that has become canonical, completed by what its file claims of them."""
+        """Set the facts of the results of a node that has become canonical, combined with the declared facts."""
         words, agreement = self.inference.words, self.inference.agreement
         for value, fact in zip(node.outputs, facts, strict=True):
             if value is None:
@@ -185,7 +188,7 @@ class Legalizer:
             value.fact = agreement(value, found, claim, dialect) if is_claimed else found
 
     def _take_over(self, builder: Builder, node: Node, old: Value, new: Value) -> Value:
-        """Let `new`, or a copy of it, be what `old` was, name included."""
+        """Replace `old` by `new` or a copy of it, which also gets the name of `old`. Return the replacement."""
         if new.producer is None or new in node.inputs or new.is_output or new.graph is not old.graph:
             new = builder(Identity, new)
         claim = old.fact
@@ -202,22 +205,22 @@ class Legalizer:
         return new
 
     def _opaque(self, node: Node, reason: str | None) -> None:
-        """Tell that a node stays, and note for whom it may concern why, if it is not that nobody knows it."""
+        """Keep the node and report why; record the reason on the node if there is one besides a missing rule."""
         if reason is not None:
             opaque.mark(node, reason)
         self.inference.findings.append(
             Diagnostic(
                 "LEG0001",
-                f"{node.op} stays as it is: {reason or 'there is no rule for it'}",
+                f"{node.op} is kept unchanged: {reason or 'no import rule exists'}",
                 node.origin,
-                "only its own format supports it",
+                "only its source format supports it",
                 Severity.WARNING,
             )
         )
 
 
 def _new_nodes(before: Node | None, node: Node) -> list[Node]:
-    """The nodes behind `before`, or the first one, and before `node`, in order."""
+    """Return the nodes between `before` (or the start of the graph) and `node`, in order."""
     found: list[Node] = []
     place = node.previous
     while place is not before and place is not None:
@@ -227,7 +230,7 @@ def _new_nodes(before: Node | None, node: Node) -> list[Node]:
 
 
 def legalize_nodes(graph: Graph) -> None:
-    """Legalize the nodes of a graph in place, by their rules alone."""
+    """Legalize the nodes of a graph in place, by import rules alone."""
     legalizer = Legalizer(graph)
     legalizer.inference.meet(graph)
     legalizer.graph(graph)

@@ -1,4 +1,4 @@
-"""A canonical graph in the words of a dialect."""
+"""Conversion of a canonical graph to a dialect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.conversion.empty_operands import drop_empty_operands
 from graphport.conversion.hooks import after_lifting, before_lifting, older
-from graphport.conversion.repetition import Repetition
+from graphport.conversion.rule_cache import RuleCache
 from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 
-_ELSEWHERE = "choose another format"
-_BIND = "bind the extents that are open, for instance"
-_MOST_SHOWN = 6  # inputs that a remedy names
+_OTHER_FORMAT = "choose another format"
+_BIND = "bind the symbolic dims, for example"
+_MAX_LISTED = 6  # inputs listed in a remedy
 ONE_EACH: Mapping[str, int] = MappingProxyType({})
-MOST_MADE = 1 << 18
-"""By how many nodes a model may grow as it is said in other words, unless the limit `write.nodes` says otherwise."""
+MAX_ADDED_NODES = 1 << 18
+"""Default of the limit `write.nodes`: the maximal number of nodes that an export may add."""
 
 
 def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Graph, list[Diagnostic]]:
-    """A copy of `graph` (canonical) with every node in words of `dialect`, and what could not be said.
+    """Convert a copy of the canonical `graph` to `dialect`. Return it with the findings.
 
-    Where its words come in versions, those newer than `newest` are said in older ones as far as there is a way.
+    For a dialect with versioned op types, those newer than `newest` are lowered to older ones where possible.
 
-    Values keep their names. Each finding (LEG0002, an error) stands for all nodes of one operator and one reason; where
-    there is any, the graph is not fit to be written.
+    Values keep their names. Each finding (LEG0002, an error) covers all nodes of one operator and reason; a graph with
+    a finding must not be written.
 
     Raises:
-        DiagnosticError: LEG0008 it would be far larger than `graph`.
+        DiagnosticError: LEG0008 the result would be far larger than `graph`.
     """
-    result, failed = _lifted(graph, dialect)
+    result, failed = _export_copy(graph, dialect)
     if newest is not None:
-        _age(result, dialect, newest)
+        _lower_versions(result, dialect, newest)
     stumbles = [
         stumbled(f"the rule that writes {each.op} as {dialect or 'onnx'}", each.error, each.node.origin)
-        for each in _wholes(failed)
+        for each in _unique_failures(failed)
         if each.error is not None
     ]
     failed = [each for each in failed if each.error is None]
@@ -64,7 +64,7 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
     waiting = {
         (each.op, each.key)
         for each in failed
-        if binding and (_may_wait_for_extents(each.whole, dialect) or _names(each.whole) & computed)
+        if binding and (_may_wait_for_extents(each.whole, dialect) or _result_names(each.whole) & computed)
     }
     shared = [each for each in failed if each.cause]
     alone = [each for each in failed if not each.cause]
@@ -75,15 +75,15 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
 def _of_causes(
     failed: Sequence[_Unsupported], dialect: str, waiting: Container[tuple[str, str]], binding: str
 ) -> list[Diagnostic]:
-    """A finding for each cause that nodes fail for alike."""
+    """Return one finding for each cause that several unsupported nodes share."""
     groups: dict[str, dict[Node, _Unsupported]] = {}
     for each in failed:
         groups.setdefault(each.key, {}).setdefault(each.whole, each)
     findings: list[Diagnostic] = []
     for cause, nodes in groups.items():
         counts = Counter(each.op for each in nodes.values()).most_common()
-        listed = ", ".join(f"{op} ({count})" for op, count in counts[:_MOST_SHOWN])
-        more = f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else ""
+        listed = ", ".join(f"{op} ({count})" for op, count in counts[:_MAX_LISTED])
+        more = f" and {len(counts) - _MAX_LISTED} more" if len(counts) > _MAX_LISTED else ""
         one = next(iter(nodes.values()))
         is_waiting = any((op, cause) in waiting for op, _ in counts)
         what = "unsupported operator" if len(counts) == 1 else "unsupported operators"
@@ -96,8 +96,8 @@ def _of_causes(
 def _of_nodes(
     failed: Sequence[_Unsupported], dialect: str, waiting: Container[tuple[str, str]], binding: str
 ) -> list[Diagnostic]:
-    """A finding for each operator and each reason, whatever the values are called; the place is that of the first."""
-    counts = Counter((each.op, each.nameless) for each in _wholes(failed))
+    """Return one finding for each operator and reason without value names, located at the first such node."""
+    counts = Counter((each.op, each.nameless) for each in _unique_failures(failed))
     first = {(each.op, each.nameless): each for each in reversed(failed)}
     return [
         Diagnostic(
@@ -111,29 +111,28 @@ def _of_nodes(
 
 
 def _remedy(failed: _Unsupported, dialect: str, binding: str) -> str:
-    """What helps: what the rule has said, numbers for extents that are open, other words of the format, another one."""
+    """Return the remedy: that of the rule, bound symbolic dims, another dialect of the format, or another format."""
     if failed.help:
         return failed.help
     page = None if failed.whole.dialect else registry.pages().get(failed.whole.word)
     other = None if page is None else registry.also_in(dialect, page)
     if binding:
-        return f"{_BIND} {binding}" + (f"; or {other}, which has words for it" if other else "")
-    return f"{other} has words for it" if other else _elsewhere(failed.whole)
+        return f"{_BIND} {binding}" + (f"; or {other}, which supports it" if other else "")
+    return f"{other} supports it" if other else _other_format_or_cut(failed.whole)
 
 
-def _elsewhere(node: Node) -> str:
-    """What helps where nothing that could be told makes a node sayable: where the model may be cut."""
+def _other_format_or_cut(node: Node) -> str:
+    """Return the remedy for a node that no option makes exportable: another format, or cutting the model before it."""
     names = dict.fromkeys(x.name for x in node.operands if not x.is_constant and x.producer is not None)
     if not names or node.graph is None or node.graph is not node.graph.root:
-        return _ELSEWHERE
-    return (
-        f"{_ELSEWHERE}, or write what comes before: graphport cut MODEL PART --to {','.join(list(names)[:_MOST_SHOWN])}"
-    )
+        return _OTHER_FORMAT
+    listed = ",".join(list(names)[:_MAX_LISTED])
+    return f"{_OTHER_FORMAT}, or export the part before it: graphport cut MODEL PART --to {listed}"
 
 
 def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:
-    """How many nodes of each operator `dialect` does not support, where some stand for several, by first result."""
-    _, failed = _lifted(graph, dialect)
+    """Count the nodes of each operator that `dialect` does not support, weighted by `stands_for`."""
+    _, failed = _export_copy(graph, dialect)
     counts: Counter[str] = Counter()
     for whole in {each.whole: None for each in failed}:
         counts[whole.op] += stands_for.get(whole.results[0].name, 1) if whole.results else 1
@@ -141,9 +140,9 @@ def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_
 
 
 def _may_wait_for_extents(node: Node, dialect: str) -> bool:
-    """Whether a node that is not supported may be once inputs have numbers for extents.
+    """Whether an unsupported node may become supported once the symbolic dims of the inputs are bound.
 
-    What computes numbers from extents alone is constant then, and a word that there is takes what it did not take.
+    Shape arithmetic becomes constant then, and an existing export rule may accept the constants.
     """
     facts = [value.fact for value in (*node.operands, *node.results) if isinstance(value.fact, TensorFact)]
     results = [value.fact for value in node.results]
@@ -155,101 +154,101 @@ def _may_wait_for_extents(node: Node, dialect: str) -> bool:
     return page is not None and bool(registry.liftings(dialect, page))
 
 
-def _names(node: Node) -> set[str]:
+def _result_names(node: Node) -> set[str]:
     return {value.name for value in node.results}
 
 
 def _computed_from_extents(graph: Graph) -> set[str]:
-    """The names of all values that are computed from extents and constants alone: constant once inputs have numbers."""
+    """Return the names of values computed from dims and constants alone (constant for static inputs)."""
     found: set[Value] = set()
     for node in graph:
         operands = node.operands
-        if operands and not node.has_bodies and all(x in found or _is_known(x) for x in operands):
+        if operands and not node.has_bodies and all(x in found or _has_known_elements(x) for x in operands):
             found.update(node.results)
     return {value.name for value in found}
 
 
-def _is_known(value: Value) -> bool:
-    """Whether the fact has the numbers of a value, or it is a constant."""
+def _has_known_elements(value: Value) -> bool:
+    """Whether a value is a constant or its fact contains the elements."""
     return value.is_constant or (isinstance(value.fact, TensorFact) and value.fact.elements is not None)
 
 
 def _binding(graph: Graph) -> str:
-    """The options that bind the open extents of all inputs."""
+    """Return the options that bind the symbolic dims of all inputs."""
     shapes = {
         value.name: value.fact.shape
         for value in graph.inputs
         if isinstance(value.fact, TensorFact) and value.fact.shape is not None and not value.fact.is_static
     }
     options = [f"--input {name}={shape}" for name, shape in examples(shapes).items()]
-    more = len(options) - _MOST_SHOWN
-    return " ".join(options[:_MOST_SHOWN]) + (f", and so on for {more} more" if more > 0 else "")
+    more = len(options) - _MAX_LISTED
+    return " ".join(options[:_MAX_LISTED]) + (f", and so on for {more} more" if more > 0 else "")
 
 
 @dataclass(slots=True)
-class _Ways:
-    """The rules by which pages are said in a dialect, as far as they have been asked for, and what they have made."""
+class _ExportState:
+    """The state of one export: the cached export rules of each operator, recorded lowerings and the node limit."""
 
     dialect: str
-    repetition: Repetition
+    repetition: RuleCache
     left: int
-    """Nodes that may still be made."""
+    """Number of nodes that may still be added."""
     rules: dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
 
 
 class _Unsupported(NamedTuple):
-    """A node that a dialect does not support, the node of the graph that it is, or is made in place of, and why."""
+    """An unsupported node: `whole` is the node of the source graph, `node` itself or a part of its lowering."""
 
     node: Node
     whole: Node
     reason: str
     error: BaseException | None = None
-    """What a rule of ours stumbled over."""
+    """The exception if the export rule itself failed."""
     cause: str | None = None
     help: str | None = None
     is_secondary: bool = False
 
     @property
     def key(self) -> str:
-        """What is told of it: the cause that it shares with others, or its own reason."""
+        """The shared cause if there is one, else the reason; findings are grouped by it."""
         return self.cause or self.reason
 
     @property
     def nameless(self) -> str:
-        """The reason without the names of the values that the node reads and makes."""
+        """The reason without the names of operands and results."""
         values = (*self.node.operands, *self.node.results, *self.whole.operands, *self.whole.results)
         names = {value.name for value in values}
         return " ".join("…" if word.rstrip(",:;") in names else word for word in self.reason.split(" "))
 
     @property
     def op(self) -> str:
-        """The operator of the graph."""
+        """The operator in the source graph."""
         return self.whole.op
 
 
-def _wholes(failed: Sequence[_Unsupported]) -> Iterable[_Unsupported]:
-    """One for each node of the graph and each reason."""
+def _unique_failures(failed: Sequence[_Unsupported]) -> Iterable[_Unsupported]:
+    """Return one entry for each source node and reason."""
     return {(each.whole, each.reason): each for each in failed}.values()
 
 
-def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]:
-    """A copy in words of `dialect`, without what no output depends on; the nodes that have none, and why."""
+def _export_copy(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]:
+    """Export a copy of `graph` without dead code. Return it with the unsupported nodes."""
     with paused_collection(), as_finding(f"writing as {dialect or 'onnx'}"):
         result = rewrite.copy(graph)
         rewrite.remove_dead(result)
         if dialect:
             drop_empty_operands(result)
         before_lifting(result, dialect)
-        tried = _try(result, dialect)
-        # Shape arithmetic that ended up in attributes has no reader any more.
+        tried = _export_nodes(result, dialect)
+        # Shape arithmetic that was folded into attributes has no consumer any more.
         rewrite.remove_dead(result)
-        failed = _without_lengths([each for each in tried if each.node.graph is not None])
+        failed = _without_shape_arithmetic([each for each in tried if each.node.graph is not None])
         after_lifting(result, dialect)
     return result, [each for each in failed if each.node.graph is not None]
 
 
-def _without_lengths(failed: list[_Unsupported]) -> list[_Unsupported]:
-    """What cannot be said, but for arithmetic on lengths that only such nodes read: those are what it fails for."""
+def _without_shape_arithmetic(failed: list[_Unsupported]) -> list[_Unsupported]:
+    """Drop the unsupported shape arithmetic that only unsupported nodes use: it fails because of its consumers."""
     nodes = {each.node for each in failed}
     silent: set[Node] = set()
     for each in reversed(failed):
@@ -261,46 +260,46 @@ def _without_lengths(failed: list[_Unsupported]) -> list[_Unsupported]:
     return [each for each in failed if each.node not in silent]
 
 
-def _try(graph: Graph, dialect: str) -> list[_Unsupported]:
-    """Say every node in `dialect`, and then those in the bodies of what could be said; what could not be said."""
+def _export_nodes(graph: Graph, dialect: str) -> list[_Unsupported]:
+    """Export every node, then the nodes in the bodies of exported nodes. Return the unsupported nodes."""
     failed: list[_Unsupported] = []
     pending = [graph]
-    ways = _Ways(dialect, Repetition(graph), budget.limit("write.nodes", MOST_MADE), {})
+    state = _ExportState(dialect, RuleCache(graph), budget.limit("write.nodes", MAX_ADDED_NODES), {})
     while pending:
         current = pending.pop()
         for node in current:
-            if node.dialect != dialect and not _repeat(current, node, ways):
-                failed += _emit(current, node, ways)
+            if node.dialect != dialect and not _repeat(current, node, state):
+                failed += _emit(current, node, state)
         pending += [body for node in current if node.has_bodies and node.dialect == dialect for body in node.bodies()]
     return failed
 
 
-def _repeat(graph: Graph, node: Node, ways: _Ways) -> bool:
-    """Say a node as one like it was said, in words of the dialect alone; `False` where there was none."""
-    repetition = ways.repetition
+def _repeat(graph: Graph, node: Node, state: _ExportState) -> bool:
+    """Apply the recorded export of an equal node. Return `False` if there is none."""
+    repetition = state.repetition
     key = None if node.dialect else repetition.key_to_lift(node)
     template = None if key is None else repetition.find(key)
     if template is None:
         return False
     repetition.repeat(graph, node, template)
-    ways.left -= len(template.steps)
-    if ways.left < 0:
-        raise DiagnosticError(_too_many(node, ways.dialect))
+    state.left -= len(template.steps)
+    if state.left < 0:
+        raise DiagnosticError(_too_many(node, state.dialect))
     return True
 
 
-def _emit(graph: Graph, node: Node, ways: _Ways) -> list[_Unsupported]:
-    """Say `node` in the dialect; where a rule makes canonical operators of it, those in turn."""
+def _emit(graph: Graph, node: Node, state: _ExportState) -> list[_Unsupported]:
+    """Export `node`; export the canonical operators in the result of a rule in turn. Return the unsupported nodes."""
     failed: list[_Unsupported] = []
     pending = [node]
     while pending:
         current = pending.pop()
         before = current.previous
         following = current.next
-        refusal = _lift(graph, current, ways)
+        refusal = _export_node(graph, current, state)
         if refusal is not None:
             reason = str(refusal) or "the shape of an operand is not known"
-            part = reason if current is node else f"it is made of {current.op}, and {reason}"
+            part = reason if current is node else f"its lowering contains {current.op}: {reason}"
             error = refusal if isinstance(refusal, FOUND) else None
             details = (None, None, False)
             if isinstance(refusal, UnsupportedError):
@@ -312,20 +311,20 @@ def _emit(graph: Graph, node: Node, ways: _Ways) -> list[_Unsupported]:
             if not last.dialect:
                 pending.append(last)
             last = last.previous
-            ways.left -= last is not before
-        if ways.left < 0:
-            raise DiagnosticError(_too_many(node, ways.dialect))
+            state.left -= last is not before
+        if state.left < 0:
+            raise DiagnosticError(_too_many(node, state.dialect))
     return failed
 
 
 def _too_many(node: Node, dialect: str) -> Diagnostic:
-    most = budget.limit("write.nodes", MOST_MADE)
-    message = f"in words of {dialect or 'onnx'} the model would have more than {most} nodes beyond its own"
+    most = budget.limit("write.nodes", MAX_ADDED_NODES)
+    message = f"the export to {dialect or 'onnx'} would add more than {most} nodes"
     return Diagnostic("LEG0008", message, node.origin, f"{budget.LIMITS}=write.nodes=N allows more")
 
 
-def _age(graph: Graph, dialect: str, newest: int) -> None:
-    """Say words that are newer than `newest` in older ones, and what those are made of too."""
+def _lower_versions(graph: Graph, dialect: str, newest: int) -> None:
+    """Lower op types newer than `newest` to older ones, repeatedly."""
     for inner in list(walk(graph)):
         pending = [node for node in inner if node.dialect == dialect]
         while pending:
@@ -348,7 +347,7 @@ def _age(graph: Graph, dialect: str, newest: int) -> None:
                 answer = rule(builder, node)
             except (UnsupportedError, Unknown, Undecided, *FOUND):
                 answer = None
-            made = _made(node, before)
+            made = _nodes_between(node, before)
             if answer is not None:
                 _take_over(inner, node, answer)
                 pending += made
@@ -357,8 +356,8 @@ def _age(graph: Graph, dialect: str, newest: int) -> None:
                 inner.remove(each)
 
 
-def _made(node: Node, before: Node | None) -> list[Node]:
-    """The nodes between `before` and `node`, the last one first."""
+def _nodes_between(node: Node, before: Node | None) -> list[Node]:
+    """Return the nodes between `before` and `node`, the last one first."""
     found: list[Node] = []
     place = node.previous
     while place is not None and place is not before:
@@ -367,29 +366,29 @@ def _made(node: Node, before: Node | None) -> list[Node]:
     return found
 
 
-def _lift(graph: Graph, node: Node, ways: _Ways) -> Exception | None:
-    """Replace `node` by words of the dialect, or say why not."""
+def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | None:
+    """Replace `node` by its export, or return the reason why it is not possible."""
     page = None if node.dialect else registry.pages().get(node.word)
     if page is None:
         reason = opaque.reason_of(node)
-        return UnsupportedError(reason or f"it is a word of {node.dialect or 'no known dialect'}")
-    key = ways.repetition.key_to_lift(node)
-    template = None if key is None else ways.repetition.find(key)
+        return UnsupportedError(reason or f"it belongs to the dialect {node.dialect or 'no known dialect'}")
+    key = state.repetition.key_to_lift(node)
+    template = None if key is None else state.repetition.find(key)
     if template is not None:
-        ways.repetition.repeat(graph, node, template)
+        state.repetition.repeat(graph, node, template)
         return None
-    refusal: Exception = UnsupportedError("there is no word for it")
-    rules = ways.rules.get(page)
+    refusal: Exception = UnsupportedError("no export rule exists")
+    rules = state.rules.get(page)
     if rules is None:
-        rules = ways.rules[page] = registry.liftings(ways.dialect, page)
-    moment, looks_around = ways.repetition.moment(), False
+        rules = state.rules[page] = registry.liftings(state.dialect, page)
+    state_before, looks_around = state.repetition.state_before(), False
     for rule in rules:
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
             Inference(),
             graph,
             node,
-            dialect=ways.dialect,
+            dialect=state.dialect,
             count=len(node.outputs),
             origin=node.unasked_origin,
             stem=stem,
@@ -403,9 +402,9 @@ def _lift(graph: Graph, node: Node, ways: _Ways) -> Exception | None:
             answer, refusal = None, error
         looks_around |= builder.looks_around
         if answer is not None:
-            made = _made(node, before)[::-1]
+            made = _nodes_between(node, before)[::-1]
             if key is not None and not looks_around and all(each.dialect for each in made):
-                ways.repetition.remember(key, node, made, answer, moment)
+                state.repetition.remember(key, node, made, answer, state_before)
             _take_over(graph, node, answer)
             return None
         rewrite.take_back(graph, before, node)
@@ -418,13 +417,13 @@ def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> No
             continue
         new = answer[index] if index < len(answer) else None
         if new is None:
-            message = f"the lifting of {node.op} gives no result {index}"
+            message = f"the export rule of {node.op} returns no result {index}"
             raise ValueError(message)
         if new.producer is None or new in node.inputs or new.graph is not graph:
             if not old.is_output:
                 old.replace_uses(new)
                 continue
-            # Both names are public, or the other one is not ours to change; this node is said when it comes to it.
+            # Both names are public, or the value belongs to another graph; the Identity is exported when it is visited.
             copy = Node("Identity", [new], [Value(graph.fresh(old.name), old.fact)], origin=node.unasked_origin)
             new = graph.insert_after(node, copy).output
         if new.producer is not None and not new.producer.name and old.index == 0:

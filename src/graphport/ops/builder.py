@@ -98,7 +98,7 @@ class Builder:
             UnsupportedError: it has none: canonical operators alone are asked for.
         """
         if not self.dialect:
-            message = "there is no word for it"
+            message = "no export rule exists"
             raise UnsupportedError(message)
         return self._node(word, self.dialect, operands, attributes, facts)
 

@@ -28,7 +28,7 @@ def operator(
     stand as they are. Other runtimes do not know the operator, and a proof says so. A later declaration of the same
     name counts.
 
-    Before  LEG0001: my.domain.Swish stays as it is
+    Before  LEG0001: my.domain.Swish is kept unchanged
     After   @gp.operator("my.domain")
             def Swish(x, *, alpha: float = 1.0):
                 return x / (1 + np.exp(-alpha * x))

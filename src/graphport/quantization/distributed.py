@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
+from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.packages import install
 from graphport.quantization.engine import session
@@ -200,7 +200,7 @@ def files_of(graph: Graph) -> dict[str, bytes]:
 
     with TemporaryDirectory(prefix="graphport-") as folder:
         place = Path(folder)
-        write(without_idle(graph), place / "model.onnx", external_data=True)
+        write(remove_unused_constants(graph), place / "model.onnx", external_data=True)
         return {file.name: file.read_bytes() for file in sorted(place.iterdir())}
 
 

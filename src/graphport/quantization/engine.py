@@ -10,7 +10,7 @@ import numpy as np
 from graphport import backends
 from graphport.backends import is_installed, reference
 from graphport.comparison.stream import is_array
-from graphport.conversion.idle import without_idle
+from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -49,7 +49,7 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True, as_run: bo
     So many nodes for so few numbers that a page for each is quicker are computed by the pages, too: ONNX Runtime takes
     17 s to get ready for 20,000 nodes in half precision.
     """
-    graph = without_idle(graph)
+    graph = remove_unused_constants(graph)
     limits = current()
     if limits is not None:
         limits.check_size(graph, "the model")

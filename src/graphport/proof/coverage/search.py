@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphport.backends.reference import prepare
-from graphport.conversion.idle import without_idle
+from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.sequences import is_sequence
 from graphport.proof.coverage.noise import NoisySession
@@ -71,7 +71,7 @@ class Subject:
     @classmethod
     def probing(cls, graph: Graph) -> Subject | None:
         """`graph` prepared for ONNX Runtime, which computes only what its parts read; `None` if it does not load it."""
-        graph = without_idle(graph)
+        graph = remove_unused_constants(graph)
         parts = parts_of(graph)
         session = probed(graph, parts.of)
         return None if session is None else cls(graph, Reach(parts.of), session, parts.uncounted)
@@ -79,7 +79,7 @@ class Subject:
     @classmethod
     def of(cls, graph: Graph, uncounted: frozenset[str] = frozenset()) -> Subject | None:
         """`graph` prepared, without the parts of some phrases; `None` if the reference lacks an operator of it."""
-        graph = without_idle(graph)
+        graph = remove_unused_constants(graph)
         try:
             session = prepare(graph)
         except DiagnosticError:

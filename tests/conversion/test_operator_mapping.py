@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import graphport as gp
-from graphport.conversion.became import Became, became
 from graphport.conversion.lift import lift
+from graphport.conversion.operator_mapping import OperatorMapping, map_operators
 from tests.models import model, node
 
 
@@ -16,15 +16,15 @@ def canonical(*nodes, **constants):
 
 def test_a_word_for_each_is_told_with_their_number():
     graph = canonical(node("Relu", ["x"], ["a"]), node("Relu", ["a"], ["b"]), node("Tanh", ["b"], ["y"]))
-    assert became(graph, lift(graph, "openvino")[0]) == [
-        Became("Relu", 2, ("opset1.ReLU",)),
-        Became("Tanh", 1, ("opset1.Tanh",)),
+    assert map_operators(graph, lift(graph, "openvino")[0]) == [
+        OperatorMapping("Relu", 2, ("opset1.ReLU",)),
+        OperatorMapping("Tanh", 1, ("opset1.Tanh",)),
     ]
 
 
 def test_several_words_are_told_in_the_order_in_which_they_run():
     graph = canonical(node("Celu", ["x"], ["y"], alpha=2.0))
-    (found,) = became(graph, lift(graph, "nnef")[0])
+    (found,) = map_operators(graph, lift(graph, "nnef")[0])
     assert found.operator == "Celu"
     assert len(found.words) > 1
     assert found.words[-1] == "mul"
@@ -33,12 +33,12 @@ def test_several_words_are_told_in_the_order_in_which_they_run():
 def test_what_is_gone_has_no_word():
     graph = canonical(node("Neg", ["w"], ["v"]), node("Add", ["x", "v"], ["y"]), w=np.ones(3, np.float32))
     stated = gp.simplify(gp.Model(graph, "onnx"))[0].graph
-    assert Became("Neg", 1, ()) in became(graph, stated)
-    assert Became("Add", 1, ("Add",)) in became(graph, stated)
+    assert OperatorMapping("Neg", 1, ()) in map_operators(graph, stated)
+    assert OperatorMapping("Add", 1, ("Add",)) in map_operators(graph, stated)
 
 
 def test_a_conversion_tells_its_words(tmp_path):
     gp.save(gp.Model(canonical(node("Relu", ["x"], ["y"])), "onnx"), tmp_path / "net.onnx")
     report = gp.convert(tmp_path / "net.onnx", tmp_path / "net.xml")
-    assert report.words == [Became("Relu", 1, ("opset1.ReLU",))]
+    assert report.words == [OperatorMapping("Relu", 1, ("opset1.ReLU",))]
     assert gp.convert(tmp_path / "net.xml", tmp_path / "same.xml").words == []

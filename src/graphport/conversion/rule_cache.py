@@ -1,8 +1,8 @@
-"""Networks repeat themselves: what a rule made of one node is made again of every node like it, without the rule.
+"""A cache of rule results: networks repeat layers, so the result of a rule is replayed for every equal node.
 
-Two nodes are alike where all that a rule may look at is the same: the word, the facts of operands, the numbers of small
-constants, attributes, and which results there are. What depends on anything else is never remembered: bodies, symbols
-that are new, requirements, findings, numbers of large weights.
+Two nodes are equal if everything that a rule may read is equal: op type, facts of operands, elements of small
+constants, attributes, and which results are used. A result that depends on anything else is never cached: bodies, new
+symbols, requirements, findings, elements of large weights.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.ir.graph import Attribute, Graph
 
-_MOST_REMEMBERED = 1 << 12
-_MOST_STEPS = 32
-"""Nodes that one node may become; what becomes more is rare, and takes long by itself."""
-_MOST_CONSTANTS = 4 * _MOST_STEPS
-MOST_READ = 4096
-"""Bytes of a constant whose numbers a rule may read; legalizing leaves larger ones alone."""
-_MOST_COMPARED = 64
-"""Bytes of a constant that is told by its numbers: axes, exponents and shapes are stored once for each node."""
+_MAX_CACHED_TEMPLATES = 1 << 12
+_MAX_STEPS = 32
+"""The largest number of nodes in a cached result; larger ones are rare."""
+_MAX_CONSTANTS = 4 * _MAX_STEPS
+MAX_READ_BYTES = 4096
+"""The size in bytes of the largest constant that a rule may read; legalization does not read larger ones."""
+_MAX_COMPARED_BYTES = 64
+"""The size in bytes of the largest constant compared by its elements: axes, exponents and shapes."""
 _ABSENT, _UNKNOWN = -1, -2
 
 
 class Step(NamedTuple):
-    """A node to be made: operands by their place among those of the node, and behind these among what is made."""
+    """A node to insert; `operands` index the operands of the replaced node, then the inserted values."""
 
     constants: tuple[tuple[Fact, Storage], ...]
-    """Made in front of it."""
+    """Constants inserted before the node."""
     word: str
     dialect: str
     operands: tuple[int, ...]
@@ -48,52 +48,52 @@ class Step(NamedTuple):
 
 
 class Template(NamedTuple):
-    """What a node becomes: nodes in front of it, and what it is itself then."""
+    """A recorded lowering: inserted nodes and the replacement of the node."""
 
     steps: tuple[Step, ...]
     last: Step
     is_in_order: bool
-    """Whether the last step reads what the node reads, as it reads it."""
-    is_alone: bool
-    """Whether that is all."""
+    """Whether the last step has the operands of the replaced node in their order."""
+    is_single_step: bool
+    """Whether the replacement consists of the last step alone, with the same operands."""
     values: int
-    """How many values are made in front of its results."""
+    """The number of values inserted before the results."""
 
 
-class Moment(NamedTuple):
-    """What a rule must leave as it is, if what it made is to be made again."""
+class CacheState(NamedTuple):
+    """The state that a rule must leave unchanged for its result to be cached."""
 
     findings: int
     version: int
     symbols: int
 
 
-class Repetition:
-    """What has been made of which nodes of `graph` and its bodies."""
+class RuleCache:
+    """The cache of rule results for `graph` and its bodies."""
 
     def __init__(self, graph: Graph, findings: Sequence[Diagnostic] = ()) -> None:
         self._extents = graph.extents
         self._findings = findings
-        # With what the keys name by identity, so that nothing else gets it.
-        self._known: dict[Hashable, tuple[object, Template]] = {}
-        self._exact: dict[Hashable, tuple[Hashable, object]] = {}
-        self._compared: dict[int, tuple[Storage, Hashable]] = {}
+        # Contains the objects that keys identify by `id`, so that their ids are not reused.
+        self._templates: dict[Hashable, tuple[object, Template]] = {}
+        self._attribute_keys: dict[Hashable, tuple[Hashable, object]] = {}
+        self._element_keys: dict[int, tuple[Storage, Hashable]] = {}
 
     def key(self, node: Node, version: int | None) -> Hashable:
-        """What nodes of a dialect that are read alike have in common; `None` where a node is like no other."""
-        attributes = None if node.has_bodies else self._stated(node.stated)
+        """Return the key that equal nodes of a dialect share; `None` if the node cannot be cached."""
+        attributes = None if node.has_bodies else self._cached_attributes_key(node.stated)
         if attributes is None:
             return None
-        operands = self._operands(node, are_facts_enough=registry.reads_facts_alone(node.dialect, node.word))
+        operands = self._operands_key(node, are_facts_enough=registry.reads_facts_alone(node.dialect, node.word))
         if operands is None:
             return None
         wanted = tuple([value is not None for value in node.outputs])
         return node.dialect, node.word, version, wanted, attributes, operands
 
     def key_to_lift(self, node: Node) -> Hashable:
-        """What canonical nodes that are written alike have in common; `None` where a node is like no other."""
-        attributes = None if node.has_bodies else self._stated(node.stated)
-        operands = None if attributes is None else self._operands(node)
+        """Return the key that equal canonical nodes share for export; `None` if the node cannot be cached."""
+        attributes = None if node.has_bodies else self._cached_attributes_key(node.stated)
+        operands = None if attributes is None else self._operands_key(node)
         if operands is None:
             return None
         makers: list[Hashable] = []
@@ -104,36 +104,36 @@ class Repetition:
             maker = value.producer
             if maker is None:
                 if value.storage is None and value.is_constant:
-                    # Liftings ask for numbers in more ways than that there are none.
+                    # Export rules also read constants without storage.
                     return None
                 makers.append(None)
             elif not maker.dialect:
-                # What is still canonical may be a constant in steps, which rules look through.
+                # A producer that is still canonical may be a chain of constant nodes, which rules follow.
                 return None
             else:
                 makers.append(maker.word)
             if value.has_notes:
-                # Liftings leave numbers with values for those that come behind: the axis that a blob lacks.
+                # Export rules attach integers to values for later rules, for example the axis that an ncnn blob lacks.
                 makers += [(name, note) for name, note in value.noted.items() if type(note) is int]
         wanted = tuple([None if value is None else (id(value.fact), value.returns > 0) for value in node.outputs])
         return node.word, wanted, attributes, operands, tuple(makers)
 
-    def _stated(self, attributes: Mapping[str, Attribute]) -> Hashable:
-        """`_exactly`; of objects that nodes have in common, as those of one form in a file, it is found once."""
+    def _cached_attributes_key(self, attributes: Mapping[str, Attribute]) -> Hashable:
+        """Return `_attributes_key(attributes)`, cached by identity for attribute objects that several nodes share."""
         if not attributes:
             return ""
         is_shared = type(attributes) is PlainAttributes
         identity = id(attributes) if is_shared else (*attributes, *map(id, attributes.values()))
-        found = self._exact.get(identity)
+        found = self._attribute_keys.get(identity)
         if found is None:
-            if len(self._exact) >= _MOST_REMEMBERED:
-                self._exact.clear()
+            if len(self._attribute_keys) >= _MAX_CACHED_TEMPLATES:
+                self._attribute_keys.clear()
             kept = attributes if is_shared else tuple(attributes.values())
-            found = self._exact[identity] = _exactly(attributes), kept
+            found = self._attribute_keys[identity] = _attributes_key(attributes), kept
         return found[0]
 
-    def _operands(self, node: Node, *, are_facts_enough: bool = False) -> Hashable:
-        """What a rule may look at of the operands; `None` where one is a constant with many numbers."""
+    def _operands_key(self, node: Node, *, are_facts_enough: bool = False) -> Hashable:
+        """Return the part of the key for the operands; `None` if one is a large constant."""
         inputs = node.inputs
         is_double = len(inputs) > 1 and len(set(inputs)) < len(inputs)
         operands: list[Hashable] = []
@@ -141,7 +141,7 @@ class Repetition:
             if value is None:
                 operands.append(None)
             elif is_double and (first := inputs.index(value)) < place:
-                # The same value twice is not two that are alike.
+                # A repeated operand differs from two equal operands.
                 operands.append(first)
             elif value.producer is not None:
                 operands.append((id(value.fact),))
@@ -149,52 +149,52 @@ class Repetition:
                 operands.append((id(value.fact), "constant" if value.is_constant else value.is_input))
             elif are_facts_enough:
                 operands.append((id(value.fact), value.is_constant, value.is_literal))
-            elif storage.nbytes <= MOST_READ:
-                operands.append((id(value.fact), self._numbers(value.fact, storage), value.is_literal))
+            elif storage.nbytes <= MAX_READ_BYTES:
+                operands.append((id(value.fact), self._elements_key(value.fact, storage), value.is_literal))
             elif value.is_constant:
                 return None
             else:
                 operands.append((id(value.fact), value.is_input))
         return tuple(operands)
 
-    def _numbers(self, fact: Fact, storage: Storage) -> Hashable:
-        """What tells a constant of few numbers from others with the same fact."""
+    def _elements_key(self, fact: Fact, storage: Storage) -> Hashable:
+        """Return what distinguishes a small constant from others with the same fact."""
         if isinstance(fact, TensorFact) and fact.elements is not None:
-            return None  # the fact has all of them
-        if not 0 < storage.nbytes <= _MOST_COMPARED:
+            return None  # the fact contains the elements
+        if not 0 < storage.nbytes <= _MAX_COMPARED_BYTES:
             return id(storage)
-        found = self._compared.get(id(storage))
+        found = self._element_keys.get(id(storage))
         if found is None:
-            if len(self._compared) >= _MOST_REMEMBERED:
-                self._compared.clear()
-            found = self._compared[id(storage)] = storage, storage.numpy().tobytes()
+            if len(self._element_keys) >= _MAX_CACHED_TEMPLATES:
+                self._element_keys.clear()
+            found = self._element_keys[id(storage)] = storage, storage.numpy().tobytes()
         return found[1]
 
     def find(self, key: Hashable) -> Template | None:
-        """What nodes with this key become."""
-        found = self._known.get(key)
+        """Return the cached result for a key."""
+        found = self._templates.get(key)
         return None if found is None else found[1]
 
-    def moment(self) -> Moment:
-        """How things are before a rule is asked."""
-        return Moment(len(self._findings), self._extents.version, len(self._extents.declared))
+    def state_before(self) -> CacheState:
+        """Return the state before a rule runs."""
+        return CacheState(len(self._findings), self._extents.version, len(self._extents.declared))
 
     def remember(
-        self, key: Hashable, node: Node, made: Sequence[Node], answer: Sequence[Value | None], before: Moment
+        self, key: Hashable, node: Node, made: Sequence[Node], answer: Sequence[Value | None], before: CacheState
     ) -> None:
-        """Keep what a rule `made` of `node`, if all nodes like it become the same; call it before names are given."""
-        template = _template(node, made, answer) if before == self.moment() else None
+        """Cache the nodes `made` from `node` if they are replayable. Call it before results are renamed."""
+        template = _template(node, made, answer) if before == self.state_before() else None
         if template is None:
             return
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
+        if len(self._templates) >= _MAX_CACHED_TEMPLATES:
+            self._templates.clear()
         kept = [None if value is None else (value.fact, value.storage) for value in (*node.inputs, *node.outputs)]
-        self._known[key] = kept, template
+        self._templates[key] = kept, template
 
     def repeat(self, graph: Graph, node: Node, template: Template) -> None:
-        """Let `node` become what `template` says; the facts of its results are left as they are."""
+        """Replace `node` by the nodes of `template`; the facts of its results are not changed."""
         last = template.last
-        if template.is_alone:
+        if template.is_single_step:
             node.restate(last.word, last.dialect, last.attributes)
             return
         made = list(node.inputs)
@@ -216,45 +216,50 @@ class Repetition:
         node.restate(last.word, last.dialect, last.attributes)
 
 
-def _exactly(attributes: Mapping[str, Attribute]) -> Hashable:
-    """Attributes as a key: 1, 1.0 and `True` are three, and so are 0.0 and -0.0; `None` where there is none."""
-    # What is equal need not be the same, but what has one text is: of these types alone.
+def _attributes_key(attributes: Mapping[str, Attribute]) -> Hashable:
+    """Return a key that separates 1, 1.0 and `True`, and 0.0 and -0.0; `None` if an attribute is not plain."""
+    # `repr` separates values of these types that compare equal.
     types = {name: each for name, each in attributes.items() if isinstance(each, DType)}
     rest = {name: each for name, each in attributes.items() if name not in types} if types else attributes
-    if not all(map(_is_plain, rest.values())):
+    if not all(map(_is_plain_data, rest.values())):
         return None
     return (repr(rest), *types.items()) if types else repr(rest)
 
 
-def _is_plain(attribute: Attribute) -> bool:
+def _is_plain_data(attribute: Attribute) -> bool:
     if type(attribute) is not tuple:
         return type(attribute) in PLAIN
     items = cast("tuple[Attribute, ...]", attribute)
     if PLAIN.issuperset(map(type, items)):
         return True
-    # Pairs of numbers; what is nested deeper is rare.
+    # Pairs are common (NNEF padding); deeper nesting is rare.
     return all(
         type(item) is tuple and PLAIN.issuperset(map(type, cast("tuple[Attribute, ...]", item))) for item in items
     )
 
 
 def _constants(made: Sequence[Node], given: Container[Value]) -> list[list[Value]] | None:
-    """For each node the constants that were made before it and behind the one in front, in the order of the graph.
+    """For each node, return the constants created directly before it, in the order of the graph.
 
-    `None` if one of them has no numbers of its own, or was there before.
+    Returns `None` if a constant has no storage, is too large or existed before.
     """
     found: list[list[Value]] = [[] for _ in made]
     first: dict[Value, int] = {}
     for index, node in enumerate(made):
         for value in node.operands:
             if value.producer is None and value not in given:
-                if value.storage is None or value.storage.nbytes > MOST_READ or value.is_literal or value.has_notes:
+                if (
+                    value.storage is None
+                    or value.storage.nbytes > MAX_READ_BYTES
+                    or value.is_literal
+                    or value.has_notes
+                ):
                     return None
                 first.setdefault(value, index)
     if not first:
         return found
     graph, step = made[-1].graph, len(made)
-    for value in islice(reversed(graph.constants) if graph else (), _MOST_CONSTANTS):
+    for value in islice(reversed(graph.constants) if graph else (), _MAX_CONSTANTS):
         if value in first:
             step = min(step, first.pop(value))
             found[step].insert(0, value)
@@ -262,8 +267,8 @@ def _constants(made: Sequence[Node], given: Container[Value]) -> list[list[Value
 
 
 def _template(node: Node, made: Sequence[Node], answer: Sequence[Value | None]) -> Template | None:
-    """What `node` has become, if its results are those of the last node made, in order."""
-    if not 0 < len(made) <= _MOST_STEPS:
+    """Return the replacement of `node` as a template; `None` unless the last new node computes its results."""
+    if not 0 < len(made) <= _MAX_STEPS:
         return None
     last = made[-1]
     wanted = node.outputs

@@ -1,4 +1,4 @@
-"""Constants that nobody reads: legalizing leaves them where it puts a view in their place, or needs them no more."""
+"""Removal of unused constants. Legalization leaves a constant behind after it was copied or replaced by a view."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 
-def without_idle(graph: Graph) -> Graph:
-    """`graph` without the constants that nobody reads, `Constant` nodes too; a copy, unless all are read."""
-    if not any(_idle_constants(inner) or _idle_nodes(inner) for inner in walk(graph)):
+def remove_unused_constants(graph: Graph) -> Graph:
+    """Return `graph` without unused constants and `Constant` nodes: a copy, or `graph` itself if there are none."""
+    if not any(_unused_constants(inner) or _unused_constant_nodes(inner) for inner in walk(graph)):
         return graph
     twin = rewrite.copy(graph)
     for inner in walk(twin):
-        for node in _idle_nodes(inner):
+        for node in _unused_constant_nodes(inner):
             inner.remove(node)
-        for value in _idle_constants(inner):
+        for value in _unused_constants(inner):
             inner.remove_constant(value)
     return twin
 
 
-def _idle_constants(graph: Graph) -> list[Value]:
+def _unused_constants(graph: Graph) -> list[Value]:
     return [value for value in graph.constants if not value.uses]
 
 
-def _idle_nodes(graph: Graph) -> list[Node]:
+def _unused_constant_nodes(graph: Graph) -> list[Node]:
     return [
         node
         for node in graph

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
+from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.formats import FORMATS
 from graphport.formats.onnx import from_proto
 from tests.models import model, node, perceptron, write_nnef
@@ -11,14 +11,14 @@ from tests.models import model, node, perceptron, write_nnef
 
 def test_a_graph_whose_constants_are_all_read_is_returned_itself():
     graph, _ = legalize(from_proto(perceptron()))
-    assert without_idle(graph) is graph
+    assert remove_unused_constants(graph) is graph
 
 
 def test_a_node_that_makes_a_constant_for_nobody_goes_from_a_copy():
     constants = [node("Constant", [], [name], value_float=1.0) for name in ("idle", "read")]
     proto = model([*constants, node("Add", ["x", "read"], ["y"])], [("x", [2])], [("y", [2])], {})
     graph, _ = legalize(from_proto(proto))
-    assert [each.op for each in without_idle(graph)] == ["Constant", "Add"]
+    assert [each.op for each in remove_unused_constants(graph)] == ["Constant", "Add"]
     assert len(graph) == 3
 
 
@@ -26,7 +26,7 @@ def test_what_a_reshaped_view_replaces_goes_from_a_copy(tmp_path):
     raw, _ = FORMATS["nnef"].read(write_nnef(tmp_path / "small"))
     graph, _ = legalize(raw)
     before = [str(value.fact) for value in graph.constants]
-    after = [str(value.fact) for value in without_idle(graph).constants]
+    after = [str(value.fact) for value in remove_unused_constants(graph).constants]
     assert before == ["float32[3, 2, 3, 3]", "float32[1, 3]", "float32[3]"]
     assert after == ["float32[3, 2, 3, 3]", "float32[3]"]
     assert len(graph.constants) == 3

@@ -13,7 +13,7 @@ import graphport as gp
 from graphport.backends import reference
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
-from graphport.conversion.repetition import MOST_READ, Repetition
+from graphport.conversion.rule_cache import MAX_READ_BYTES, RuleCache
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -50,7 +50,7 @@ def test_what_is_remembered_changes_nothing(name, tmp_path, monkeypatch):
     found = []
     for is_forgetful in (False, True):
         if is_forgetful:
-            monkeypatch.setattr(Repetition, "find", lambda self, key: None)
+            monkeypatch.setattr(RuleCache, "find", lambda self, key: None)
         model = gp.load(tmp_path / name)
         texts = [told(model.graph)]
         for dialect in ("openvino", "ncnn", "pnnx", "nnef", "tflite"):
@@ -61,19 +61,19 @@ def test_what_is_remembered_changes_nothing(name, tmp_path, monkeypatch):
 
 
 def test_layers_that_differ_in_weights_alone_are_read_once_and_keep_their_weights(tmp_path, monkeypatch):
-    asked, remember = [], Repetition.remember
+    asked, remember = [], RuleCache.remember
 
     def counted(self, key, node, *rest):
         asked.append(node.word)
         remember(self, key, node, *rest)
 
-    monkeypatch.setattr(Repetition, "remember", counted)
+    monkeypatch.setattr(RuleCache, "remember", counted)
     ir_decoder(tmp_path / "decoder.xml", 48)
     graph = gp.load(tmp_path / "decoder.xml").graph
     turned = [node.inputs[0] for node in graph if node.word == "Transpose" and node.inputs[0].is_constant]
     assert len(turned) == len(set(turned)) == 3 * 7
     assert 0 < asked.count("opset1.MatMul") < len(turned)
-    monkeypatch.setattr(Repetition, "find", lambda self, key: None)
+    monkeypatch.setattr(RuleCache, "find", lambda self, key: None)
     assert told(graph) == told(gp.load(tmp_path / "decoder.xml").graph)
 
 
@@ -156,7 +156,7 @@ class Net:
             Node(word, [self.x, self.c], [Value(f"y{n}", FACT) for n in range(outputs)], attributes or {}, dialect="d")
         )
         self.graph.set_outputs(self.node.results)
-        self.repetition = Repetition(self.graph)
+        self.repetition = RuleCache(self.graph)
 
     def constant(self, numbers, dtype: DType = DType.FLOAT32) -> Value:
         storage = storage_of(numbers, dtype)
@@ -166,10 +166,10 @@ class Net:
         results = [Value(self.graph.fresh("t"), FACT) for _ in range(outputs)]
         return self.graph.insert_before(self.node, Node(word, operands, results, **options))
 
-    def kept(self, *made: Node, answer: Any = None, moment: Any = None) -> Any:
+    def kept(self, *made: Node, answer: Any = None, state_before: Any = None) -> Any:
         """What is remembered of `made`, the last of which gives the results."""
         given = (made[-1].outputs if made else ()) if answer is None else answer
-        before = self.repetition.moment() if moment is None else moment
+        before = self.repetition.state_before() if state_before is None else state_before
         self.repetition.remember("key", self.node, made, given, before)
         return self.repetition.find("key")
 
@@ -264,7 +264,7 @@ def test_what_depends_on_more_than_the_node_is_not_kept():
         return [net.made("One", net.graph.add_constant("k", FACT, None))]
 
     def with_many_numbers(net):
-        return [net.made("One", net.constant(np.zeros(MOST_READ // 4 + 1)))]
+        return [net.made("One", net.constant(np.zeros(MAX_READ_BYTES // 4 + 1)))]
 
     def with_more_results(net):
         return [net.made("One", net.x, outputs=2)]
@@ -286,7 +286,7 @@ def test_what_depends_on_more_than_the_node_is_not_kept():
         net = Net()
         assert net.kept(*rule(net)) is None, rule.__name__
     net = Net()
-    assert net.kept(net.made("One", net.constant(np.zeros(MOST_READ // 4)))) is not None
+    assert net.kept(net.made("One", net.constant(np.zeros(MAX_READ_BYTES // 4)))) is not None
 
 
 def test_results_are_those_of_the_last_step_in_order():
@@ -312,26 +312,26 @@ def test_results_are_those_of_the_last_step_in_order():
 def test_what_a_rule_says_or_asks_besides_is_not_kept():
     findings: list[Any] = []
     net = Net()
-    net.repetition = Repetition(net.graph, findings)
-    moment = net.repetition.moment()
+    net.repetition = RuleCache(net.graph, findings)
+    state_before = net.repetition.state_before()
     findings.append("one")
-    assert net.kept(net.made("One", net.x), moment=moment) is None
-    moment = net.repetition.moment()
+    assert net.kept(net.made("One", net.x), state_before=state_before) is None
+    state_before = net.repetition.state_before()
     net.graph.extents.declare("N")
-    assert net.kept(net.made("One", net.x), moment=moment) is None
+    assert net.kept(net.made("One", net.x), state_before=state_before) is None
     assert net.kept(net.made("One", net.x)) is not None
 
 
 def test_as_much_is_remembered_as_there_is_room_for(monkeypatch):
-    monkeypatch.setattr("graphport.conversion.repetition._MOST_REMEMBERED", 2)
+    monkeypatch.setattr("graphport.conversion.rule_cache._MAX_CACHED_TEMPLATES", 2)
     net = Net()
     for key in "abc":
         net.repetition.remember(
-            key, net.node, [net.made("One", net.x)], net.graph.last.previous.outputs, net.repetition.moment()
+            key, net.node, [net.made("One", net.x)], net.graph.last.previous.outputs, net.repetition.state_before()
         )
     assert [net.repetition.find(key) is not None for key in "abc"] == [False, False, True]
     net.repetition.remember(
-        "d", net.node, [net.made("One", net.x)], net.graph.last.previous.outputs, net.repetition.moment()
+        "d", net.node, [net.made("One", net.x)], net.graph.last.previous.outputs, net.repetition.state_before()
     )
     assert [net.repetition.find(key) is not None for key in "cde"] == [True, True, False]
 
@@ -419,9 +419,9 @@ def test_operands_tell_nodes_apart():
     assert len({repr(key(*each)) for each in different}) == len(different)
     for one, two in (((x,), (z,)), ((x, x), (z, z)), ((c,), (same,)), ((x, z, x), (z, x, z))):
         assert key(*one) == key(*two)
-    large = net.constant(np.zeros(MOST_READ // 4 + 1))
+    large = net.constant(np.zeros(MAX_READ_BYTES // 4 + 1))
     assert key(large) is None
-    assert key(net.constant(np.zeros(MOST_READ // 4))) is not None
+    assert key(net.constant(np.zeros(MAX_READ_BYTES // 4))) is not None
     absent = key(graph.add_constant("k", FACT, None))
     assert absent not in {None, *[key(*each) for each in different]}
     assert key(graph.add_constant("k", FACT, None)) == absent
@@ -472,7 +472,7 @@ def test_constants_of_few_numbers_are_alike_by_these():
     graph = Graph()
     x = graph.add_input("x", fact)
     keys = []
-    repetition = Repetition(graph)
+    repetition = RuleCache(graph)
     for numbers in ([2.0, 0.0], [2.0, 0.0], [2.0, -0.0], [2.0, 1.0]):
         constant = graph.add_constant("c", fact, storage_of(np.array(numbers, np.float32)))
         node = graph.append(Node("Power", [x, constant], [Value(graph.fresh("y"))], dialect="openvino"))

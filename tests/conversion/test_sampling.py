@@ -8,7 +8,7 @@ from hypothesis import given
 
 from graphport.conversion.coverage import coverage
 from graphport.conversion.legalize import legalize
-from graphport.conversion.typical import typical
+from graphport.conversion.sampling import sample_graph
 from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph
 from graphport.ir.verify import verify
@@ -33,7 +33,7 @@ def _layers(count: int) -> Graph:
 
 def test_what_formats_cannot_write_is_counted_as_in_the_whole():
     graph = _layers(60)
-    small, stands_for = typical(graph, large=0)
+    small, stands_for = sample_graph(graph, large=0)
     verify(small)
     assert len(small) < 40
     assert sum(stands_for.values()) == len(graph)
@@ -42,13 +42,13 @@ def test_what_formats_cannot_write_is_counted_as_in_the_whole():
 
 def test_a_small_graph_represents_itself():
     graph = _layers(3)
-    assert typical(graph) == (graph, {})
+    assert sample_graph(graph) == (graph, {})
 
 
 @given(graphs())
 @pytest.mark.filterwarnings("ignore")
 def test_every_node_is_represented_once(graph):
-    small, stands_for = typical(graph, large=0)
+    small, stands_for = sample_graph(graph, large=0)
     verify(small)
     assert sum(stands_for.values()) == sum(bool(each.results) for each in graph)
 
@@ -65,7 +65,7 @@ def _chain(count: int, **changed: float) -> Graph:
 
 def test_two_of_each_kind_stand_for_all_of_it_and_their_neighbours_for_nobody():
     graph = _chain(10)
-    small, stands_for = typical(graph, large=10)
+    small, stands_for = sample_graph(graph, large=10)
     verify(small)
     # The first reads an input, the last is read by nobody; those between are alike.
     assert stands_for == {"r0": 1, "r1": 7, "r2": 1, "r3": 0, "r8": 0, "r9": 1}
@@ -74,11 +74,11 @@ def test_two_of_each_kind_stand_for_all_of_it_and_their_neighbours_for_nobody():
     assert [value.name for value in small.outputs] == ["r3", "r9"]
     assert small.opsets == graph.opsets
     assert {str(value.fact) for value in small.values()} == {"float32[1, 4]"}
-    assert typical(graph, large=11) == (graph, {})
+    assert sample_graph(graph, large=11) == (graph, {})
 
 
 def test_what_differs_in_an_attribute_is_of_another_kind_and_so_are_its_neighbours():
-    _, stands_for = typical(_chain(12, r6=0.2), large=0)
+    _, stands_for = sample_graph(_chain(12, r6=0.2), large=0)
     assert stands_for == {
         "r0": 1,
         "r1": 6,
@@ -99,7 +99,7 @@ def test_two_readers_and_two_results_are_no_more_than_they_are():
     nodes += [node("Abs", ["h"], [f"a{place}"]) for place in range(5)]
     outputs = [typed(f"a{place}", [1, 4]) for place in range(5)]
     graph = legalize(from_proto(model(nodes, [typed("x", [1, 4])], outputs)))[0]
-    small, stands_for = typical(graph, large=0)
+    small, stands_for = sample_graph(graph, large=0)
     verify(small)
     assert stands_for == {"h": 1, "a0": 4, "a1": 1}
     assert [value.name for value in small.outputs] == ["h", "a0", "a1"]
