@@ -27,8 +27,8 @@ def test_sums_of_a_value_and_itself_are_computed_once_each(monkeypatch):
     calls = []
     meaning = module._meaning  # pyright: ignore[reportPrivateUsage]
 
-    def counted(node, is_there, index):
-        compute = meaning(node, is_there, index)
+    def counted(node, is_there, index, shape):
+        compute = meaning(node, is_there, index, shape)
 
         def call(*arrays):
             calls.append(node.op)
@@ -85,3 +85,16 @@ def test_what_cannot_be_computed_is_told_by_who_wants_its_numbers(tmp_path):
         storage.numpy()
     assert [finding.code for finding in caught.value.diagnostics] == ["SHAPE0001"]
     assert isinstance(caught.value, ValueError)  # who folds catches it as what a page raises
+
+
+def test_elements_of_another_shape_than_the_fact_are_a_diagnostic():
+    """A file may declare a shape that its constants do not have."""
+    nodes = [node("Add", ["c", "d"], ["w"]), node("Mul", ["x", "w"], ["y"])]
+    constants = {"c": np.ones((4, 5), np.float32), "d": np.ones((4, 5), np.float32)}
+    found = gp.from_onnx(model(nodes, [("x", [4, 5])], [("y", None)], constants))
+    (made,) = [each for each in found.graph if each.op == "Add"]
+    made.output.fact = TensorFact(DType.FLOAT32, ())
+    storage = folded(made.output)
+    assert storage is not None
+    with pytest.raises(gp.DiagnosticError, match="SHAPE0001"):
+        storage.numpy()

@@ -161,7 +161,7 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {fault}", node.origin))
     try:
         answer = function(*operands, **attributes)
-    except (ShapeError, ValueError, IndexError, ZeroDivisionError, MemoryError) as error:
+    except (ShapeError, ValueError, IndexError, ArithmeticError, MemoryError) as error:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
     except FOUND as error:
         if registry.own(node) is not None:

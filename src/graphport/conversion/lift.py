@@ -401,6 +401,8 @@ def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | N
         except (UnsupportedError, Unknown, Undecided, *FOUND) as error:
             answer, refusal = None, error
         looks_around |= builder.looks_around
+        if answer is not None and (missing := _missing_result(node, answer)) is not None:
+            answer, refusal = None, UnsupportedError(f"result {missing} of {node.op} has no equivalent")
         if answer is not None:
             made = _nodes_between(node, before)[::-1]
             if key is not None and not looks_around and all(each.dialect for each in made):
@@ -411,14 +413,21 @@ def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | N
     return refusal
 
 
+def _missing_result(node: Node, answer: tuple[Value | None, ...]) -> int | None:
+    """The first result of `node` that a rule does not compute."""
+    for index, old in enumerate(node.outputs):
+        if old is not None and (index >= len(answer) or answer[index] is None):
+            return index
+    return None
+
+
 def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> None:
     for index, old in enumerate(node.outputs):
         if old is None:
             continue
-        new = answer[index] if index < len(answer) else None
+        new = answer[index]
         if new is None:
-            message = f"the export rule of {node.op} returns no result {index}"
-            raise ValueError(message)
+            continue
         if new.producer is None or new in node.inputs or new.graph is not graph:
             if not old.is_output:
                 old.replace_uses(new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, named
@@ -128,9 +129,16 @@ class Builder:
         return self.constant(data, dtype)
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value | None:
-        """The constant `value` in another shape, not copied; `None` if it is no constant with numbers."""
+        """The constant `value` in another shape, not copied; `None` if it is no constant with known elements.
+
+        Raises:
+            ShapeError: the shape has another number of elements.
+        """
         if value.storage is None or (value.graph is not None and not value.is_constant):
             return None
+        if value.storage.count != prod(shape):
+            message = f"{value.storage.count} elements cannot have shape {list(shape)}"
+            raise ShapeError(message)
         return self.constant(value.storage.reshaped(shape), name=value.name)
 
     def dims(self, value: Value | None, rank: int | None = None, *, at_least: int = 0) -> tuple[Dim, ...]:

@@ -130,11 +130,16 @@ def _made(value: Value, depth: int, known: dict[Value, Storage | None]) -> Stora
         return None
     if _deepest(present) >= _DEEPEST:
         return None
-    meaning = _meaning(node, [source is not None for source in sources], value.index)
+    meaning = _meaning(node, [source is not None for source in sources], value.index, shape)
     return Computed(meaning, present, fact.dtype, shape)
 
 
-def _meaning(node: Node, is_there: list[bool], index: int) -> Callable[..., Any]:
+def _meaning(node: Node, is_there: list[bool], index: int, shape: tuple[int, ...]) -> Callable[..., Any]:
+    """A function that computes result `index` of a node from its present operands.
+
+    It raises UncomputedError with SHAPE0001 where the operator refuses them or its result has other elements than
+    `shape`, which a file declares.
+    """
     page = registry.pages()[node.word]
     attributes = dict(node.attributes)
 
@@ -143,8 +148,12 @@ def _meaning(node: Node, is_there: list[bool], index: int) -> Callable[..., Any]
         numbers = {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
         try:
             answer = page.function(*(next(given) if there else None for there in is_there), **numbers)
-        except (ShapeError, ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+        except (ShapeError, ValueError, IndexError, TypeError, ArithmeticError) as error:
             raise UncomputedError(Diagnostic("SHAPE0001", f"{node.op}: {error}", node.origin)) from error
-        return answer[index] if isinstance(answer, tuple | list) else answer
+        result = answer[index] if isinstance(answer, tuple | list) else answer
+        if np.size(result) != prod(shape):
+            message = f"{node.op}: computed shape {list(np.shape(result))}, declared shape {list(shape)}"
+            raise UncomputedError(Diagnostic("SHAPE0001", message, node.origin))
+        return result
 
     return compute

@@ -275,7 +275,9 @@ class OperatorFacts(ABC):
         facts = [answer] if isinstance(answer, TensorFact | SequenceFact | OptionalFact) else list(answer)
         for fact in facts:
             _check_extents(fact)
-        facts += [UNKNOWN] * (count - len(facts))
+        if len(facts) < count:
+            message = f"{count} results, with these attributes it computes {len(facts)}"
+            raise ShapeError(message)
         if not any(callable(argument) for argument in arguments.values()):
             facts = with_elements(page, operands, attributes, facts)
         return tuple(fact or UNKNOWN for fact in facts[:count])

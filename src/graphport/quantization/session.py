@@ -105,7 +105,7 @@ class QuantizationSession:
         """Place, calibrate and round `graph` to the nearest codes."""
         placement = self.decide_placement(graph, floating)
         for node in placement.floating:
-            if node.output.name in floating:
+            if any(value.name in floating for value in node.results):
                 placement.floating[node] = REASON
         by_value = {value: states[value.name] for value in placement.roots if value.name in states}
         quantization = self.quantization(placement)
@@ -145,7 +145,8 @@ class QuantizationSession:
             self.slow = quickest(self.choices, graph, self._placed(graph, floating), self.sizes)
         placement = self._placed(graph, (*floating, *self.slow))
         for node in placement.floating:
-            if node.output.name in self.slow and node.output.name not in floating:
+            names = {value.name for value in node.results}
+            if names.intersection(self.slow) and not names.intersection(floating):
                 placement.floating[node] = SLOWER
         return placement
 

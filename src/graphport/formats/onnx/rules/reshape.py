@@ -64,12 +64,17 @@ ROWS.lower('DepthToSpace(input, *, blocksize) -> DepthToSpace(input, blocksize=b
 
 @Tile.lower("onnx", until=5)
 def tile_1(b: Builder, input: Value, tiles: Value, axis: Value) -> Value:
-    """One axis was repeated."""
-    (place,), (times,) = (constant_numbers(operand) or (None,) for operand in (axis, tiles))
-    if place is None or times is None:
-        message = "tiles and axis must be constants"
+    """Repeat the input along one axis."""
+    found = [constant_numbers(operand) or () for operand in (axis, tiles)]
+    if any(len(numbers) != 1 for numbers in found):
+        message = "tiles and axis must be constants of one element"
         raise UnsupportedError(message)
-    repeats = np.ones(len(b.dims(input)), np.int64)
+    (place,), (times,) = found
+    rank = len(b.dims(input))
+    if not -rank <= place < rank:
+        message = f"axis {place} of an input of rank {rank}"
+        raise UnsupportedError(message)
+    repeats = np.ones(rank, np.int64)
     repeats[place] = times
     return b(Tile, input, b.constant(repeats))
 

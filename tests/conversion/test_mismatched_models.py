@@ -1,0 +1,53 @@
+"""Models whose operands or results contradict their operators end in a diagnostic in every writer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from tests.passes.cases import info, model
+
+
+def refusal(proto):
+    """The codes of the diagnostics that a model is refused with."""
+    with pytest.raises(DiagnosticError) as caught:
+        gp.from_onnx(proto)
+    return {each.code for each in caught.value.diagnostics if each.is_error}
+
+
+def test_results_that_a_format_lacks_are_refused(tmp_path):
+    nodes = [helper.make_node("BatchNormalization", ["x", "s", "s", "s", "v"], ["y", "running_mean"])]
+    constants = {"s": np.zeros(3, np.float32), "v": np.ones(3, np.float32)}
+    proto = model(nodes, [info("x", [1, 3, 4, 4])], [info("y", None), info("running_mean", None)], constants, opset=20)
+    with pytest.raises(DiagnosticError, match="LEG0002"):
+        gp.save(gp.from_onnx(proto), tmp_path / "m.param", format="ncnn")
+
+
+def test_a_split_into_more_results_than_it_has_is_refused():
+    nodes = [helper.make_node("Split", ["x"], ["a", "b", "c"], num_outputs=2)]
+    outputs = [info(name, None) for name in "abc"]
+    assert refusal(model(nodes, [info("x", [6])], outputs, {}, opset=20)) == {"SHAPE0001"}
+
+
+@pytest.mark.parametrize(("axis", "tiles"), [([0, 1], [2]), ([0], [2, 3]), ([5], [2])])
+def test_an_old_tile_takes_one_axis(tmp_path, axis, tiles):
+    nodes = [helper.make_node("Tile", ["x", "t", "a"], ["y"])]
+    constants = {"t": np.array(tiles, np.int64), "a": np.array(axis, np.int64)}
+    proto = model(nodes, [info("x", [2, 3])], [info("y", None)], constants, opset=5)
+    with pytest.raises(DiagnosticError) as caught:
+        gp.save(gp.from_onnx(proto), tmp_path / "m.xml")
+    assert not any(each.code.startswith("BUG") for each in caught.value.diagnostics)
+
+
+def test_random_numbers_of_an_infinite_range_are_a_diagnostic():
+    lowest, highest = float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)
+    nodes = [helper.make_node("RandomUniformLike", ["x"], ["y"], low=lowest, high=highest)]
+    limits = {"low": -1.7e308, "high": 1.7e308}
+    found = gp.from_onnx(model(nodes, [info("x", [2])], [info("y", None, TensorProto.FLOAT)], {}, opset=20))
+    for node in found.graph:
+        node.attributes.update(limits)
+    with pytest.raises(DiagnosticError, match="RUN0005"):
+        gp.run(found, {"x": np.zeros(2, np.float32)}, backend="reference")
