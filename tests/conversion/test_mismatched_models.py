@@ -51,3 +51,30 @@ def test_random_numbers_of_an_infinite_range_are_a_diagnostic():
         node.attributes.update(limits)
     with pytest.raises(DiagnosticError, match="RUN0005"):
         gp.run(found, {"x": np.zeros(2, np.float32)}, backend="reference")
+
+
+CONTRIB = {
+    "an attribute that is called like an operand": (
+        helper.make_node("ExpandDims", ["x"], ["y"], domain="com.microsoft", axis=1.0),
+        {},
+    ),
+    "weights without columns": (
+        helper.make_node("MatMulNBits", ["x", "q", "s"], ["y"], domain="com.microsoft", K=0, N=0, block_size=32),
+        {"q": np.zeros(0, np.uint8), "s": np.zeros(0, np.float32)},
+    ),
+    "axes that repeat": (
+        helper.make_node("ExpandDims", ["x", "axes"], ["y"], domain="com.microsoft"),
+        {"axes": np.zeros(2, np.int32)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRIB)
+@pytest.mark.parametrize("target", ["m.xml", "m.param", "m.tflite", "m.nnef.tgz"])
+def test_contrib_operators_with_wrong_operands_are_refused(tmp_path, name, target):
+    made, constants = CONTRIB[name]
+    proto = model([made], [info("x", [2, 3])], [info("y", None)], constants, opset=20)
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(DiagnosticError) as caught:
+        gp.save(gp.from_onnx(proto), tmp_path / target)
+    assert not any(each.code.startswith("BUG") for each in caught.value.diagnostics)

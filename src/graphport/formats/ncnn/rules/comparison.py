@@ -277,7 +277,7 @@ def _known_bounds(b: Builder, mask: Storage, *, is_chosen: bool) -> Value:
 def _bounded(b: Builder, mask: Storage | None, x: Value, bound: Value, *, is_first: bool) -> Value | None:
     """The smaller of two; `None` where it is minus infinity throughout."""
     storage, known = folded(x), seen(x)
-    if known is not None and known.size and np.isneginf(known).all():
+    if known is not None and known.size and known.dtype.kind == "f" and np.isneginf(known).all():
         return None
     if storage is None or mask is None:
         return both(b, "minimum", x, bound)

@@ -97,6 +97,9 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
     dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
     flat_indices = _counted(b, indices, dims)
     rest = dims[wanted[-1] :]
+    if not prod(rest):
+        message = "ncnn has no blobs of 0 elements"
+        raise UnsupportedError(message)
     table = b(Reshape, data, vector(b, [1, prod(dims) // prod(rest), prod(rest)]))
     found = _sliced(b, table, flat_indices, (prod(wanted[:-1]),), 1)
     return b(Reshape, found, vector(b, [*wanted[:-1], *rest]))

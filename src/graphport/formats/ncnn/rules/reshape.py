@@ -281,6 +281,9 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     known_axes = needed(axes, "where axes come")
     rank = len(b.dims(data)) + len(known_axes)
     new = {axis % rank for axis in known_axes}
+    if len(new) != len(known_axes):
+        message = f"axes {list(known_axes)} repeat one another"
+        raise UnsupportedError(message)
     old = [axis for axis in range(rank) if axis not in new]
     rest = iter(b.dims(data))
     batch = batch_of(data)

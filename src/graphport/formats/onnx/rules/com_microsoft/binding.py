@@ -30,9 +30,13 @@ def word(name: str) -> Callable[[Lowering], Lowering]:
 
     def register(function: Lowering) -> Lowering:
         signature = inspect.signature(function)
+        names = {each.name for each in signature.parameters.values() if each.kind is not each.KEYWORD_ONLY}
 
         @lower(DIALECT, name)
         def lowered(b: Builder, *operands: Value | None, **attributes: object) -> object:
+            if unknown := names.intersection(attributes):
+                message = f"unknown attribute {min(unknown)}"
+                raise UnsupportedError(message)
             try:
                 signature.bind(b, *operands, **attributes)
             except TypeError as error:

@@ -151,6 +151,7 @@ def matmul_nbits(
     del accuracy_level
     only("weights in the order of their columns", holds=g_idx is None and not weight_prepacked)
     only("weights of 2, 4 or 8 bits", holds=bits in INTEGERS)
+    only("sizes above 0", holds=min(K, N, block_size) > 0)
     blocks = -(-K // block_size)
     steps = read_as(b, weight, bits, (N, blocks * block_size))
     shift = _zero_points(b, zero_points, bits, (N, blocks))
