@@ -57,7 +57,7 @@ def are_finite(scores: Value, *, may_be_masked: bool = False) -> bool:
 
     Args:
         scores: operand of a softmax.
-        may_be_masked: whether constants that are added or chosen may hold -inf.
+        may_be_masked: whether constants that are added or chosen, and inputs of the graph, may hold -inf.
     """
     waiting, seen = [(scores, may_be_masked)], {scores}
     while waiting:
@@ -65,6 +65,8 @@ def are_finite(scores: Value, *, may_be_masked: bool = False) -> bool:
         if value.is_constant:
             if not _is_bounded(value, is_masked=is_masked):
                 return False
+            continue
+        if value.is_input and may_be_masked:
             continue
         node = value.producer
         page = None if node is None or node.dialect else registry.pages().get(node.op)

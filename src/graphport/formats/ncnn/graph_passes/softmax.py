@@ -28,8 +28,8 @@ def expand_safe_softmax(graph: Graph) -> int:
     Before  e = Equal(ReduceMax(a, [axis]), -inf) or IsNaN(Softmax(a, axis));  y = Where(e, 0, Softmax(a, axis))
     After   p = Exp(a - Max(ReduceMax(a, [axis]), lowest));  y = p / Max(ReduceSum(p, [axis]), least)
 
-    Does not apply if the softmax has another consumer than the condition, or if a row of the scores of IsNaN may be
-    NaN or +inf: the source replaces it by 0, and ncnn would compute NaN.
+    Does not apply if the softmax has another consumer than the condition, or if operators compute scores of
+    NaN or +inf for IsNaN: the source replaces their rows by 0, ncnn would compute NaN, as it does for such an input.
     """
     count = 0
     for node in list(graph):
