@@ -22,6 +22,12 @@ ROW = re.compile(
     re.MULTILINE,
 )
 NO_BOUNDS_OF_FILES = {
+    "formats.__init__.MAX_CONTAINERS": "what is deeper is named as an archive",
+    "formats.recognition.containers.MAX_CANDIDATES": "further members are not looked at",
+    "formats.recognition.containers.MAX_LISTED": "further ones are counted",
+    "formats.recognition.evidence.MAX_DEPTH": "further members are not looked at",
+    "formats.recognition.evidence.MAX_DIRECTORY_BYTES": "what is longer is named as an archive",
+    "formats.recognition.evidence.MAX_MEMBERS": "further members are not looked at",
     "formats.caffe.container.writer.MOST_BYTES": "what is written",
     "formats.onnx.container.writer.MOST_BYTES": "what is written",
     "formats.nnef.container.tensors.MOST_BYTES": "the format's own",

@@ -75,12 +75,20 @@ def test_the_name_decides_where_the_content_says_nothing(tmp_path, name, expecte
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"hello", b"\0" * 5000, b"\x08\x08", b"PK\x03\x04" + b"\0" * 100, gzip.compress(b"hello", mtime=0)]
+    ("content", "code"),
+    [
+        (b"", "IO0002"),
+        (b"hello", "IO0002"),
+        (b"\0" * 5000, "IO0002"),
+        (b"\x08\x08", "IO0002"),
+        (b"PK\x03\x04" + b"\0" * 100, "IO0017"),
+        (gzip.compress(b"hello", mtime=0), "IO0017"),
+    ],
 )
-def test_what_is_in_no_format_is_refused(tmp_path, content):
+def test_what_is_in_no_format_is_refused(tmp_path, content, code):
     path = tmp_path / "net.bin"
     path.write_bytes(content)
-    assert code_of(recognize, path) == "IO0002"
+    assert code_of(recognize, path) == code
 
 
 def test_an_empty_folder_is_refused(tmp_path):

@@ -115,11 +115,10 @@ def _read(
     states: bool = False,
     tolerant: bool = True,
 ) -> tuple[Model, list[Diagnostic]]:
-    kind = formats.recognize(path)
+    kind, place = formats.locate(path)
     options = {"edition": edition, "program": program, "states": states}
-    place = Path(path)
     with stage(f"reading {place.name}"):
-        graph, findings = kind.read(path, shapes=shapes, tolerant=tolerant, **options)
+        graph, findings = kind.read(place, shapes=shapes, tolerant=tolerant, **options)
     versions = kind.versions(graph)
     kernels = kind.kernels(graph)
     if shapes:

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.names import near
@@ -15,14 +15,28 @@ from graphport.core.opening import beginning, regular
 from graphport.formats.contract import Format
 from graphport.formats.interrupted_writes import graph_of, refuse_incomplete
 from graphport.formats.plugins import plugin_formats
+from graphport.formats.recognition.containers import (
+    EXPORTED,
+    contained_model,
+    container_kind,
+    packing,
+    workspace_file,
+)
+from graphport.formats.recognition.evidence import Evidence
+from graphport.formats.recognition.kinds import FileKind, find_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FORMATS", "HEAD", "Format", "by_name", "called", "graph_of", "recognize"]
+__all__ = ["FORMATS", "HEAD", "Format", "Located", "by_name", "called", "graph_of", "locate", "recognize"]
 
 HEAD = 4096
 """Bytes of a file that a format sees to recognize it."""
+
+MAX_CONTAINERS = 3
+"""Containers within each other, for example a tar archive in a gzip file."""
+TEXT_ENDINGS = (".onnxtxt", ".onnxjson", ".textproto")
+"""Further extensions of models in containers."""
 
 _NAMELESS = Path("model")
 
@@ -70,11 +84,24 @@ class _Formats(Mapping[str, Format]):
 FORMATS: Mapping[str, Format] = _Formats()
 
 
+class Located(NamedTuple):
+    """A model: its format, and the file or folder that the format's reader takes."""
+
+    format: Format
+    path: Path
+
+
 def recognize(path: str | Path) -> Format:
-    """The format of an existing file or folder, by content first, then by name.
+    """The format of an existing file or folder; see `locate`."""
+    return locate(path).format
+
+
+def locate(path: str | Path) -> Located:
+    """Find the model at `path`: a file or folder in a format by content, the only model in a container, or by name.
 
     Raises:
-        DiagnosticError: IO0001 there is nothing at `path`, IO0002 no format is recognized, IO0006 it cannot be read.
+        DiagnosticError: IO0001 there is nothing at `path`; IO0002 the format is unknown; IO0006 it cannot be read;
+            IO0017 it is a kind of file that is not read; IO0018 a container has several models; IO0019 it is damaged.
     """
     place = path if isinstance(path, Path) else Path(path)
     try:
@@ -86,14 +113,59 @@ def recognize(path: str | Path) -> Format:
         is_file = not S_ISDIR(mode)
         if is_file and not S_ISREG(mode):
             regular(place)  # which says what it is
-        found = _by_content(place, is_file=is_file) or _by_ending(place.name)
+        found = _locate(place, beginning(place, HEAD) if is_file else b"", is_file=is_file, depth=MAX_CONTAINERS)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         raise DiagnosticError(Diagnostic("IO0006", message, Span(Source(str(path))), "check the path")) from error
     if found is not None:
         return found
-    message = f"{path} is in no format that is known"
+    message = f"unrecognized model format: {path}"
     raise DiagnosticError(Diagnostic("IO0002", message, Span(Source(str(path))), f"known: {_known()}"))
+
+
+def _locate(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located | None:
+    """The model at `place`, which begins with `head`, inside of at most `depth` containers."""
+    evidence = Evidence(place, head)
+    if not is_file and any((place / name).is_file() for name in EXPORTED):
+        return _contained(evidence, depth)
+    found = _by_content(place, head, is_file=is_file)
+    if found is not None:
+        encoding = found.encoding(head) if head else None
+        return Located(found, place if encoding is None else _decoded(found, place, encoding))
+    kind = find_kind(evidence)
+    if kind is not None:
+        raise _unsupported(evidence, kind)
+    inside = _contained(evidence, depth) if depth else None
+    if inside is not None:
+        return inside
+    found = _by_ending(place.name) if is_file else None
+    container = None if found is not None and packing(evidence) in found.packed_in else container_kind(evidence, HEAD)
+    if container is not None:
+        raise _unsupported(evidence, container)
+    return None if found is None else Located(found, place)
+
+
+def _contained(evidence: Evidence, depth: int) -> Located | None:
+    extensions = {ending for format in FORMATS.values() for ending in format.endings if ".t" not in ending[:2]}
+    model = contained_model(evidence, HEAD, extensions | set(TEXT_ENDINGS), _is_model)
+    if model is None:
+        return None
+    return _locate(model, beginning(model, HEAD), is_file=True, depth=depth - 1)
+
+
+def _is_model(head: bytes) -> bool:
+    return bool(head) and _by_content(_NAMELESS, head, is_file=True) is not None
+
+
+def _decoded(format: Format, path: Path, encoding: str) -> Path:
+    """A file in another encoding, rewritten as its reader takes it."""
+    name = path.stem + format.endings[0]
+    return workspace_file(path, name, lambda folder: (folder / name).write_bytes(format.decode(path, encoding)))
+
+
+def _unsupported(evidence: Evidence, kind: FileKind) -> DiagnosticError:
+    message = f"unsupported file {evidence.path.name}: {kind.name}"
+    return DiagnosticError(Diagnostic("IO0017", message, Span(Source(str(evidence.path))), kind.help(evidence)))
 
 
 def _mode(place: Path) -> int | None:
@@ -137,13 +209,14 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
     return found
 
 
-def _by_content(place: Path, *, is_file: bool) -> Format | None:
-    head = b""
+def _by_content(place: Path, head: bytes, *, is_file: bool) -> Format | None:
     if is_file:
-        head = beginning(place, HEAD)
         # A format looks at the name, too; nothing lies below a file, and this name has no ending.
         place = _NAMELESS if head else place / "model"
-    return next((found for found in FORMATS.values() if found.hooks.recognize(place, head)), None)
+    for format in FORMATS.values():
+        if (head and format.encoding(head)) or format.hooks.recognize(place, head):
+            return format
+    return None
 
 
 def _by_ending(name: str) -> Format | None:

@@ -66,6 +66,8 @@ class Hooks:
     versions: VersionReader
     write: Writer | None = None
     can_stay: Callable[..., bool] | None = None
+    encoding: Callable[[bytes], str | None] | None = None
+    decode: Callable[[Path, str], bytes] | None = None
     copy_unchanged: Callable[[Graph, str | Path], bool] | None = None
     dialects_with: Callable[..., tuple[str, ...]] | None = None
     has_facts: Callable[[Graph], bool] | None = None
@@ -100,6 +102,8 @@ class Format:
     """Whether floats are float32 wherever a file does not state their type."""
     wide_flavour: str | None = None
     """The writer's flavour that does state the type of floats."""
+    packed_in: tuple[str, ...] = ()
+    """How its own files are packed (`zip`, `tar`, `gzip`): its reader reports what is wrong with such files."""
     tells: bool = False
     """Whether its writer takes a list `findings` for its warnings."""
     preparations: tuple[str, ...] = ()
@@ -156,6 +160,21 @@ class Format:
                     for name in unknown
                 )
             )
+
+    def encoding(self, head: bytes) -> str | None:
+        """The name of the other encoding of the format, such as text, of a file that begins with `head`."""
+        return None if self.hooks.encoding is None else self.hooks.encoding(head)
+
+    def decode(self, path: Path, encoding: str) -> bytes:
+        """The content of a file in another encoding, as its reader takes it.
+
+        Raises:
+            DiagnosticError: the file is damaged.
+        """
+        if self.hooks.decode is None:
+            message = f"{self.title} has no encoding {encoding}"
+            raise TypeError(message)
+        return self.hooks.decode(path, encoding)
 
     def home(self, path: Path) -> Path:
         """The file or folder of a model that is written to `path`."""

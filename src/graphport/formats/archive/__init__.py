@@ -55,4 +55,5 @@ FORMAT = Format(
     choices=("documents",),
     faithful_choices=("documents",),
     streamed=".graphport",
+    packed_in=("zip",),
 )

@@ -26,4 +26,5 @@ FORMAT = Format(
     (".keras", ".h5", ".hdf5"),
     "keras",
     Hooks(recognize=recognizes, read=deferred(__name__, "read"), versions=deferred(__name__, "versions")),
+    packed_in=("zip",),
 )

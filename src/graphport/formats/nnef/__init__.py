@@ -81,4 +81,5 @@ FORMAT = Format(
     has_one_width=True,
     wide_flavour="tract",
     tells=True,
+    packed_in=("tar", "gzip"),
 )

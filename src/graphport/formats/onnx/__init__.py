@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from graphport.core.lazy import first_used
 from graphport.formats.contract import FINDINGS, Format, Hooks, deferred
 from graphport.formats.onnx.container.domains import keeps, versions
-from graphport.formats.onnx.container.recognition import recognizes
+from graphport.formats.onnx.container.recognition import encoding, recognizes
 
 if TYPE_CHECKING:
     from graphport.formats.onnx.container.exchange import from_ir, to_ir
@@ -57,6 +57,8 @@ FORMAT = Format(
         versions=versions,
         write=deferred(__name__, "write"),
         keeps=keeps,
+        encoding=encoding,
+        decode=deferred("graphport.formats.onnx.container.encodings", "decode"),
     ),
     options=(FINDINGS,),
     choices=("external_data", "opset"),

@@ -56,5 +56,5 @@ def archive(*names):
 def test_other_files_with_this_ending(data, words, tmp_path):
     path = tmp_path / "m.pt"
     path.write_bytes(data)
-    with pytest.raises(gp.DiagnosticError, match=f"(?s)TS0001.*{words}"):
+    with pytest.raises(gp.DiagnosticError, match=f"(?s)(TS0001|IO0017).*{words}"):
         gp.load(path)

@@ -1,7 +1,8 @@
-"""Telling an ONNX file by its first bytes."""
+"""Recognize ONNX files by their first bytes: protobuf, and the encodings of `onnx.save` as text."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.container import wire
@@ -28,11 +29,25 @@ _WIRE_TYPES = {
 """Of the fields of a `ModelProto`."""
 _TELLING = (7, 8)
 """`graph` and `opset_import`: other messages that begin with a small number have none of both."""
+_SPACE = rb"(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|//[^\n]*\n)*"
+_ENCODINGS = {
+    "textual syntax": re.compile(_SPACE + rb"<\s*(?:ir_version|opset_import)\s*:"),
+    "text protobuf": re.compile(_SPACE + rb"(?:ir_version\s*:\s*\d+|opset_import\s*\{|producer_name\s*:\s*\")"),
+    "JSON": re.compile(
+        rb"(?:\xef\xbb\xbf)?\s*\{.*?\"(?:irVersion|ir_version|opsetImport|opset_import)\"\s*:", re.DOTALL
+    ),
+}
+"""How files in other encodings than protobuf begin."""
 
 
 def recognizes(path: Path, head: bytes) -> bool:
     """Whether a file is an ONNX model: its first fields are those of one; failing that, it is called `.onnx`."""
     return _begins_as_model(memoryview(head)) or path.suffix.lower() == ".onnx"
+
+
+def encoding(head: bytes) -> str | None:
+    """The encoding of an ONNX file that is not protobuf, by its first bytes."""
+    return next((name for name, begins in _ENCODINGS.items() if begins.match(head)), None)
 
 
 def _begins_as_model(head: memoryview) -> bool:

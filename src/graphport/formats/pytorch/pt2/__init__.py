@@ -36,4 +36,5 @@ FORMAT = Format(
     "pytorch",
     Hooks(recognize=recognizes, read=deferred(__name__, "read"), versions=deferred(__name__, "versions")),
     options=("program", "states"),
+    packed_in=("zip",),
 )

@@ -1,7 +1,8 @@
-"""Telling an archive of PyTorch by the members that stand in front."""
+"""Recognize exported programs of PyTorch by their first members."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,15 +12,18 @@ _MEMBERS = (
     b"archive_format",
     b"archive_version",
     b"serialized_exported_program.json",
-    b"models/",
     b"data/weights/",
     b"data/constants/",
     b"data/aotinductor/",
 )
+_PROGRAM = re.compile(rb"/models/[^/\0]+\.json")
+"""The program's member, below the folder that all members are in."""
 ENDING = ".pt2"
 
 
 def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is a zip file whose first members are those of an exported program."""
+    """Whether a file is a zip file that begins with the members of an exported program."""
     del path
-    return head[:4] == b"PK\3\4" and b"/code/" not in head and any(member in head for member in _MEMBERS)
+    if head[:4] != b"PK\3\4" or b"/code/" in head:
+        return False
+    return any(member in head for member in _MEMBERS) or _PROGRAM.search(head) is not None

@@ -28,4 +28,5 @@ FORMAT = Format(
     "pytorch",
     Hooks(recognize=recognizes, read=deferred(__name__, "read"), versions=deferred(__name__, "versions")),
     options=("shapes", "states"),
+    packed_in=("zip",),
 )

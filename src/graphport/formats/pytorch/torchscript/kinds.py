@@ -6,7 +6,7 @@ A pickle is looked through by a machine that can neither import nor call: its na
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Never, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
 from graphport.formats.pytorch.pt2.schema import SchemaError
@@ -14,7 +14,7 @@ from graphport.formats.pytorch.pt2.unpickle import Machine, Name, StorageOf, Ten
 from graphport.formats.pytorch.torchscript.refusal import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from graphport.core.diagnostics import Source
     from graphport.core.storage import MappedFile
@@ -32,35 +32,11 @@ _EXPORT_MODULE = (
     "in Python, where its class is: model = torch.load(FILE, weights_only=False).eval(); "
     "torch.export.save(torch.export.export(model, args), 'm.pt2'), or torch.jit.trace(model, args).save('m.pt')"
 )
-_BEGINNINGS: Sequence[tuple[int, bytes, str, str]] = (
-    (4, b"ET12", "it is an ExecuTorch program (.pte)", "export the module with torch.export.save, or torch.jit.save"),
-    (
-        4,
-        b"PTMF",
-        "it is a mobile model in the flatbuffer form of the lite interpreter, which is compiled further than code",
-        "save it again: torch.jit.save(torch.jit.load(FILE), 'm.pt'), or export the module with torch.export.save",
-    ),
-    (
-        0,
-        b"version https://git-lfs",
-        "it is a pointer of Git LFS, not the file itself",
-        "git lfs pull fetches the file, or download it from the site",
-    ),
-    (0, b"<!DOCTYPE", "it is an HTML page, which a download gives in place of a file", "download the file again"),
-    (0, b"<html", "it is an HTML page, which a download gives in place of a file", "download the file again"),
-    (0, b"\x1f\x8b", "it is compressed with gzip", "unpack it first: gunzip, or tar xzf"),
-    (0, b"BZh", "it is compressed with bzip2", "unpack it first: bunzip2, or tar xjf"),
-    (0, b"\xfd7zXZ", "it is compressed with xz", "unpack it first: unxz, or tar xJf"),
-    (0, b"7z\xbc\xaf", "it is a 7z archive", "unpack it first"),
-    (0, b"Rar!", "it is a RAR archive", "unpack it first"),
-    (0, b"\x89HDF\r\n", "it is an HDF5 file, which Keras writes", "load it in Keras: model.export('folder')"),
-    (0, b"GGUF", "it is a GGUF file of llama.cpp: weights, and no network", _EXPORT),
-    (0, b"\x93NUMPY", "it is an array of NumPy, and no network", _EXPORT),
-)
+_MOBILE = b"PTMF"
 
 
 def refuse_other_kinds(file: MappedFile, source: Source) -> None:
-    """Refuse files that are no archive.
+    """Refuse files of PyTorch that are no zip archive; `formats.recognition` has named those of other programs.
 
     Raises:
         DiagnosticError: TS0001 what it is, and what to do.
@@ -74,15 +50,11 @@ def refuse_other_kinds(file: MappedFile, source: Source) -> None:
 def _kind_of(head: bytes, file: MappedFile) -> tuple[str, str] | None:
     if not head:
         return "the file is empty", "download or save it again"
-    for offset, mark, kind, help in _BEGINNINGS:
-        if head[offset : offset + len(mark)] == mark:
-            return kind, help
-    if head.lstrip()[:5].lower() == b"<html" or head.lstrip()[:9].lower() == b"<!doctype":
-        return "it is an HTML page, which a download gives in place of a file", "download the file again"
-    if head[257:262] == b"ustar":
-        return "it is a tar archive", "unpack it first: tar xf"
-    if head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < file.size:
-        return "it is a safetensors file: weights alone, no network", _EXPORT
+    if head[4:8] == _MOBILE:
+        return (
+            "it is a mobile model in the flatbuffer form of the lite interpreter, which is compiled further than code",
+            "save it again: torch.jit.save(torch.jit.load(FILE), 'm.pt'), or export the module with torch.export.save",
+        )
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
         return _pickle_kind(file.view(0, min(file.size, _MAX_PICKLE)).tobytes(), is_legacy=head.startswith(LEGACY))
     return None
@@ -108,9 +80,6 @@ def refuse_other_archives(container: Container) -> None:
             "it is an archive of torch.package: Python source and pickles, which reading would run",
             help=_EXPORT_MODULE,
         )
-    if "model.json" in members and container.below("tensors/"):
-        help = "load it with torch 1.3 to 2.x and save it again: torch.jit.save(torch.jit.load(FILE), 'm.pt')"
-        refuse("TS0001", "it is TorchScript of torch 1.0 to 1.2 (model.json), whose form is another one", help=help)
     if "bytecode.pkl" in members and not has_code:
         help = (
             "save it again with code: torch.jit.save(scripted, 'm.pt'), or _save_for_lite_interpreter of today's torch"
@@ -121,20 +90,7 @@ def refuse_other_archives(container: Container) -> None:
     if "data.pkl" in members:
         kind, help = _pickle_kind(container.read("data.pkl"), is_legacy=False)
         refuse("TS0001", kind, help=help)
-    _refuse_zip(container, members)
-
-
-def _refuse_zip(container: Container, members: Mapping[str, Any]) -> Never:
     names = list(members)
-    inner = [
-        name for name in names if name.endswith((".pt", ".pth", ".pt2", ".torchscript", ".onnx", ".ptl", ".tflite"))
-    ]
-    if names and all(name.endswith(".npy") for name in names):
-        refuse("TS0001", "it is an archive of NumPy arrays (.npz), and no network", help=_EXPORT)
-    if "config.json" in members and "model.weights.h5" in members:
-        refuse("TS0001", "it is a model of Keras (.keras)", help="load it in Keras: model.export('folder')")
-    if inner:
-        refuse("TS0001", f"it is a zip archive around {', '.join(inner[:4])}", help=f"unpack it, and give {inner[0]}")
     shown = f"{container.folder}{names[0]}" if names else "nothing"
     help = "torch.jit.save writes TorchScript, torch.export.save exported programs"
     refuse("TS0001", f"it is a zip archive without code/ and data.pkl, so no TorchScript: it has {shown}", help=help)

@@ -27,7 +27,7 @@ _EXPORTED = (
     b"data/weights/",
     b"data/aotinductor/",
 )
-_MARKS = (b"PTMF", b"ET12")
+_MOBILE = b"PTMF"
 
 
 def recognizes(path: Path, head: bytes) -> bool:
@@ -35,4 +35,4 @@ def recognizes(path: Path, head: bytes) -> bool:
     del path
     if head[:4] == _ZIP:
         return any(member in head for member in _MEMBERS) and not any(member in head for member in _EXPORTED)
-    return head.startswith(LEGACY) or head[4:8] in _MARKS
+    return head.startswith(LEGACY) or head[4:8] == _MOBILE

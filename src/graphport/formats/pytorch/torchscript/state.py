@@ -75,7 +75,10 @@ class State:
         if isinstance(found, Tagged):
             found = found.value
         if not isinstance(found, expected):
-            refuse("TS0003", f"{member} holds no {'module' if expected is Instance else 'tuple of constants'}")
+            refuse(
+                "TS0003",
+                f"TorchScript archive: {member} holds no {'module' if expected is Instance else 'tuple of constants'}",
+            )
         return found
 
     @property

@@ -1,0 +1,6 @@
+"""Recognize files by their content: the only model in a container, and the kinds of files that are not read.
+
+evidence      first bytes, text, members, name; signatures that test them
+kinds         the table of files that are not read: signature, name, remedy
+containers    folders, archives and compressed files with one model
+"""

@@ -1,0 +1,148 @@
+"""A small file or folder of each kind that is not read: first bytes as their tools write them."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx.numpy_helper
+from sklearn.linear_model import LinearRegression
+
+FOLDER = Path(__file__).parent
+
+
+def zipped(*names: str, data: bytes = b"x") -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def tarred(*names: str) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return file.getvalue()
+
+
+def npy(suffix: str) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, x=np.ones(3)) if suffix == ".npz" else np.save(file, np.ones(3))
+    return file.getvalue()
+
+
+def safetensors() -> bytes:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(4)
+
+
+def engine(metadata: bytes = b"") -> bytes:
+    return (len(metadata).to_bytes(4, "little") + metadata if metadata else b"") + b"ftrt" + bytes(60)
+
+
+GRAPH_DEF = b"\x0a\x1a\x0a\x01x\x12\x0bPlaceholder*\x0b\x0a\x05dtype\x12\x020\x01"
+PADDLE = b"\x0a\x8c\x05\x08\0\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x1a\x20"
+
+FILES: list[tuple[str, str, bytes | str | list[str]]] = [
+    # (words of the message, file name, content: bytes, text, or the members of a folder)
+    ("Git LFS pointer", "m.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+    ("HTML page", "m.onnx", "<!DOCTYPE html>\n<html><body>404</body></html>"),
+    ("HTML page", "m.tflite", "\n<html lang=en>"),
+    ("error message of a server", "m.onnx", '<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>'),
+    ("error message of a server", "m.onnx", '{"error": "Invalid credentials"}'),
+    ("Zstandard", "m.onnx.zst", b"\x28\xb5\x2f\xfd\x04\x58" + bytes(20)),
+    ("LZ4", "m.onnx.lz4", b"\x04\x22\x4d\x18\x64\x40" + bytes(20)),
+    ("7z archive", "m.7z", b"7z\xbc\xaf\x27\x1c\0\x04" + bytes(24)),
+    ("RAR archive", "m.rar", b"Rar!\x1a\x07\x01\0" + bytes(24)),
+    ("ONNX Runtime model (ORT format)", "m.ort", (FOLDER / "relu.ort").read_bytes()),
+    (
+        "ONNX tensor",
+        "input_0.pb",
+        onnx.numpy_helper.from_array(np.ones((1, 3, 224), np.float32), "x").SerializeToString(),
+    ),
+    ("external weights", "m.onnx.data", np.ones(64, np.float32).tobytes()),
+    ("ExecuTorch program", "m.pte", b"\x30\0\0\0ET12" + bytes(60)),
+    ("distributed checkpoint", "step_100", [".metadata", "__0_0.distcp"]),
+    ("TorchScript of torch 1.0", "m.bin", zipped("m/version", "m/model.json", "m/tensors/0")),
+    ("NeMo archive", "m.nemo", tarred("./model_config.yaml", "./model_weights.ckpt")),
+    ("diffusers pipeline", "sd", ["model_index.json", "unet/config.json", "unet/x.safetensors"]),
+    ("safetensors file", "model.safetensors", safetensors()),
+    ("index of safetensors", "model.safetensors.index.json", '{"metadata": {}, "weight_map": {"w": "a.safetensors"}}'),
+    ("Hugging Face configuration", "config.json", '{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}'),
+    ("older than GGUF", "ggml-model.bin", b"tjgg\x03\0\0\0" + bytes(30)),
+    ("llamafile", "m.llamafile", b"MZqFpD='\n" + bytes(30)),
+    ("TensorFlow checkpoint", "checkpoint", 'model_checkpoint_path: "model.ckpt-100"\n'),
+    ("TensorFlow checkpoint", "model.ckpt.index", bytes(48) + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"),
+    ("TensorFlow graph (GraphDef) as text", "graph.pbtxt", 'node {\n  name: "x"\n  op: "Placeholder"\n}\n'),
+    ("TensorFlow.js graph model", "model.json", '{"format": "graph-model", "generatedBy": "2.4", "modelTopology": {}}'),
+    ("TensorFlow.js layers model", "model.json", '{"modelTopology": {"class_name": "Sequential"}}'),
+    ("Keras architecture", "model.json", '{"class_name": "Functional", "config": {"name": "m"}}'),
+    ("Orbax checkpoint", "ckpt", ["_METADATA", "manifest.ocdbt", "d/0a"]),
+    ("Flax weights", "flax_model.msgpack", b"\x81\xa6params\x80"),
+    ("XLA HLO", "m.hlo.txt", "HloModule jit_f, entry_computation_layout={(f32[3])->f32[3]}\n"),
+    ("IREE module", "m.vmfb", b"PK" + bytes(40)),
+    ("TOSA", "m.tosa", b"\x10\0\0\0TOSA" + bytes(20)),
+    ("Circle model", "m.circle", b"\x1c\0\0\0CIR0" + bytes(20)),
+    ("LiteRT-LM", "m.litertlm", b"LITERTLM" + bytes(30)),
+    ("Core ML package", "m.mlpackage", ["Manifest.json", "Data/com.apple.CoreML/model.mlmodel"]),
+    (
+        "Core ML package",
+        "m.mlpackage.zip",
+        zipped("m.mlpackage/Manifest.json", "m.mlpackage/Data/com.apple.CoreML/model.mlmodel"),
+    ),
+    ("compiled Core ML model", "m.mlmodelc", ["coremldata.bin", "model.mil", "weights/weight.bin"]),
+    ("Core ML program (MIL)", "model.mil", "program(1.0)\n[buildInfo = dict<string, string>()]\n{\n"),
+    ("Core ML model", "m.mlmodel", b"\x08\x04\x12\x10\x0a\x07\x0a\x01x" + b"com.github.apple.coremltools.version"),
+    ("TensorRT engine", "m.engine", engine()),
+    ("TensorRT engine", "yolo.engine", engine(b'{"description": "Ultralytics", "task": "detect", "stride": 32}')),
+    ("RKNN model", "m.rknn", b"RKNN\0\0\0\0\x06\0\0\0" + bytes(50)),
+    ("MNN model", "m.mnn", b"\x18\0\0\0\0\0\x12\0" + bytes(50)),
+    ("TNN model", "m.tnnproto", '"1 12 1 4206624770 ,"\n"input 4 1 3 224 224 ,"\n'),
+    ("Ascend", "m.om", b"IMOD" + bytes(60)),
+    ("Hailo", "m.hef", b"\x01HEF" + bytes(60)),
+    ("MindSpore Lite", "m.ms", b"\x18\0\0\0MSL2" + bytes(60)),
+    ("MindIR", "m.mindir", b"\x0a\x050.1.0\x12\x01x"),
+    ("Qualcomm", "m.dlc", zipped("model", "model.params", "dlc.metadata")),
+    ("Kendryte", "m.kmodel", b"LDMK\x05\0\0\0" + bytes(30)),
+    ("Sophgo", "m.cvimodel", b"CviModel" + bytes(30)),
+    ("ESP-DL", "m.espdl", b"EDL2" + bytes(30)),
+    ("RTen", "m.rten", b"RTEN\x02\0\0\0" + bytes(30)),
+    ("Unity", "m.sentis", b"\x18\0\0\0\0\0" + bytes(30)),
+    ("compiled for a device (.blob)", "m.blob", b"\x22\x00\x01\x02" + bytes(30)),
+    ("PaddlePaddle program", "inference.pdmodel", PADDLE),
+    ("PaddlePaddle program", "__model__", PADDLE),
+    ("PaddlePaddle program", "inference.json", '{"base_code":{"magic":"pir","version":1},"program":{"regions":[]}}'),
+    ("weights of PaddlePaddle", "inference.pdiparams", bytes(60)),
+    ("Paddle Lite", "m.nb", b"\x02\0" + bytes(30)),
+    ("Darknet network", "yolov3.cfg", "# comment\n[net]\nbatch=1\n[convolutional]\nfilters=32\n"),
+    ("Darknet weights", "yolov3.weights", b"\0\0\0\0\x02\0\0\0\0\0\0\0" + bytes(30)),
+    (
+        "MXNet symbol",
+        "m-symbol.json",
+        '{"nodes": [{"op": "null", "name": "data"}], "arg_nodes": [0], "heads": [[0, 0, 0]]}',
+    ),
+    ("MXNet weights", "m-0000.params", b"\x12\x01" + bytes(30)),
+    ("CNTK model", "m.model", b"B\0C\0N\0T\0K\0\0\0" + bytes(10)),
+    ("XGBoost model", "m.json", '{"learner":{"attributes":{},"feature_names":[]},"version":[2,0,3]}'),
+    ("XGBoost model", "m.ubj", b"{L\0\0\0\0\0\0\0\x07learner{"),
+    ("LightGBM model", "m.txt", "tree\nversion=v4\nnum_class=1\n"),
+    ("CatBoost model", "m.cbm", b"CBM1" + bytes(30)),
+    ("scikit-learn model", "m.pkl", pickle.dumps(LinearRegression())),
+    ("PMML model", "m.xml", '<?xml version="1.0"?>\n<PMML version="4.4" xmlns="http://www.dmg.org/PMML-4_4">'),
+    ("archive of NumPy arrays", "x.npz", npy(".npz")),
+    ("NumPy array", "x.npy", npy(".npy")),
+    ("Jupyter notebook", "m.ipynb", '{"cells": [], "metadata": {}, "nbformat": 4}'),
+    ("Triton configuration", "config.pbtxt", 'name: "resnet"\nplatform: "onnxruntime_onnx"\n'),
+    ("Python source", "m.py", "import torch\n\nmodel = torch.nn.Linear(3, 2)\n"),
+    ("picture", "m.png", b"\x89PNG\r\n\x1a\n" + bytes(20)),
+    ("PDF document", "m.pdf", b"%PDF-1.7\n"),
+    ("compiled program or library", "m.so", b"\x7fELF\x02\x01\x01" + bytes(40)),
+    ("Python pickle", "m.pkl", pickle.dumps({"epoch": 3})),
+]

@@ -1,0 +1,31 @@
+"""Write the table of files that are not read into docs/files.md, from `formats.recognition.kinds`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphport.formats.recognition.kinds import KINDS
+
+PAGE = Path(__file__).parents[1] / "docs" / "files.md"
+BEGIN, END = "<!-- kinds -->\n", "<!-- end of kinds -->\n"
+
+
+def table() -> str:
+    """The rows of the page: name and remedy of each kind."""
+    rows = [f"| {kind.name} | {_escape(kind.remedy)} |" for kind in KINDS]
+    return "\n".join(["| file | what to do |", "|---|---|", *rows]) + "\n"
+
+
+def _escape(remedy: str) -> str:
+    return remedy.replace("{file}", "FILE").replace("{stem}", "NAME").replace("|", "\\|").replace("<", "&lt;")
+
+
+def page() -> str:
+    """The page with the table of today's source."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
