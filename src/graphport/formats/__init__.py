@@ -15,18 +15,13 @@ from graphport.core.opening import beginning, regular
 from graphport.formats.contract import Format
 from graphport.formats.interrupted_writes import graph_of, refuse_incomplete
 from graphport.formats.plugins import plugin_formats
-from graphport.formats.recognition.containers import (
-    EXPORTED,
-    contained_model,
-    container_kind,
-    packing,
-    workspace_file,
-)
-from graphport.formats.recognition.evidence import Evidence
-from graphport.formats.recognition.kinds import FileKind, find_kind
+from graphport.formats.recognition import EXPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from graphport.formats.recognition.evidence import Evidence
+    from graphport.formats.recognition.kinds import FileKind
 
 __all__ = ["FORMATS", "HEAD", "Format", "Located", "by_name", "called", "graph_of", "locate", "recognize"]
 
@@ -125,13 +120,26 @@ def locate(path: str | Path) -> Located:
 
 def _locate(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located | None:
     """The model at `place`, which begins with `head`, inside of at most `depth` containers."""
+    if is_file or not any((place / name).is_file() for name in EXPORTED):
+        found = _by_content(place, head, is_file=is_file)
+        if found is not None:
+            encoding = found.encoding(head) if head else None
+            return Located(found, place if encoding is None else _decoded(found, place, encoding))
+    return _locate_unrecognized(place, head, is_file=is_file, depth=depth)
+
+
+def _locate_unrecognized(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located | None:
+    """The model in a container, or in a file whose content has no mark.
+
+    Raises:
+        DiagnosticError: IO0017 it is a kind of file that is not read.
+    """
+    # What follows takes 10 ms to import.
+    from graphport.formats.recognition.containers import container_kind, packing
+    from graphport.formats.recognition.evidence import Evidence
+    from graphport.formats.recognition.kinds import find_kind
+
     evidence = Evidence(place, head)
-    if not is_file and any((place / name).is_file() for name in EXPORTED):
-        return _contained(evidence, depth)
-    found = _by_content(place, head, is_file=is_file)
-    if found is not None:
-        encoding = found.encoding(head) if head else None
-        return Located(found, place if encoding is None else _decoded(found, place, encoding))
     kind = find_kind(evidence)
     if kind is not None:
         raise _unsupported(evidence, kind)
@@ -146,8 +154,10 @@ def _locate(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located |
 
 
 def _contained(evidence: Evidence, depth: int) -> Located | None:
-    extensions = {ending for format in FORMATS.values() for ending in format.endings if ".t" not in ending[:2]}
-    model = contained_model(evidence, HEAD, extensions | set(TEXT_ENDINGS), _is_model)
+    from graphport.formats.recognition.containers import contained_model
+
+    extensions = {ending for format in FORMATS.values() for ending in format.endings if "tar" not in format.packed_in}
+    model = contained_model(evidence, HEAD, extensions | {".nnef", *TEXT_ENDINGS}, _is_model)
     if model is None:
         return None
     return _locate(model, beginning(model, HEAD), is_file=True, depth=depth - 1)
@@ -159,6 +169,8 @@ def _is_model(head: bytes) -> bool:
 
 def _decoded(format: Format, path: Path, encoding: str) -> Path:
     """A file in another encoding, rewritten as its reader takes it."""
+    from graphport.formats.recognition.containers import workspace_file
+
     name = path.stem + format.endings[0]
     return workspace_file(path, name, lambda folder: (folder / name).write_bytes(format.decode(path, encoding)))
 

@@ -80,7 +80,15 @@ FILES: list[tuple[str, str, bytes | str | list[str]]] = [
     ("llamafile", "m.llamafile", b"MZqFpD='\n" + bytes(30)),
     ("TensorFlow checkpoint", "checkpoint", 'model_checkpoint_path: "model.ckpt-100"\n'),
     ("TensorFlow checkpoint", "model.ckpt.index", bytes(48) + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"),
-    ("TensorFlow graph (GraphDef) as text", "graph.pbtxt", 'node {\n  name: "x"\n  op: "Placeholder"\n}\n'),
+    (
+        "TensorFlow graph (GraphDef) as text",
+        "graph.pbtxt",
+        (
+            'node {\n  name: "x"\n  op: "Placeholder"\n  attr {\n    key: "dtype"\n    value { type: DT_FLOAT }\n  }\n}\n'
+            'node {\n  name: "y"\n  op: "Relu"\n  input: "x"\n}\n'
+        ),
+    ),
+    ("TensorFlow checkpoint", "ckpt-1", ["checkpoint", "ckpt-1.index", "ckpt-1.data-00000-of-00001"]),
     ("TensorFlow.js graph model", "model.json", '{"format": "graph-model", "generatedBy": "2.4", "modelTopology": {}}'),
     ("TensorFlow.js layers model", "model.json", '{"modelTopology": {"class_name": "Sequential"}}'),
     ("Keras architecture", "model.json", '{"class_name": "Functional", "config": {"name": "m"}}'),

@@ -122,6 +122,13 @@ def pack(path, kind, members):
     return path
 
 
+@pytest.mark.parametrize("ending", [".onnx", ".tflite", ".graphport"])
+def test_models_of_each_format_are_found(tmp_path, model, ending):
+    gp.save(gp.load(model), tmp_path / f"net{ending}")
+    members = {f"net{ending}": (tmp_path / f"net{ending}").read_bytes(), "notes.txt": b"x"}
+    same(pack(tmp_path / "packed", "zip", members), model)
+
+
 @pytest.mark.parametrize("kind", ["zip", "tar", "folder"])
 def test_weights_beside_the_model_come_with_it(tmp_path, model, kind):
     proto = onnx.load(model)

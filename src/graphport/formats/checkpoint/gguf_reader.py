@@ -57,7 +57,7 @@ def read_file(path: Path) -> tuple[str, GgufFamily, Config, dict[str, BlockStora
     storages = {name: _storage(name, tensor, source) for name, tensor in tensors.items()}
     architecture = file.keys.get("general.architecture")
     if not isinstance(architecture, str):
-        raise damaged(f"general.architecture is {str(architecture)[:60]!r}", source, "general.architecture")
+        raise damaged(f"GGUF: general.architecture is {str(architecture)[:60]!r}", source, "general.architecture")
     is_moe = bool(file.keys.get(f"{architecture}.expert_count"))
     found = ARCHITECTURES.get(f"{architecture}_moe" if is_moe else "") or ARCHITECTURES.get(architecture)
     if found is None:

@@ -18,6 +18,7 @@ from zipfile import BadZipFile
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.formats.recognition import EXPORTED
 from graphport.formats.recognition.evidence import MAX_MEMBERS, Evidence, open_zip
 from graphport.formats.recognition.kinds import FileKind, find_kind
 
@@ -32,8 +33,6 @@ MAX_BYTES_AT_ANY_RATIO = 1 << 26
 """Unpacked bytes that are accepted at any ratio."""
 MAX_CANDIDATES = 256
 """Members whose first bytes are read."""
-EXPORTED = ("onnx/model.onnx", "model.onnx")
-"""Exported models in a folder of Hugging Face, which are read in place of its checkpoint."""
 MAX_LISTED = 8
 """Models that a message lists."""
 

@@ -22,7 +22,8 @@ MAX_MEMBERS = 10_000
 MAX_DEPTH = 4
 """Levels of folders that are listed."""
 
-ZIP = b"PK\3\4"
+ZIP = (b"PK\3\4", b"PK\5\6")
+"""How zip files with and without members begin."""
 _TAR_MAGIC = slice(257, 262)
 _BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
@@ -126,6 +127,20 @@ if TYPE_CHECKING:
 def magic(*marks: bytes, at: int = 0) -> Signature:
     """The bytes from offset `at` on are one of `marks`."""
     return lambda e: any(e.head.startswith(mark, at) for mark in marks)
+
+
+def ends(mark: bytes) -> Signature:
+    """The file ends with `mark`."""
+    return lambda e: bool(e.head) and _tail(e.path, len(mark)) == mark
+
+
+def _tail(path: Path, length: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - length))
+            return file.read(length)
+    except OSError:
+        return b""
 
 
 def pattern(expression: bytes) -> Signature:

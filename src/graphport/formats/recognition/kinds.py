@@ -9,6 +9,7 @@ from graphport.formats.recognition.evidence import (
     Evidence,
     both,
     either,
+    ends,
     has_sibling,
     keys,
     magic,
@@ -185,7 +186,12 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("TensorFlow.js layers model", keys("modelTopology"), _TFJS.format("layers", "keras")),
     FileKind(
         "TensorFlow checkpoint: variables without a network",
-        either(text(r"model_checkpoint_path:"), named("*.ckpt.index", "*.data-?????-of-?????", "*.ckpt.meta")),
+        either(
+            text(r"model_checkpoint_path:"),
+            named("*.data-?????-of-?????", "*.ckpt.meta"),
+            ends(b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"),  # the magic number of a LevelDB table
+            members("checkpoint", "*.index"),
+        ),
         "load it in the program that trained it: model.load_weights(...); model.export('{stem}'); then "
         + _SAVED_MODEL.replace("FOLDER", "{stem}"),
     ),

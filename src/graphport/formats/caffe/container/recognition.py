@@ -1,4 +1,4 @@
-"""Telling a network of Caffe, or its weights, by the first bytes."""
+"""Recognize networks of Caffe and their weights by their first bytes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 WEIGHTS = ".caffemodel"
 _NETWORK = re.compile(rb"(?:^|[\s}])(?:layers?\s*:?\s*\{|input\s*:\s*[\"'])")
+_FIRST_FIELD = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n)*(\w+)\s*[:{]")
+_FIELDS_OF_OTHERS = (b"node", b"ir_version", b"opset_import", b"versions", b"library", b"graph_def", b"meta_info_def")
+"""First fields of GraphDef, MetaGraphDef and ModelProto, whose nodes have inputs, too."""
 
 
 def recognizes(path: Path, head: bytes) -> bool:
@@ -17,7 +20,9 @@ def recognizes(path: Path, head: bytes) -> bool:
     if not head:
         return False  # a folder, or a file of nothing
     if b"\0" not in head and path.suffix != WEIGHTS:
-        return _NETWORK.search(head) is not None and _is_fitting(head)
+        first = _FIRST_FIELD.match(head)
+        is_other = first is not None and first[1] in _FIELDS_OF_OTHERS
+        return not is_other and _NETWORK.search(head) is not None and _is_fitting(head)
     return _begins_as_weights(head)
 
 

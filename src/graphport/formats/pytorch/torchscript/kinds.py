@@ -52,7 +52,7 @@ def _kind_of(head: bytes, file: MappedFile) -> tuple[str, str] | None:
         return "the file is empty", "download or save it again"
     if head[4:8] == _MOBILE:
         return (
-            "it is a mobile model in the flatbuffer form of the lite interpreter, which is compiled further than code",
+            "it is a mobile TorchScript model in the flatbuffer form of the lite interpreter, without code",
             "save it again: torch.jit.save(torch.jit.load(FILE), 'm.pt'), or export the module with torch.export.save",
         )
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
@@ -85,7 +85,9 @@ def refuse_other_archives(container: Container) -> None:
             "save it again with code: torch.jit.save(scripted, 'm.pt'), or _save_for_lite_interpreter of today's torch"
         )
         refuse(
-            "TS0001", "it is a mobile model of the lite interpreter that has bytecode alone, without code", help=help
+            "TS0001",
+            "it is a mobile TorchScript model of the lite interpreter that has bytecode alone, without code",
+            help=help,
         )
     if "data.pkl" in members:
         kind, help = _pickle_kind(container.read("data.pkl"), is_legacy=False)
