@@ -27,6 +27,8 @@ OTHERS = (
     *(["compare", "hostile.onnx", "hostile.onnx"], ["compare", "hostile.onnx", "opaque.onnx"]),
     *(["verify", "hostile.onnx", "hostile.onnx"], ["merge", "hostile.onnx", "hostile.onnx", "m.onnx"]),
     *(["edit", "hostile.onnx", "e.onnx", "--rename", f"{HOSTILE}x=z"], ["expr", f"add(@0,{HOSTILE})"]),
+    *(["bench", "hostile.onnx", "--nodes"], ["bench", "hostile.onnx", "--backend", HOSTILE], ["doctor"], ["formats"]),
+    *(["latency", "hostile.onnx", "-o", "l.json"], ["latency", "hostile.onnx", "-o", "l.json", "--input", HOSTILE]),
     *(["fmt", HOSTILE], ["ops", HOSTILE], ["explain", HOSTILE], ["schema", HOSTILE], ["check", HOSTILE], [HOSTILE]),
     *(
         ["check", f"--{HOSTILE}"],
@@ -74,6 +76,12 @@ def test_verbs_that_read_show_names_without_control_characters(terminal, model):
         text = terminal([verb, f"{model}.onnx", *options])
         assert text
         assert (verb, options, obeyed(text)) == (verb, options, [])
+
+
+def test_every_verb_is_tried():
+    """A language server writes to an editor, and the demo reads a model of its own."""
+    tried = {arguments[0] for arguments in (*READING, *OTHERS)} | {"convert"}
+    assert set(cli.list_commands(click.Context(cli))) - tried == {"lsp", "demo"}
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -203,7 +203,7 @@ def _tell(
         headings = ("runtime", "model", "median ms", "10 % to 90 %", "a second", "runs", "beside the first")
         print_table(headings, rows)
     for name, findings in failed.items():
-        click.echo(f"{name} does not run: {shown(findings[0].message)}")
+        click.echo(f"{shown(name)} does not run: {shown(findings[0].message)}")
     for path, each in zip(models, kernels, strict=False):
         total = sum(kernel.microseconds for kernel in each)
         slowest = sorted(each, key=lambda kernel: -kernel.microseconds)[:_MOST_NODES]
