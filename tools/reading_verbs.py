@@ -26,6 +26,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import traceback
 import warnings
 import zipfile
 from collections import Counter
@@ -35,6 +36,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+INTERNAL_ERROR = 3
+"""The exit code of BUG0001."""
+INTERNAL_ERRORS = (f"exit code {INTERNAL_ERROR}", "raised")
 HOOK = """
 import os, sys
 
@@ -399,13 +403,15 @@ def read_all(folders: int, seed: int, every: int) -> Counter[str]:
         for name, call in readers(stranger.graph, stranger.folder, is_whole=number % every == 0):
             audited["found"].clear()
             outcome = _called(call, audited)
-            counts[outcome] += 1
+            counts[outcome.partition(":")[0]] += 1
             counts["calls"] += 1
             after = state(place)
             changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
             reasons = [*audited["found"], *(f"changed {path}" for path in changed)]
             reasons += [f"executed {owned.read_text().split()}"] if owned.exists() else []
             reasons += [f"in a runtime: {log.read_text()}"] if log.exists() and not audited["found"] else []
+            if outcome.startswith(INTERNAL_ERRORS):
+                reasons.append(outcome)
             for path in (owned, log):
                 path.unlink(missing_ok=True)
             before = after
@@ -433,9 +439,11 @@ def _called(call: Callable[[], object], audited: dict[str, Any]) -> str:
     except gp.DiagnosticError:
         return "diagnostics"
     except SystemExit as end:
-        return f"exit code {end.code or 0}"
-    except Exception as error:  # noqa: BLE001  another test is about those
-        return f"raised {type(error).__name__}"
+        sink.flush()
+        text = sink.buffer.getvalue().decode("utf-8", "replace")  # pyright: ignore[reportAttributeAccessIssue]
+        return f"exit code {end.code or 0}" + (f": {text[-600:]}" if end.code == INTERNAL_ERROR else "")
+    except Exception as error:  # noqa: BLE001  what is no diagnostic is a fault
+        return f"raised {type(error).__name__}: {error} in {traceback.extract_tb(error.__traceback__)[-1]}"
     finally:
         audited["is_on"] = False
         sys.stdout, sys.stderr = streams

@@ -167,3 +167,27 @@ def test_a_runtime_may_be_installed_in_another_python(tmp_path, monkeypatch):
     process.ask_to_load("nothing", 1)
     assert process.opened().version == "1"
     process.end()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="descriptors as POSIX has them")
+def test_a_process_with_many_open_files_hears_its_runtimes():
+    """`select.select` refuses descriptors from 1024 on."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("the system allows fewer open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    source, sink = os.pipe()
+    opened = [os.dup(source) for _ in range(1100)]
+    try:
+        with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
+            assert stream.fileno() > 1024
+            place = bytearray(8)
+            assert processes._Selecting(stream).hear(memoryview(place), 0.01) is None  # pyright: ignore[reportPrivateUsage]
+            os.write(sink, b"answer")
+            assert processes._Selecting(stream).hear(memoryview(place), 5) == len(b"answer")  # pyright: ignore[reportPrivateUsage]
+    finally:
+        for each in (*opened, source, sink):
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

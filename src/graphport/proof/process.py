@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import queue
-import select
+import selectors
 import threading
 import time
 import weakref
@@ -70,17 +70,20 @@ class Answer:
 
 
 class _Selecting:
-    """Hears what comes through a pipe, for a while."""
+    """Waits for bytes of a pipe."""
 
     def __init__(self, stream: IO[bytes] | None) -> None:
         self._stream = stream
 
     def hear(self, place: memoryview, seconds: float) -> int | None:
-        """How many bytes came into `place`, 0 where the pipe has ended; `None` where nothing came in that time."""
+        """The number of bytes read into `place`, 0 at the end of the pipe; `None` if none came in that time."""
         if self._stream is None:
             return 0
-        ready, _, _ = select.select([self._stream], [], [], seconds)
-        return os.readv(self._stream.fileno(), [place]) if ready else None
+        # `select.select` refuses descriptors from 1024 on.
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._stream, selectors.EVENT_READ)
+            is_ready = bool(selector.select(seconds))
+        return os.readv(self._stream.fileno(), [place]) if is_ready else None
 
 
 class Listening:
