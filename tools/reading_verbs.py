@@ -22,6 +22,7 @@ import random
 import shutil
 import signal
 import stat
+import struct
 import sys
 import tarfile
 import tempfile
@@ -261,10 +262,12 @@ class Stranger:
         if not self.graph.is_file():
             return
         if self.graph.suffix == ".graphport" and zipfile.is_zipfile(self.graph):
-            with zipfile.ZipFile(self.graph, "a") as archive, warnings.catch_warnings():
+            # The directory of a damaged archive cannot always be written again.
+            with contextlib.suppress(struct.error, zipfile.BadZipFile), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                for name in self.draw.sample(evil, 3):
-                    archive.writestr(name, b"theirs")
+                with zipfile.ZipFile(self.graph, "a") as archive:
+                    for name in self.draw.sample(evil, 3):
+                        archive.writestr(name, b"theirs")
         elif self.graph.suffix == ".tgz":
             with tarfile.open(self.graph.with_name("evil.nnef.tgz"), "w:gz") as archive:
                 for name in [*self.draw.sample(evil, 3), "graph.nnef"]:

@@ -378,6 +378,9 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
         x = _whole(b, x)
     lengths, batch = laid(b, x), batch_of(x)
     rest = [1 if n == own else n for axis, (n, own) in enumerate(zip(target, b.dims(x), strict=True)) if axis != batch]
+    if len(rest) != len(lengths):
+        message = f"{input.name} of rank {len(dims)} cannot be expanded to rank {rank} in a blob"
+        raise UnsupportedError(message)
     times = tuple(n if m == 1 else 1 for n, m in zip(rest, lengths, strict=True))
     return emitted(b, "Tile", x, p2=times) if any(n != 1 for n in times) else emitted(b, "Noop", x)
 

@@ -191,7 +191,16 @@ def Resize(
 def target(
     lengths: list[int], scales: Tensor | None, sizes: Tensor | None, policy: str
 ) -> tuple[list[int], list[float]]:
-    """Return the new length of each axis and the ratio of new to old length; arguments as for `Resize`."""
+    """Return the new length of each axis and the ratio of new to old length; arguments as for `Resize`.
+
+    Raises:
+        ShapeError: there are not as many scales or sizes as axes.
+    """
+    given = scales if scales is not None and scales.size else sizes
+    count = 0 if given is None else given.size
+    if count != len(lengths):
+        message = f"{count} scales or sizes for {len(lengths)} axes"
+        raise ShapeError(message)
     if scales is not None and scales.size:
         ratios = [float(scale) for scale in scales.reshape(-1)]
         wanted = [scaled_length(n, ratio) for n, ratio in zip(lengths, ratios, strict=True)]
