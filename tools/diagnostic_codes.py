@@ -33,6 +33,7 @@ GROUPS = {
     "TS": "TorchScript files",
     "KERAS": "Keras files (`.keras`, `.h5`)",
     "TFL": "TFLite",
+    "TF": "TensorFlow: SavedModels and GraphDef files",
     "CKPT": "checkpoints: folders of Hugging Face and GGUF files",
     "EXPR": "the expression language",
     "LEG": "legalizing and lifting: from one dialect to another",

@@ -29,6 +29,7 @@ _HOOKS = {
     "openvino": "graphport.formats.openvino.graph_passes.hooks",
     "pnnx": "graphport.formats.pnnx.graph_passes.hooks",
     "pytorch": "graphport.formats.pytorch.graph_passes.hooks",
+    "tensorflow": "graphport.formats.tensorflow.graph_passes.hooks",
     "tflite": "graphport.formats.tflite.graph_passes.hooks",
     "tract": "graphport.formats.nnef.graph_passes.tract",
 }

@@ -45,6 +45,7 @@ PACKAGES = {
     "pt2": "graphport.formats.pytorch.pt2",
     "torchscript": "graphport.formats.pytorch.torchscript",
     "keras": "graphport.formats.keras",
+    "tensorflow": "graphport.formats.tensorflow",
     "tflite": "graphport.formats.tflite",
     "checkpoint": "graphport.formats.checkpoint",
     "archive": "graphport.formats.archive",

@@ -1,0 +1,1 @@
+"""Bytes of SavedModels and GraphDefs to raw graphs."""

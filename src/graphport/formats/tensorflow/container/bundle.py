@@ -1,0 +1,222 @@
+"""Variables of a SavedModel: the TensorBundle `variables.index` (an SSTable) and `variables.data-*` files."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from graphport.core import budget
+from graphport.core.opening import contents
+from graphport.core.storage import Bytes, FileStorage, MappedFile
+from graphport.formats.tensorflow.container.crc import masked_crc
+from graphport.formats.tensorflow.container.schema import dtype_of
+from graphport.formats.tensorflow.container.tensors import shape_of
+from graphport.formats.tensorflow.container.wire import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from graphport.core.dtypes import DType
+    from graphport.core.storage import Storage
+    from graphport.formats.tensorflow.container.findings import Findings
+    from graphport.formats.tensorflow.container.wire import Message
+
+MAX_INDEX_BYTES = 1 << 26
+"""Size of `variables.index`."""
+MAX_CHECKED_BYTES = 1 << 26
+"""Bytes of variables whose checksums are verified when a file is read."""
+_MAX_SHARDS = 100_000
+_MAGIC = bytes.fromhex("57fb808b247547db")
+_FOOTER, _TRAILER = 48, 5
+_UNSAFE_KEY = re.compile(r"(^|/)\.\.(/|$)|^/|\\|\0")
+_DAMAGED = "the variables are damaged or of another model; copy the folder again"
+
+
+class Entry(NamedTuple):
+    """A tensor of the bundle."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    shard: int
+    offset: int
+    size: int
+    crc: int
+    is_sliced: bool
+
+
+class Bundle:
+    """The variables of a SavedModel by their keys."""
+
+    def __init__(self, folder: Path, findings: Findings) -> None:
+        """Read the index of `folder`, that of the variables.
+
+        Raises:
+            DiagnosticError: TF0103 it is damaged.
+            OSError: it cannot be read.
+        """
+        self.folder = folder
+        self.findings = findings
+        self.place = "variables/variables.index"
+        path = folder / "variables.index"
+        self._check_inside(path)
+        most = budget.limit("tensorflow.index", MAX_INDEX_BYTES)
+        size = path.stat().st_size
+        if size > most:
+            help = "GRAPHPORT_LIMITS=tensorflow.index=N allows N bytes"
+            findings.refuse("TF0103", f"variables.index has {size} bytes, more than {most}", self.place, help)
+        self.data = contents(path)
+        self.document = Document(Bytes(self.data), findings.source)
+        self.shards = 1
+        self.entries = self._read()
+        self._files: dict[int, MappedFile] = {}
+        self._left_to_check = MAX_CHECKED_BYTES
+
+    def storage(self, key: str) -> Storage | None:
+        """The elements of a variable; `None` if there is no such key.
+
+        Raises:
+            DiagnosticError: TF0103 its file or its place in the file is wrong.
+        """
+        entry = self.entries.get(key)
+        if entry is None:
+            return None
+        if entry.is_sliced:
+            help = "save the model without partitioned variables"
+            self.findings.refuse("TF0103", f"the variable {key} is stored in slices", self.place, help)
+        if entry.dtype.bits == 0:
+            self.findings.refuse("TF0103", f"the variable {key} has strings", self.place, "variables have numbers")
+        file = self._file(entry.shard, key)
+        wanted = entry.dtype.size(prod(entry.shape))
+        if entry.size != wanted:
+            text = f"{key} has {entry.size} bytes, its shape {list(entry.shape)} of {entry.dtype} needs {wanted}"
+            self.findings.refuse("TF0103", text, self.place, _DAMAGED)
+        if not 0 <= entry.offset <= file.size - entry.size:
+            text = f"{key} is at bytes {entry.offset} to {entry.offset + entry.size} of a file of {file.size}"
+            self.findings.refuse("TF0103", text, self.place, _DAMAGED)
+        self._check_crc(file, entry, key)
+        return FileStorage(file, entry.offset, entry.dtype, entry.shape)
+
+    def _check_crc(self, file: MappedFile, entry: Entry, key: str) -> None:
+        self._left_to_check -= entry.size
+        if self._left_to_check < 0:
+            return
+        if masked_crc(np.frombuffer(file.view(entry.offset, entry.size), np.uint8)) != entry.crc:
+            self.findings.refuse("TF0103", f"the checksum of {key} does not match", self.place, _DAMAGED)
+
+    def _file(self, shard: int, key: str) -> MappedFile:
+        if not 0 <= shard < self.shards:
+            text = f"{key} is in file {shard} of {self.shards}"
+            self.findings.refuse("TF0103", text, self.place, _DAMAGED)
+        if shard not in self._files:
+            path = self.folder / f"variables.data-{shard:05}-of-{self.shards:05}"
+            self._check_inside(path)
+            if not path.is_file():
+                help = "copy the whole folder of the model"
+                self.findings.refuse("TF0103", f"there is no {path.name}", "variables", help)
+            self._files[shard] = MappedFile(path)
+        return self._files[shard]
+
+    def _check_inside(self, path: Path) -> None:
+        """Refuse a link to a file outside of the model.
+
+        Raises:
+            DiagnosticError: TF0104.
+        """
+        home = self.folder.parent.resolve()
+        real = path.resolve()
+        if home not in real.parents and path.is_symlink():
+            help = "a model's files lie in its folder; copy the file there"
+            self.findings.refuse("TF0104", f"{path.name} is a link to {real}, outside of the model", "variables", help)
+
+    # The index: an SSTable of LevelDB
+
+    def _refuse(self, text: str) -> None:
+        self.findings.refuse("TF0103", text, self.place, _DAMAGED)
+
+    def _read(self) -> dict[str, Entry]:
+        data = self.data
+        if len(data) < _FOOTER or data[-len(_MAGIC) :] != _MAGIC:
+            self._refuse("it is no table of variables: the magic number at its end is wrong")
+        at = len(data) - _FOOTER
+        _, at = self._handle(at)
+        index, _ = self._handle(at)
+        found: dict[str, Entry] = {}
+        seen: set[tuple[int, int]] = set()
+        for _, value in self._block(*index):
+            document = Document(Bytes(value), self.findings.source)
+            offset, after = document.varint(0, len(value))
+            size, _ = document.varint(after, len(value))
+            if (offset, size) in seen:
+                self._refuse("a block of it is listed twice")
+            seen.add((offset, size))
+            for key, entry in self._block(offset, size):
+                self._add(found, key, entry)
+        return found
+
+    def _add(self, found: dict[str, Entry], key: bytes, value: bytes) -> None:
+        document = Document(Bytes(value), self.findings.source)
+        if not key:
+            header = document.root("BundleHeader")
+            self.shards = header.integer("shards")
+            if header.integer("endianness"):
+                self._refuse("its variables are big-endian")
+            if not 0 <= self.shards <= _MAX_SHARDS:
+                self._refuse(f"it has {self.shards} files")
+            return
+        name = key.decode("utf-8", "backslashreplace")
+        if _UNSAFE_KEY.search(name):
+            self.findings.refuse("TF0104", f"the key {name!r} leaves the model", self.place, _DAMAGED)
+        entry = self._entry(document.root("BundleEntry"), name)
+        if entry is not None:
+            found[name] = entry
+
+    def _entry(self, message: Message, name: str) -> Entry | None:
+        dtype = dtype_of(message.integer("dtype"))
+        shape = shape_of(message.message("shape"), self.findings, f"variable {name}") or ()
+        if dtype is None or min(shape, default=0) < 0:
+            return None
+        crc = message.numbers("crc")
+        return Entry(
+            dtype,
+            shape,
+            message.integer("shard"),
+            message.integer("offset"),
+            message.integer("size"),
+            int(crc[-1]) if crc.size else 0,
+            message.has("slices"),
+        )
+
+    def _handle(self, at: int) -> tuple[tuple[int, int], int]:
+        offset, at = self.document.varint(at, len(self.data))
+        size, at = self.document.varint(at, len(self.data))
+        return (offset, size), at
+
+    def _block(self, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values of a block; a key is written as the part that differs from the one before it."""
+        data = self.data
+        if offset + size + _TRAILER > len(data) or size < 4:
+            self._refuse(f"a block at {offset} of {size} bytes in {len(data)}")
+        kind = data[offset + size]
+        if kind:
+            self._refuse(f"a block is compressed in way {kind}")
+        stored = int.from_bytes(data[offset + size + 1 : offset + size + _TRAILER], "little")
+        if masked_crc(np.frombuffer(data, np.uint8, size + 1, offset)) != stored:
+            self._refuse("the checksum of a block does not match")
+        restarts = int.from_bytes(data[offset + size - 4 : offset + size], "little")
+        stop = offset + size - 4 - 4 * restarts
+        if stop < offset:
+            self._refuse(f"a block of {size} bytes has {restarts} restarts")
+        key, at = b"", offset
+        while at < stop:
+            shared, at = self.document.varint(at, stop)
+            own, at = self.document.varint(at, stop)
+            length, at = self.document.varint(at, stop)
+            if shared > len(key) or own + length > stop - at:
+                self._refuse("an entry of a block leaves the block")
+            key = key[:shared] + data[at : at + own]
+            yield key, data[at + own : at + own + length]
+            at += own + length

@@ -1,0 +1,225 @@
+"""Tensor lists: TensorList operators and TensorArray operators, as tensors with a new first axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.formats.tensorflow.container.findings import EXPORT
+from graphport.formats.tensorflow.container.items import TensorList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.core.dtypes import DType
+    from graphport.formats.tensorflow.container.evaluator import Evaluator
+    from graphport.formats.tensorflow.container.items import Frame
+    from graphport.formats.tensorflow.container.records import Record
+    from graphport.ir.graph import Value
+
+
+class UnstackedError(Exception):
+    """A list without elements is read, or written in another order: it must be a tensor from the start."""
+
+    def __init__(self, source: TensorList) -> None:
+        super().__init__()
+        self.source = source
+
+
+def evaluate(building: Evaluator, frame: Frame, record: Record, operands: list[Any]) -> list[Any]:
+    """The results of an operator on lists."""
+    return OPERATORS[record.op_type](_Operation(building, frame, record, operands))
+
+
+class _Operation:
+    """An operator on lists that is being evaluated."""
+
+    def __init__(self, building: Evaluator, frame: Frame, record: Record, operands: list[Any]) -> None:
+        self.building = building
+        self.record = record
+        self.operands = operands
+        self.name = f"{frame.prefix}{record.name}"
+
+    def value(self, index: int) -> Value:
+        return self.building.value(self.operands[index], self.record)
+
+    def list(self, index: int) -> TensorList:
+        found = self.operands[index]
+        if not isinstance(found, TensorList):
+            self.building.refuse("TF0207", f"{self.record.op_type} reads no list", f"node {self.record.name}", EXPORT)
+        return found
+
+    def attribute(self, name: str) -> Any:
+        return self.record.attribute(name, self.building.findings)
+
+    @property
+    def dtype(self) -> DType | None:
+        return self.attribute("element_dtype") or self.attribute("dtype")
+
+    def emit(self, op_type: str, *operands: Value) -> Value:
+        return self.building.emit(op_type, operands, {}, self.name)[0]
+
+    def stacked(self, index: int) -> Value:
+        return stacked(self.building, self.list(index), self.record)
+
+
+def stacked(building: Evaluator, found: TensorList, record: Record) -> Value:
+    """The elements of a list along a new first axis.
+
+    Raises:
+        UnstackedError: the elements of a list of a loop are not known.
+        DiagnosticError: TF0207 the shape of an element is not known.
+    """
+    if found.source is not None:
+        raise UnstackedError(found.source)
+    if found.stacked is None:
+        if found.is_loop_input:
+            raise UnstackedError(found)
+        found.stacked = zeros(building, found, record)
+    return found.stacked
+
+
+def zeros(building: Evaluator, found: TensorList, record: Record) -> Value:
+    """A list that was reserved, with elements of zeros.
+
+    Raises:
+        DiagnosticError: TF0207 the shape of an element is not known.
+    """
+    if found.size is None or found.element_shape is None or not _is_whole(found.element_shape):
+        text = f"{record.op_type}: the list has elements of an unknown shape"
+        help = "give the tensor array the shape of its elements"
+        building.refuse("TF0207", text, f"node {record.name}", help)
+    zero = building.constant(np.zeros((), np.float32 if found.dtype is None else found.dtype.numpy))
+    return building.emit("TensorListReserve", [found.size, found.element_shape, zero], {}, f"{record.name}/zeros")[0]
+
+
+def _is_whole(shape: Value) -> bool:
+    if shape.storage is None:
+        return True
+    dims = shape.storage.numpy().reshape(-1)
+    return len(shape.storage.shape) == 1 and bool((dims >= 0).all())
+
+
+# Making lists
+
+
+def _reserve(op: _Operation) -> list[Any]:
+    return [TensorList(op.dtype, size=op.value(1), element_shape=op.value(0))]
+
+
+def _empty(op: _Operation) -> list[Any]:
+    return [TensorList(op.dtype, element_shape=op.value(0))]
+
+
+def _from_tensor(op: _Operation) -> list[Any]:
+    return [TensorList(op.dtype, stacked=op.value(0))]
+
+
+def _array(op: _Operation) -> list[Any]:
+    """A TensorArray: a handle, and the flow, which has the elements here."""
+    shape = op.attribute("element_shape")
+    known = None if shape is None else op.building.constant(np.array(shape, np.int64))
+    return [TensorList(op.dtype), TensorList(op.dtype, size=op.value(0), element_shape=known)]
+
+
+# Elements
+
+
+def _get(op: _Operation, found: int, index: int) -> list[Any]:
+    return [op.emit("TensorListGetItem", op.stacked(found), op.value(index))]
+
+
+def _set(op: _Operation, found: int, index: int, element: int) -> list[Any]:
+    source, item, at = op.list(found), op.value(element), op.value(index)
+    if source.stacked is None and source.source is None:
+        if source.is_loop_input:
+            return [TensorList(source.dtype, source=source, index=at, element=item)]
+        if source.size is not None and (source.element_shape is None or not _is_whole(source.element_shape)):
+            shape = op.emit("Shape", item)
+            source = TensorList(source.dtype, size=source.size, element_shape=shape)
+    dense = stacked(op.building, source, op.record)
+    return [TensorList(source.dtype, stacked=op.emit("TensorListSetItem", dense, at, item))]
+
+
+def _push(op: _Operation) -> list[Any]:
+    source, element = op.list(0), op.value(1)
+    if source.is_loop_input and source.source is None and source.stacked is None and source.size is None:
+        return [TensorList(source.dtype, source=source, element=element)]
+    if source.stacked is None and source.size is None and source.source is None:
+        return [TensorList(source.dtype, stacked=op.emit("TensorListPushBack", element))]
+    return [TensorList(source.dtype, stacked=op.emit("TensorListPushBack", element, op.stacked(0)))]
+
+
+def _pop(op: _Operation) -> list[Any]:
+    rest, last = op.building.emit("TensorListPopBack", [op.stacked(0)], {}, op.name, 2)
+    return [TensorList(op.list(0).dtype, stacked=rest), last]
+
+
+def _length(op: _Operation, index: int) -> list[Any]:
+    found = op.list(index)
+    if found.stacked is None and found.source is None and found.size is not None:
+        return [found.size]
+    if found.stacked is None and found.source is None and not found.is_loop_input:
+        return [op.building.constant(np.array(0, np.int32))]
+    return [op.emit("TensorListLength", op.stacked(index))]
+
+
+def _gather(op: _Operation, found: int, indices: int) -> list[Any]:
+    return [op.emit("TensorListGather", op.stacked(found), op.value(indices))]
+
+
+def _scatter(op: _Operation, value: int, indices: int) -> list[Any]:
+    """A list whose elements are written at once: in order, or where the indices say."""
+    at = op.value(indices)
+    maker = at.producer
+    if (
+        maker is not None
+        and maker.word == "Range"
+        and _number(maker.operand(0)) == 0
+        and _number(maker.operand(2)) == 1
+    ):
+        return [TensorList(op.dtype, stacked=op.value(value))]
+    return [TensorList(op.dtype, stacked=op.emit("TensorListScatter", op.value(value), at))]
+
+
+def _number(value: Value | None) -> Any:
+    storage = None if value is None else value.storage
+    return None if storage is None or storage.count != 1 else storage.numpy().reshape(-1)[0]
+
+
+def _resize(op: _Operation) -> list[Any]:
+    found = op.list(0)
+    return [TensorList(found.dtype, stacked=op.emit("TensorListResize", op.stacked(0), op.value(1)))]
+
+
+def _concat(op: _Operation, index: int) -> list[Any]:
+    tensor, lengths = op.building.emit("TensorListConcatV2", [op.stacked(index)], {}, op.name, 2)
+    return [tensor, lengths]
+
+
+OPERATORS: dict[str, Callable[[_Operation], list[Any]]] = {
+    "TensorListReserve": _reserve,
+    "EmptyTensorList": _empty,
+    "TensorListFromTensor": _from_tensor,
+    "TensorListGetItem": lambda op: _get(op, 0, 1),
+    "TensorListSetItem": lambda op: _set(op, 0, 1, 2),
+    "TensorListStack": lambda op: [op.stacked(0)],
+    "TensorListPushBack": _push,
+    "TensorListPopBack": _pop,
+    "TensorListLength": lambda op: _length(op, 0),
+    "TensorListGather": lambda op: _gather(op, 0, 1),
+    "TensorListScatterV2": lambda op: _scatter(op, 0, 1),
+    "TensorListScatter": lambda op: _scatter(op, 0, 1),
+    "TensorListResize": _resize,
+    "TensorListConcatV2": lambda op: _concat(op, 0),
+    "TensorListConcat": lambda op: _concat(op, 0),
+    "TensorArrayV3": _array,
+    "TensorArrayReadV3": lambda op: _get(op, 2, 1),
+    "TensorArrayWriteV3": lambda op: _set(op, 3, 1, 2),
+    "TensorArrayScatterV3": lambda op: _scatter(op, 2, 1),
+    "TensorArrayGatherV3": lambda op: _gather(op, 2, 1),
+    "TensorArrayConcatV3": lambda op: _concat(op, 1),
+    "TensorArraySizeV3": lambda op: _length(op, 1),
+}
+"""The operators on lists; those without a list in the raw graph read and return tensors there."""

@@ -1,0 +1,1 @@
+"""Passes on graphs that were read from TensorFlow."""

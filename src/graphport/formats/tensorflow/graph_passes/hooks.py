@@ -1,0 +1,18 @@
+"""Passes after the import rules of TensorFlow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ir.graph import walk
+from graphport.ops.layout import settle
+from graphport.ops.layout_of_pages import Pages
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
+
+def after(graph: Graph) -> None:
+    """Cancel the Transposes around convolutions and poolings: the operators between them become channels-first."""
+    for inner in walk(graph):
+        settle(inner, Pages())

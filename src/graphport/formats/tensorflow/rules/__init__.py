@@ -1,0 +1,5 @@
+"""TensorFlow's operators in canonical operators."""
+
+from graphport.ops.declare import Dialect
+
+RECORD = Dialect(checks_operands=True)

@@ -1,0 +1,94 @@
+"""Detection in TensorFlow: suppression of boxes that overlap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, dtype_of, real, scalar, vector
+from graphport.ops.pages.detection import NonMaxSuppression
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def _selected(
+    b: Builder, boxes: Value, scores: Value, count: Value, overlap: Value | float, least: Value | None
+) -> Value:
+    """The indices of the boxes that are kept, best first: int64."""
+    if dtype_of(boxes) is not DType.FLOAT32:
+        boxes, scores = cast(b, boxes, DType.FLOAT32), cast(b, scores, DType.FLOAT32)
+    limit = scalar(b, overlap, DType.FLOAT32) if isinstance(overlap, float) else as_scalar(b, _float32(b, overlap))
+    lowest = [] if least is None else [as_scalar(b, _float32(b, least))]
+    images, classes = b(Unsqueeze, boxes, vector(b, [0])), b(Unsqueeze, scores, vector(b, [0, 1]))
+    found = b(NonMaxSuppression, images, classes, as_vector(b, count), limit, *lowest)
+    column = b(Slice, found, vector(b, [2]), vector(b, [3]), vector(b, [1]))
+    return b(Reshape, column, vector(b, [-1]))
+
+
+def _float32(b: Builder, x: Value) -> Value:
+    return x if dtype_of(x) is DType.FLOAT32 else cast(b, x, DType.FLOAT32)
+
+
+@operator("NonMaxSuppression")
+def nms(b: Builder, boxes: Value, scores: Value, count: Value, *, iou_threshold: float = 0.5) -> Value:
+    """The indices of the boxes that are kept."""
+    return cast(b, _selected(b, boxes, scores, count, iou_threshold, None), DType.INT32)
+
+
+@operator("NonMaxSuppressionV2", "NonMaxSuppressionV3")
+def nms_v3(b: Builder, boxes: Value, scores: Value, count: Value, overlap: Value, least: Value | None = None) -> Value:
+    """The indices of the boxes that are kept, of those with scores above `least`."""
+    return cast(b, _selected(b, boxes, scores, count, overlap, least), DType.INT32)
+
+
+def _padded(b: Builder, x: Value, count: Value) -> Value:
+    zeros = b(Expand, b.like(x, 0), count)
+    return b(Slice, b(Concat, x, zeros, axis=0), vector(b, [0]), count, vector(b, [0]))
+
+
+@operator("NonMaxSuppressionV4")
+def nms_v4(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    count: Value,
+    overlap: Value,
+    least: Value,
+    *,
+    pad_to_max_output_size: bool = False,
+) -> list[Value]:
+    """The indices of the boxes that are kept, padded by zeros if asked for, and their number."""
+    found = _selected(b, boxes, scores, count, overlap, least)
+    number = as_scalar(b, cast(b, b(Shape, found), DType.INT32))
+    kept = _padded(b, found, as_vector(b, count)) if pad_to_max_output_size else found
+    return [cast(b, kept, DType.INT32), number]
+
+
+@operator("NonMaxSuppressionV5")
+def nms_v5(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    count: Value,
+    overlap: Value,
+    least: Value,
+    sigma: Value,
+    *,
+    pad_to_max_output_size: bool = False,
+) -> list[Value]:
+    """The same with the scores of the boxes that are kept; lowering of scores (`sigma` above 0) is not read."""
+    if real(sigma) != 0:
+        message = "soft suppression, which lowers scores"
+        raise UnsupportedError(message)
+    found = _selected(b, boxes, scores, count, overlap, least)
+    number = as_scalar(b, cast(b, b(Shape, found), DType.INT32))
+    own = b(Gather, scores, as_int64(b, found), axis=0)
+    if pad_to_max_output_size:
+        found, own = (_padded(b, each, as_vector(b, count)) for each in (found, own))
+    return [cast(b, found, DType.INT32), own, number]

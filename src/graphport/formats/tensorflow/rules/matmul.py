@@ -1,0 +1,37 @@
+"""Products of matrices in TensorFlow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.lowering.operands import cast, dtype_of, transposed
+from graphport.ops.pages.matmul import MatMul
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+def turned(b: Builder, x: Value) -> Value:
+    """`x` with its last two axes exchanged."""
+    rank = len(b.dims(x, at_least=2))
+    return transposed(b, x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+@operator("MatMul")
+def matmul(b: Builder, x: Value, y: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
+    """The product of two matrices."""
+    return b(MatMul, turned(b, x) if transpose_a else x, turned(b, y) if transpose_b else y)
+
+
+@operator("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def batch_matmul(
+    b: Builder, x: Value, y: Value, *, adj_x: bool = False, adj_y: bool = False, Tout: DType | None = None
+) -> Value:
+    """Products of the last two axes; the others are broadcast."""
+    x, y = (turned(b, x) if adj_x else x), (turned(b, y) if adj_y else y)
+    if Tout is not None and Tout is not dtype_of(x):
+        x, y = cast(b, x, Tout), cast(b, y, Tout)
+    return b(MatMul, x, y)

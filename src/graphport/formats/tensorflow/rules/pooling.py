@@ -1,0 +1,69 @@
+"""Pooling in TensorFlow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.formats.tensorflow.rules.binding import operator, spatial, to_first, to_given
+from graphport.formats.tensorflow.rules.convolution import explicit_pads, window
+from graphport.ops.lowering.operands import needed
+from graphport.ops.pages.pooling import AveragePool, MaxPool
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+
+def _pooled(
+    b: Builder,
+    page: Page,
+    x: Value,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    explicit: tuple[int, ...],
+    data_format: str,
+) -> Value:
+    x = to_first(b, x, data_format)
+    kernel = spatial(ksize, data_format)
+    attributes = window(
+        b.dims(x)[2:],
+        kernel,
+        spatial(strides, data_format),
+        (1,) * len(kernel),
+        padding,
+        explicit_pads(explicit, data_format),
+    )
+    return to_given(b, b(page, x, **attributes), data_format)
+
+
+@operator("AvgPool", "AvgPool3D")
+def average_pool(
+    b: Builder, x: Value, *, ksize: tuple[int, ...], strides: tuple[int, ...], padding: str, data_format: str = "NHWC"
+) -> Value:
+    """The mean of each window without its padding."""
+    return _pooled(b, AveragePool, x, ksize, strides, padding, (), data_format)
+
+
+@operator("MaxPool", "MaxPool3D")
+def max_pool(
+    b: Builder,
+    x: Value,
+    *,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...] = (),
+    data_format: str = "NHWC",
+) -> Value:
+    """The largest element of each window."""
+    return _pooled(b, MaxPool, x, ksize, strides, padding, explicit_paddings, data_format)
+
+
+@operator("MaxPoolV2")
+def max_pool_v2(
+    b: Builder, x: Value, ksize: Value, strides: Value, *, padding: str, data_format: str = "NHWC"
+) -> Value:
+    """The largest element of each window, whose size is an operand."""
+    return _pooled(b, MaxPool, x, needed(ksize, "the window"), needed(strides, "the strides"), padding, (), data_format)

@@ -1,0 +1,159 @@
+"""Reductions of TensorFlow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.tensorflow.rules.binding import ROWS, operator
+from graphport.ops import registry
+from graphport.ops.declare import ShapeError
+from graphport.ops.lowering.operands import (
+    as_int64,
+    as_scalar,
+    as_vector,
+    cast,
+    dtype_of,
+    ends_of,
+    integers,
+    needed,
+    scalar,
+    vector,
+)
+from graphport.ops.pages.arithmetic import Abs, Div
+from graphport.ops.pages.comparison import And, Equal, IsNaN, Less, Where
+from graphport.ops.pages.reduction import ReduceMax, ReduceSum
+from graphport.ops.pages.reduction.einsum import Einsum
+from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
+from graphport.ops.pages.reduction.running import CumSum
+from graphport.ops.pages.reshape import Expand, Identity, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_FLOATS = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16})
+
+
+def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
+    """The axes, each once; `None` if there are none."""
+    numbers = integers(axes)
+    if numbers is None:
+        return as_vector(b, axes)
+    rank = len(b.dims(x))
+    if any(not -rank <= axis < rank for axis in numbers):
+        message = f"axes {list(numbers)} of a tensor of rank {rank}"
+        raise ShapeError(message)
+    return vector(b, list(dict.fromkeys(axis % rank for axis in numbers))) if numbers else None
+
+
+def _reduced(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
+    chosen = _axes(b, x, axes)
+    if chosen is None:
+        return b(Identity, x)
+    return b(registry.pages()[page_name], x, chosen, keepdims=int(keep_dims), noop_with_empty_axes=1)
+
+
+def _logical(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
+    return cast(b, _reduced(b, page_name, cast(b, x, DType.INT32), axes, keep_dims), DType.BOOL)
+
+
+def _mean(b: Builder, x: Value, axes: Value, keep_dims: bool) -> Value:
+    """The mean; of integers the sum divided by the count, rounded towards zero."""
+    if dtype_of(x).is_floating:
+        return _reduced(b, "ReduceMean", x, axes, keep_dims)
+    total = _reduced(b, "ReduceSum", x, axes, keep_dims)
+    ones = b(Expand, b.like(x, 1), b(Shape, x))
+    return b(Div, total, _reduced(b, "ReduceSum", ones, axes, keep_dims))
+
+
+def _extreme(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
+    return _reduced(b, page_name, x, axes, keep_dims)
+
+
+ROWS.having(reduced=_reduced, mean=_mean, logical=_logical, extreme=_extreme).lower("""
+Sum(x, axes, *, keep_dims=False) -> reduced("ReduceSum", x, axes, keep_dims)
+Prod(x, axes, *, keep_dims=False) -> reduced("ReduceProd", x, axes, keep_dims)
+Max(x, axes, *, keep_dims=False) -> extreme("ReduceMax", x, axes, keep_dims)
+Min(x, axes, *, keep_dims=False) -> extreme("ReduceMin", x, axes, keep_dims)
+Mean(x, axes, *, keep_dims=False) -> mean(x, axes, keep_dims)
+All(x, axes, *, keep_dims=False) -> logical("ReduceMin", x, axes, keep_dims)
+Any(x, axes, *, keep_dims=False) -> logical("ReduceMax", x, axes, keep_dims)
+EuclideanNorm(x, axes, *, keep_dims=False) -> reduced("ReduceL2", x, axes, keep_dims)
+""")
+
+
+def _register_arg(name: str, *, is_max: bool) -> None:
+    @operator(name)
+    def rule(b: Builder, x: Value, axis: Value | None = None, *, output_type: DType = DType.INT64) -> Value:
+        """The first index of the extreme element along an axis; NaN is none."""
+        place = 0 if axis is None else needed(axis, "the axis")[0]
+        own = dtype_of(x)
+        if own is DType.BOOL:
+            x = cast(b, x, DType.INT32)
+        elif own.is_floating:
+            low, high = ends_of(own)
+            x = b(Where, b(IsNaN, x), b.like(x, low if is_max else high), x)
+        return cast(b, b(ArgMax if is_max else ArgMin, x, axis=place, keepdims=0), output_type)
+
+    del rule
+
+
+_register_arg("ArgMax", is_max=True)
+_register_arg("ArgMin", is_max=False)
+
+
+@operator("TopKV2", "TopK")
+def top_k(
+    b: Builder,
+    x: Value,
+    count: Value | None = None,
+    *,
+    k: int = 0,
+    index_type: DType = DType.INT32,
+    sorted: bool = True,
+) -> list[Value]:
+    """The largest elements along the last axis and their indices, the lower index first in ties."""
+    del sorted
+    values, indices = b.results(TopK, 2, x, vector(b, [k]) if count is None else as_vector(b, count))
+    return [values, cast(b, indices, index_type)]
+
+
+@operator("InTopKV2", "InTopK")
+def in_top_k(b: Builder, predictions: Value, targets: Value, count: Value | None = None, *, k: int = 0) -> Value:
+    """Whether fewer than k predictions of a row are larger than that of the target."""
+    number = scalar(b, k, DType.INT64) if count is None else as_scalar(b, as_int64(b, count))
+    from graphport.ops.pages.indexing.gathering import GatherElements
+
+    at = b(Unsqueeze, as_int64(b, targets), vector(b, [1]))
+    own = b(GatherElements, predictions, at, axis=1)
+    larger = b(ReduceSum, cast(b, b(Less, own, predictions), DType.INT64), vector(b, [1]), keepdims=0)
+    finite = b(Less, b(Abs, own), b.like(own, np.inf))
+    is_finite = b(
+        Equal, b(ReduceMax, cast(b, finite, DType.INT32), vector(b, [1]), keepdims=0), scalar(b, 1, DType.INT32)
+    )
+    return b(And, b(Less, larger, number), is_finite)
+
+
+@operator("Einsum")
+def einsum(b: Builder, *x: Value, equation: str) -> Value:
+    """The sum of products that an equation describes."""
+    return b(Einsum, *x, equation=equation)
+
+
+@operator("Cumsum")
+def cumsum(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+    """Sums of all elements up to each."""
+    place = as_scalar(b, as_vector(b, axis))
+    return b(CumSum, x, place, exclusive=int(exclusive) or None, reverse=int(reverse) or None)
+
+
+@operator("Cumprod")
+def cumprod(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+    """Products of all elements up to each."""
+    from graphport.ops.pages.reduction.running import CumProd
+
+    place = as_scalar(b, as_vector(b, axis))
+    return b(CumProd, x, place, exclusive=int(exclusive) or None, reverse=int(reverse) or None)

@@ -1,0 +1,269 @@
+"""Shapes and pieces in TensorFlow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, operator, to_first, to_given
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.extents import extent, joined
+from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, integers, needed, reshaped, vector
+from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reduction.indices import TopK
+from graphport.ops.pages.reshape import (
+    Concat,
+    Identity,
+    Reshape,
+    Shape,
+    Size,
+    Split,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
+from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_REST = (1 << 63) - 1
+
+ROWS.lower("""
+Identity, StopGradient, Snapshot, EnsureShape(x) -> Identity(x)
+ExpandDims(x, axis) -> Unsqueeze(x, vector(axis))
+BroadcastTo(x, shape) -> Expand(x, vector(shape))
+Reshape(x, shape) -> tflite("RESHAPE", x, shape)
+Transpose(x, perm) -> tflite("TRANSPOSE", x, perm)
+Tile(x, repeats) -> Tile(x, int64(repeats))
+ReverseV2(x, axes) -> tflite("REVERSE_V2", x, axes)
+Slice(x, begin, size) -> tflite("SLICE", x, begin, size)
+BroadcastArgs(x, y) -> tflite("BROADCAST_ARGS", x, y)
+StridedSlice(x, begin, end, strides, *, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0)
+    -> tflite("STRIDED_SLICE", x, begin, end, strides, begin_mask=begin_mask, end_mask=end_mask,
+              ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask)
+""")
+
+
+@operator("InvertPermutation")
+def invert_permutation(b: Builder, x: Value) -> Value:
+    """The permutation that undoes `x`: the positions of 0, 1, 2, …."""
+    numbers = integers(x)
+    if numbers is not None:
+        order = np.argsort(np.array(numbers, np.int64), kind="stable")
+        return cast(b, vector(b, order.tolist()), dtype_of(x))
+    count = b(Size, x)
+    _, places = b.results(TopK, 2, as_int64(b, x), reshaped(b, count, (1,)), largest=0)
+    return cast(b, places, dtype_of(x))
+
+
+@operator("Squeeze")
+def squeeze(b: Builder, x: Value, *, squeeze_dims: tuple[int, ...] = ()) -> Value:
+    """`x` without axes of length 1: the given ones, or all of them."""
+    if squeeze_dims:
+        return b(Squeeze, x, vector(b, squeeze_dims))
+    dims = b.dims(x)
+    if not all(isinstance(n, int) for n in dims):
+        message = "which axes have length 1 is not known"
+        raise UnsupportedError(message)
+    axes = [axis for axis, n in enumerate(dims) if n == 1]
+    return b(Squeeze, x, vector(b, axes)) if axes else b(Identity, x)
+
+
+@operator("Shape")
+def shape(b: Builder, x: Value, *, out_type: DType = DType.INT32) -> Value:
+    """The dims of `x`."""
+    return cast(b, b(Shape, x), out_type)
+
+
+@operator("Size")
+def size(b: Builder, x: Value, *, out_type: DType = DType.INT32) -> Value:
+    """The number of elements of `x`."""
+    return cast(b, b(Size, x), out_type)
+
+
+@operator("ShapeN")
+def shape_n(b: Builder, *x: Value, out_type: DType = DType.INT32) -> list[Value]:
+    """The dims of each operand."""
+    return [cast(b, b(Shape, each), out_type) for each in x]
+
+
+@operator("Rank")
+def rank(b: Builder, x: Value) -> Value:
+    """The number of axes."""
+    return b.constant(np.array(len(b.dims(x)), np.int32))
+
+
+@operator("Pack")
+def pack(b: Builder, *x: Value, axis: int = 0) -> Value:
+    """Operands along a new axis."""
+    parts = [b(Unsqueeze, each, vector(b, [axis])) for each in x]
+    return parts[0] if len(parts) == 1 else b(Concat, *parts, axis=axis)
+
+
+@operator("Unpack")
+def unpack(b: Builder, x: Value, *, num: int, axis: int = 0) -> list[Value]:
+    """The slices along an axis."""
+    return by_tflite(b, "UNPACK", x, count=num, num=num, axis=axis)
+
+
+@operator("ConcatV2")
+def concat(b: Builder, *x: Value) -> Value:
+    """Pieces one after another; the last operand is the axis."""
+    (axis,) = needed(x[-1], "the axis")
+    return _concatenated(b, x[:-1], axis)
+
+
+@operator("Concat")
+def concat_v1(b: Builder, axis: Value, *x: Value) -> Value:
+    """Pieces one after another; the first operand is the axis."""
+    return _concatenated(b, x, needed(axis, "the axis")[0])
+
+
+@operator("ParallelConcat")
+def parallel_concat(b: Builder, *x: Value) -> Value:
+    """Pieces one after another along the first axis."""
+    return _concatenated(b, x, 0)
+
+
+def _concatenated(b: Builder, x: tuple[Value, ...], axis: int) -> Value:
+    return b(Identity, x[0]) if len(x) == 1 else b(Concat, *x, axis=axis)
+
+
+@operator("ConcatOffset")
+def concat_offset(b: Builder, axis: Value, *shapes: Value) -> list[Value]:
+    """Where each piece begins in the result of a concatenation."""
+    (place,) = needed(axis, "the axis")
+    (count,) = b.dims(shapes[0], 1)
+    if not isinstance(count, int):
+        message = "the rank of the pieces is not known"
+        raise UnsupportedError(message)
+    pick = b.constant((np.arange(count) == place % max(count, 1)).astype(dtype_of(shapes[0]).numpy))
+    found = [b(Mul, shapes[0], b.like(pick, 0))]
+    for each in shapes[:-1]:
+        found.append(b(Add, found[-1], b(Mul, each, pick)))
+    return found
+
+
+@operator("Split")
+def split(b: Builder, axis: Value, x: Value, *, num_split: int) -> list[Value]:
+    """Pieces of one length along an axis."""
+    (place,) = needed(axis, "the axis")
+    if num_split == 1:
+        return [b(Identity, x)]
+    return list(b.results(Split, num_split, x, axis=place, num_outputs=num_split))
+
+
+@operator("SplitV")
+def split_v(b: Builder, x: Value, lengths: Value, axis: Value, *, num_split: int) -> list[Value]:
+    """Pieces of given lengths along an axis; one of them may be -1, the rest."""
+    (place,) = needed(axis, "the axis")
+    numbers = integers(lengths)
+    if num_split == 1:
+        return [b(Identity, x)]
+    parts = as_vector(b, lengths)
+    if numbers is not None and -1 in numbers:
+        n = b.dims(x)[place]
+        rest = sum(numbers) + 1
+        whole = [n - rest if each == -1 and isinstance(n, int) else each for each in numbers]
+        last = b(Sub, extent(b, x, place), vector(b, [rest]))
+        pieces = [last if each == -1 else each for each in whole]
+        parts = joined(b, *pieces) if -1 in whole else vector(b, whole)
+    return list(b.results(Split, num_split, x, parts, axis=place))
+
+
+@operator("SpaceToDepth")
+def space_to_depth(b: Builder, x: Value, *, block_size: int, data_format: str = "NHWC") -> Value:
+    """Squares of the image as channels."""
+    y = b(SpaceToDepth, to_first(b, x, data_format), blocksize=block_size)
+    return to_given(b, y, data_format)
+
+
+@operator("DepthToSpace")
+def depth_to_space(b: Builder, x: Value, *, block_size: int, data_format: str = "NHWC") -> Value:
+    """Channels as squares of the image."""
+    y = b(DepthToSpace, to_first(b, x, data_format), blocksize=block_size, mode="DCR")
+    return to_given(b, y, data_format)
+
+
+@operator("SpaceToBatchND")
+def space_to_batch_nd(b: Builder, x: Value, blocks: Value, pads: Value) -> Value:
+    """Every so many elements of the image as images of their own."""
+    sizes, widths = needed(blocks, "the blocks"), needed(pads, "the padding")
+    count, axes = len(sizes), len(b.dims(x))
+    if any(widths):
+        from graphport.ops.pages.padding import Pad
+
+        rest = [0] * (axes - count - 1)
+        x = b(Pad, x, vector(b, [0, *widths[::2], *rest, 0, *widths[1::2], *rest]))
+    space = [b(Div, extent(b, x, axis + 1), vector(b, [size])) for axis, size in enumerate(sizes)]
+    parts = [each for pair in zip(space, sizes, strict=True) for each in pair]
+    channels = [extent(b, x, axis) for axis in range(count + 1, axes)]
+    y = b(Reshape, x, joined(b, extent(b, x, 0), *parts, *channels))
+    end = 2 * count + 1
+    y = b(Transpose, y, perm=(*range(2, end, 2), 0, *range(1, end, 2), *range(end, end + len(channels))))
+    whole = int(np.prod(sizes))
+    return b(Reshape, y, joined(b, b(Mul, extent(b, x, 0), vector(b, [whole])), *space, *channels))
+
+
+@operator("BatchToSpaceND")
+def batch_to_space_nd(b: Builder, x: Value, blocks: Value, crops: Value) -> Value:
+    """Images as elements of a larger one, of which the borders are cut off."""
+    sizes, widths = needed(blocks, "the blocks"), needed(crops, "the crops")
+    count, axes = len(sizes), len(b.dims(x))
+    whole = int(np.prod(sizes))
+    batch = b(Div, extent(b, x, 0), vector(b, [whole]))
+    space = [extent(b, x, axis + 1) for axis in range(count)]
+    channels = [extent(b, x, axis) for axis in range(count + 1, axes)]
+    y = b(Reshape, x, joined(b, *sizes, batch, *space, *channels))
+    pairs = [place for axis in range(count) for place in (count + 1 + axis, axis)]
+    y = b(Transpose, y, perm=(count, *pairs, *range(2 * count + 1, 2 * count + 1 + len(channels))))
+    larger = [b(Mul, n, vector(b, [size])) for n, size in zip(space, sizes, strict=True)]
+    y = b(Reshape, y, joined(b, batch, *larger, *channels))
+    if not any(widths):
+        return y
+    ends = [b(Sub, n, vector(b, [end])) for n, end in zip(larger, widths[1::2], strict=True)]
+    return b(Slice, y, vector(b, widths[::2]), joined(b, *ends), vector(b, range(1, count + 1)))
+
+
+@operator("SpaceToBatch")
+def space_to_batch(b: Builder, x: Value, pads: Value, *, block_size: int) -> Value:
+    """`SpaceToBatchND` of images with square blocks."""
+    return space_to_batch_nd(b, x, vector(b, [block_size] * 2), pads)
+
+
+@operator("BatchToSpace")
+def batch_to_space(b: Builder, x: Value, crops: Value, *, block_size: int) -> Value:
+    """`BatchToSpaceND` of images with square blocks."""
+    return batch_to_space_nd(b, x, vector(b, [block_size] * 2), crops)
+
+
+@operator("Roll")
+def roll(b: Builder, x: Value, shifts: Value, axes: Value) -> Value:
+    """Elements moved along axes; those that leave come in at the other end."""
+    offsets, places = integers(shifts), needed(axes, "the axes")
+    numbers = as_vector(b, shifts)
+    for index, axis in enumerate(places):
+        if offsets is not None and offsets[index] == 0:
+            continue
+        n = extent(b, x, axis)
+        shift = b(Slice, numbers, vector(b, [index]), vector(b, [index + 1]))
+        start = b(Mod, b(Sub, n, shift), n)
+        at = vector(b, [axis])
+        head = b(Slice, x, vector(b, [0]), start, at)
+        tail = b(Slice, x, start, vector(b, [_REST]), at)
+        x = b(Concat, tail, head, axis=axis)
+    return x
+
+
+@operator("DataFormatVecPermute")
+def permute_data_format(b: Builder, x: Value, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Value:
+    """Entries of one data format in the order of another."""
+    if sorted(src_format) != sorted(dst_format):
+        message = f"formats {src_format!r} and {dst_format!r} have different axes"
+        raise ShapeError(message)
+    return b(Gather, x, vector(b, [src_format.index(each) for each in dst_format]), axis=0)
